@@ -1,0 +1,1 @@
+//! Reservations against a budget.

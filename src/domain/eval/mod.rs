@@ -1,0 +1,1 @@
+//! Scoring: matchers, thresholds, summary, gates.

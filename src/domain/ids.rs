@@ -1,0 +1,72 @@
+//! Identifiers as types, so that a tenant is never passed where a run is meant.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Wraps a value that is already known to be well-formed.
+            pub fn new(value: impl Into<Arc<str>>) -> Self {
+                Self(value.into())
+            }
+
+            /// The identifier as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(value: &str) -> Self {
+                Self(value.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(value: String) -> Self {
+                Self(value.into())
+            }
+        }
+    };
+}
+
+id!(
+    /// A run: `run_` and a time-ordered UUID, `[A-Za-z0-9_-]`, at most 128 octets.
+    RunId
+);
+id!(
+    /// A tenant: the boundary nothing crosses. Opaque, derived from the credential only.
+    TenantId
+);
+id!(
+    /// An agent of a pack: pack name, a dot, one segment.
+    AgentId
+);
+id!(
+    /// A task of a suite, `^[a-z0-9][a-z0-9-]*$`; unique in its suite.
+    TaskId
+);
+id!(
+    /// An API key's public half; the secret half is stored only as a hash.
+    KeyId
+);

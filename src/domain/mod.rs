@@ -1,0 +1,8 @@
+//! The rules, as plain functions over plain types: no IO, no clock, no randomness.
+
+pub mod budget;
+pub mod eval;
+pub mod ids;
+pub mod money;
+pub mod pack;
+pub mod run;

@@ -1,0 +1,1 @@
+//! Pack rules: archive, manifest, references, signatures, lockfile.

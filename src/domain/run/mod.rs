@@ -1,0 +1,1 @@
+//! Run state: requests, the fold of the log, status.

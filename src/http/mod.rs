@@ -1,0 +1,1 @@
+//! The OpenWOP HTTP surface.

@@ -1,0 +1,6 @@
+//! Wire documents: serde types, strict JSON, compiled schemas, the error envelope. No rules, no IO.
+
+pub mod error;
+pub mod json;
+pub mod openwop;
+pub mod schema;

@@ -1,0 +1,7 @@
+//! OpenWOP v1 documents.
+
+pub mod events;
+pub mod pack;
+pub mod run;
+pub mod suite;
+pub mod summary;

@@ -1,0 +1,1 @@
+//! Where packs come from.

@@ -1,0 +1,1 @@
+//! Views of recorded facts for people and machines.

@@ -1,0 +1,1 @@
+//! Event log, work queue and records.
