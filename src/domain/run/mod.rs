@@ -1,1 +1,3 @@
-//! Run state: requests, the fold of the log, status.
+//! A run: its immutable record, the fold of its log, its snapshot.
+
+pub mod record;

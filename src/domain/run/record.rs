@@ -1,0 +1,129 @@
+//! What is known of a run when it is created, and never changes.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::ids::{AgentId, RunId, TaskId, TenantId};
+use crate::domain::money::NanoUsd;
+use crate::protocol::openwop::suite::{EvalMode, ModelClass};
+
+/// A run as it was created.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRecord {
+    /// The run.
+    pub run_id: RunId,
+    /// Its owner.
+    pub tenant: TenantId,
+    /// Key id of the caller.
+    pub principal: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// What it was asked to do, with every reference resolved and pinned.
+    pub spec: RunSpec,
+}
+
+/// What a run does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSpec {
+    /// `eval:<suiteId>@<version>` for an eval run.
+    pub workflow_id: String,
+    /// The eval projection (RFC 0081 §B).
+    pub eval: EvalSpec,
+    /// The caller's `configurable`, as it came.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub configurable: Map<String, Value>,
+    /// The caller's `inputs`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub inputs: Map<String, Value>,
+    /// The caller's tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The caller's metadata.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// An eval run with everything pinned: it can be resumed after its suite or pack was removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalSpec {
+    /// Suite id.
+    pub suite_id: String,
+    /// Suite version.
+    pub suite_version: String,
+    /// Digest of the suite document; the key of its blob.
+    pub suite_digest: String,
+    /// Whether a trusted signature covers the suite.
+    pub suite_signed: bool,
+    /// Tasks in the suite as a whole; more than `tasks` when the modes leave some out.
+    pub suite_task_count: usize,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Its version: the version of its pack.
+    pub agent_version: String,
+    /// Digest of the agent's pack archive; the key of its blob.
+    pub pack_integrity: String,
+    /// The agent's model class.
+    pub model_class: ModelClass,
+    /// Modes that are scored.
+    pub modes: Vec<EvalMode>,
+    /// The tasks to run, in suite order.
+    pub tasks: Vec<TaskId>,
+    /// Baseline of a `regression` run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
+    /// Tasks in flight at most.
+    pub concurrency: u32,
+    /// Sampling temperature, 0.0..=2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Most tokens of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Host ceiling on the run's cost: beyond it no further task starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_ceiling: Option<NanoUsd>,
+    /// The caller's hard budget.
+    #[serde(default, skip_serializing_if = "BudgetSpec::is_empty")]
+    pub budget: BudgetSpec,
+    /// Longest duration of the run from `run.started`, in milliseconds.
+    pub run_timeout_ms: u64,
+    /// The run whose judged tasks are reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+}
+
+/// The run a `regression` run is compared with, pinned at creation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Baseline {
+    /// The baseline run.
+    pub run_id: RunId,
+    /// Its aggregate score, 0.0..=1.0.
+    pub aggregate_score: f64,
+}
+
+/// `configurable.budget`, hard (RFC 0084).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetSpec {
+    /// Most tokens, input and output together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Most money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<NanoUsd>,
+}
+
+impl BudgetSpec {
+    /// No limit at all.
+    pub fn is_empty(&self) -> bool {
+        self.max_tokens.is_none() && self.max_cost.is_none()
+    }
+}
