@@ -93,14 +93,29 @@ pub struct Claim {
 #[async_trait]
 pub trait RunLog: Send + Sync {
     /// Records a new run and its queue entry, and completes the idempotency record, all or nothing.
-    async fn create(&self, run: &RunRecord, completes: Option<&IdempotencyCompletion>) -> Result<(), StoreError>;
+    async fn create(
+        &self,
+        run: &RunRecord,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError>;
     /// The immutable record of a run of this tenant.
     async fn run(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
     /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still the newest claim.
     /// `ends` marks the last one as terminal and takes the run out of the queue. Durable when this returns.
-    async fn append(&self, run: &RunId, fence: Fence, events: &[StoredEvent], ends: bool) -> Result<(), StoreError>;
+    async fn append(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        events: &[StoredEvent],
+        ends: bool,
+    ) -> Result<(), StoreError>;
     /// Up to `limit` events with a sequence above `after`, in order.
-    async fn read(&self, run: &RunId, after: u64, limit: u32) -> Result<Vec<StoredEvent>, StoreError>;
+    async fn read(
+        &self,
+        run: &RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
     /// Where the log ends.
     async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError>;
     /// The sequence of an event id within a run, for `Last-Event-ID`.
@@ -124,7 +139,12 @@ pub struct CancelRequest {
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims the oldest unfinished run whose lease is free or over. Raises its fence.
-    async fn claim(&self, owner: &str, now: Timestamp, ttl: Duration) -> Result<Option<Claim>, StoreError>;
+    async fn claim(
+        &self,
+        owner: &str,
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError>;
     /// Extends every lease of `owner` that still holds; answers with the runs it holds and a pending cancel for each.
     async fn renew(
         &self,
@@ -135,7 +155,11 @@ pub trait WorkQueue: Send + Sync {
     /// Gives a run back, for others to go on with at once.
     async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError>;
     /// Records a cancel request for an unfinished run; the first request stands. `false` if the run has ended.
-    async fn request_cancel(&self, run: &RunId, request: &CancelRequest) -> Result<bool, StoreError>;
+    async fn request_cancel(
+        &self,
+        run: &RunId,
+        request: &CancelRequest,
+    ) -> Result<bool, StoreError>;
     /// The recorded cancel request of a run.
     async fn cancel_requested(&self, run: &RunId) -> Result<Option<CancelRequest>, StoreError>;
 }
@@ -237,15 +261,26 @@ pub struct SuiteRecord {
 pub trait Inventory: Send + Sync {
     /// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and version, or one of the
     /// suites, is there with other content; the same again is no error.
-    async fn install(&self, pack: &InstallRecord, suites: &[SuiteRecord]) -> Result<(), StoreError>;
+    async fn install(&self, pack: &InstallRecord, suites: &[SuiteRecord])
+    -> Result<(), StoreError>;
     /// Removes a pack and its suites; `false` if it was not there.
-    async fn remove(&self, tenant: &TenantId, name: &str, version: &str) -> Result<bool, StoreError>;
+    async fn remove(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        version: &str,
+    ) -> Result<bool, StoreError>;
     /// All packs of a tenant by name and version.
     async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError>;
     /// Adds an imported suite. [`StoreError::Exists`] as in `install`.
     async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError>;
     /// Removes an imported suite; `false` if it was not there or came with a pack.
-    async fn remove_suite(&self, tenant: &TenantId, suite_id: &str, version: &str) -> Result<bool, StoreError>;
+    async fn remove_suite(
+        &self,
+        tenant: &TenantId,
+        suite_id: &str,
+        version: &str,
+    ) -> Result<bool, StoreError>;
     /// One suite.
     async fn suite(
         &self,

@@ -70,3 +70,7 @@ id!(
     /// An API key's public half; the secret half is stored only as a hash.
     KeyId
 );
+id!(
+    /// An event: `evt_` and a time-ordered UUID.
+    EventId
+);

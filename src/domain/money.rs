@@ -31,7 +31,10 @@ impl NanoUsd {
     }
 
     /// The amount in USD, for documents that show it as a number.
-    #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 nano-dollars, nine million USD")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "exact below 2^53 nano-dollars, nine million USD"
+    )]
     pub fn usd(self) -> f64 {
         self.0 as f64 / NANOS_PER_USD
     }
@@ -64,7 +67,9 @@ impl Serialize for NanoUsd {
 impl<'de> Deserialize<'de> for NanoUsd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let usd = f64::deserialize(deserializer)?;
-        Self::from_usd(usd).ok_or_else(|| serde::de::Error::custom("an amount in USD must be a number of at least 0"))
+        Self::from_usd(usd).ok_or_else(|| {
+            serde::de::Error::custom("an amount in USD must be a number of at least 0")
+        })
     }
 }
 
@@ -80,7 +85,10 @@ pub struct TokenPrice {
 impl TokenPrice {
     /// Prices as they are published: USD per million tokens. Both must be finite and not negative.
     pub fn per_million(input_usd: f64, output_usd: f64) -> Self {
-        Self { input: input_usd * 1e3, output: output_usd * 1e3 }
+        Self {
+            input: input_usd * 1e3,
+            output: output_usd * 1e3,
+        }
     }
 
     /// The cost of one call, rounded up, so that a call that cost something never shows as free.

@@ -163,7 +163,11 @@ pub struct Problem {
 impl Problem {
     /// A problem without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Map::new() }
+        Self {
+            code,
+            message: message.into(),
+            details: Map::new(),
+        }
     }
 
     /// `400 validation_error` that names the field.

@@ -1,1 +1,604 @@
-//! events.
+//! Run events (OpenWOP run-event and run-event-payloads): typed payloads and the document around them.
+//!
+//! Writers are strict: only the members listed here are ever sent, so the `eval.*` payloads stay content-free (RFC 0081,
+//! invariant `eval-summary-no-content-leak`). Readers are tolerant: an unknown type or member is passed over.
+//!
+//! Types of our own carry the prefix `touchstone.` and are content-free too: labels, ids and counts only.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::suite::{EvalMode, ModelClass};
+use super::summary::EvalSummary;
+use crate::domain::ids::{AgentId, EventId, RunId, TaskId};
+use crate::domain::money::NanoUsd;
+
+macro_rules! events {
+    ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {
+        /// What happened, with its payload.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Event { $( $(#[$doc])* $variant($payload), )* }
+
+        impl Event {
+            /// Every type this host writes.
+            pub const TYPES: &'static [&'static str] = &[$($wire,)*];
+
+            /// The wire name of the type.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $wire,)* }
+            }
+
+            /// Reads a payload by type. `Ok(None)` for a type this version does not know.
+            ///
+            /// # Errors
+            /// The payload does not have the shape its type demands.
+            pub fn parse(kind: &str, payload: &str) -> serde_json::Result<Option<Self>> {
+                Ok(match kind {
+                    $($wire => Some(Self::$variant(serde_json::from_str(payload)?)),)*
+                    _ => None,
+                })
+            }
+        }
+
+        impl Serialize for Event {
+            /// The payload alone; the type stands in the document around it.
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self { $(Self::$variant(payload) => payload.serialize(serializer),)* }
+            }
+        }
+    };
+}
+
+events! {
+    /// The run began.
+    RunStarted(RunStarted) = "run.started";
+    /// The run reached its end. A failing eval completes too.
+    RunCompleted(RunCompleted) = "run.completed";
+    /// The machinery broke.
+    RunFailed(RunFailed) = "run.failed";
+    /// The run was cancelled.
+    RunCancelled(RunCancelled) = "run.cancelled";
+    /// A hard bound was reached.
+    CapBreached(CapBreached) = "cap.breached";
+    /// The effective budget, once.
+    BudgetReserved(BudgetReserved) = "budget.reserved";
+    /// The budget of one dimension is used up.
+    BudgetExhausted(BudgetExhausted) = "budget.exhausted";
+    /// The eval began.
+    EvalStarted(EvalStarted) = "eval.started";
+    /// A task was scored.
+    EvalScored(EvalScored) = "eval.scored";
+    /// All tasks are scored.
+    EvalCompleted(EvalCompleted) = "eval.completed";
+    /// An agent invocation began.
+    AgentInvocationStarted(AgentInvocationStarted) = "agent.invocation.started";
+    /// An agent invocation ended.
+    AgentInvocationCompleted(AgentInvocationCompleted) = "agent.invocation.completed";
+    /// The agent said what it thinks.
+    AgentReasoned(AgentReasoned) = "agent.reasoned";
+    /// The agent called a tool.
+    AgentToolCalled(AgentToolCalled) = "agent.toolCalled";
+    /// The tool answered.
+    AgentToolReturned(AgentToolReturned) = "agent.toolReturned";
+    /// The agent's final decision.
+    AgentDecided(AgentDecided) = "agent.decided";
+    /// One model call was metered.
+    ProviderUsage(ProviderUsage) = "provider.usage";
+    /// A model call is tried again.
+    ModelRetried(ModelRetried) = "touchstone.model.retried";
+    /// A tool was called for which the suite has no response.
+    FixtureMissing(FixtureMissing) = "touchstone.fixture.missing";
+    /// The agent failed the task by its own doing.
+    TaskFailed(TaskFailed) = "touchstone.task.failed";
+    /// The machinery failed: the task was not judged, its score says nothing about the agent.
+    TaskUnjudged(TaskUnjudged) = "touchstone.task.unjudged";
+    /// The facts of this task were recorded by an earlier run.
+    TaskReused(TaskReused) = "touchstone.task.reused";
+}
+
+impl Event {
+    /// Whether this is one of the three events that end a run.
+    pub const fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Self::RunCompleted(_) | Self::RunFailed(_) | Self::RunCancelled(_)
+        )
+    }
+}
+
+/// An event as its emitter knows it; the log adds id, time and sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    /// What happened.
+    pub event: Event,
+    /// The task it belongs to (envelope `nodeId`), so that costs and facts can be summed by task.
+    pub node_id: Option<TaskId>,
+    /// The event that caused it.
+    pub causation_id: Option<EventId>,
+}
+
+impl NewEvent {
+    /// An event of the run as a whole.
+    pub fn of_run(event: Event) -> Self {
+        Self {
+            event,
+            node_id: None,
+            causation_id: None,
+        }
+    }
+
+    /// An event of one task.
+    pub fn of_task(event: Event, task: &TaskId, causation_id: Option<&EventId>) -> Self {
+        Self {
+            event,
+            node_id: Some(task.clone()),
+            causation_id: causation_id.cloned(),
+        }
+    }
+}
+
+/// Version of the event document.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the engine that writes the log, as text.
+pub const ENGINE_VERSION: &str = "1";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentOut<'a, P> {
+    event_id: &'a EventId,
+    run_id: &'a RunId,
+    r#type: &'a str,
+    timestamp: Timestamp,
+    sequence: u64,
+    schema_version: u32,
+    engine_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<&'a TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    causation_id: Option<&'a EventId>,
+    payload: P,
+}
+
+/// Writes an event document as one line of JSON.
+///
+/// # Errors
+/// Only if the payload holds a number JSON cannot carry, which no payload of ours does.
+pub fn write_document(
+    run_id: &RunId,
+    event_id: &EventId,
+    sequence: u64,
+    timestamp: Timestamp,
+    new: &NewEvent,
+) -> serde_json::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(384);
+    serde_json::to_writer(
+        &mut line,
+        &DocumentOut {
+            event_id,
+            run_id,
+            r#type: new.event.kind(),
+            timestamp,
+            sequence,
+            schema_version: SCHEMA_VERSION,
+            engine_version: ENGINE_VERSION,
+            node_id: new.node_id.as_ref(),
+            causation_id: new.causation_id.as_ref(),
+            payload: &new.event,
+        },
+    )?;
+    Ok(line)
+}
+
+/// An event document as it is read back. The payload is parsed only when somebody needs it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventDocument<'a> {
+    /// Unique id.
+    pub event_id: EventId,
+    /// Type.
+    #[serde(rename = "type", borrow)]
+    pub kind: std::borrow::Cow<'a, str>,
+    /// When.
+    pub timestamp: Timestamp,
+    /// Position in the log.
+    pub sequence: u64,
+    /// Task, for task events.
+    pub node_id: Option<TaskId>,
+    /// Causing event.
+    pub causation_id: Option<EventId>,
+    /// The payload's text.
+    #[serde(borrow)]
+    pub payload: &'a RawValue,
+}
+
+impl<'a> EventDocument<'a> {
+    /// Reads a stored document.
+    ///
+    /// # Errors
+    /// The text is no event document.
+    pub fn read(body: &'a [u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(body)
+    }
+
+    /// The typed event; `None` for a type this version does not know.
+    ///
+    /// # Errors
+    /// The payload does not have the shape its type demands.
+    pub fn event(&self) -> serde_json::Result<Option<Event>> {
+        Event::parse(&self.kind, self.payload.get())
+    }
+}
+
+/// `run.started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStarted {
+    /// The workflow; `eval:<suiteId>@<version>` for an eval run.
+    pub workflow_id: String,
+    /// The caller's inputs.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub inputs: Map<String, Value>,
+    /// How the run came in.
+    pub transport: String,
+    /// Engine version.
+    pub engine_version: String,
+    /// The owner.
+    pub owner: Owner,
+    /// Tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Metadata.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// The owner triple (RFC 0048), derived from the credential only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner {
+    /// Tenant.
+    pub tenant: String,
+    /// Principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+}
+
+/// `run.completed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCompleted {
+    /// The EvalSummary.
+    pub outputs: EvalSummary,
+    /// From `run.started`, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// `run.failed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunFailed {
+    /// Why.
+    pub error: RunError,
+}
+
+/// A run error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunError {
+    /// Code, such as `run_timeout`.
+    pub code: String,
+    /// In words, without content.
+    pub message: String,
+}
+
+/// `run.cancelled`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCancelled {
+    /// Why, if said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Key id of who asked.
+    pub cancelled_by: String,
+}
+
+/// `cap.breached`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CapBreached {
+    /// `run-duration`, `budget-cost`, `budget-tokens`.
+    pub kind: String,
+    /// The bound.
+    pub limit: f64,
+    /// What was seen; above the bound.
+    pub observed: f64,
+}
+
+/// `budget.reserved`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetReserved {
+    /// The bounds in force.
+    pub effective_budget: EffectiveBudget,
+    /// `run`.
+    pub scope: String,
+}
+
+/// The bounds of `budget.reserved`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectiveBudget {
+    /// Most tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Most money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<NanoUsd>,
+}
+
+/// `budget.exhausted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetExhausted {
+    /// `cost` or `tokens`.
+    pub dimension: String,
+    /// What is used, in the dimension's unit.
+    pub consumed: f64,
+    /// The bound.
+    pub limit: f64,
+}
+
+/// `eval.started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalStarted {
+    /// Suite id.
+    pub suite_id: String,
+    /// Pinned version.
+    pub suite_version: String,
+    /// Number of tasks.
+    pub task_count: usize,
+    /// Modes that are scored.
+    pub modes: Vec<EvalMode>,
+    /// Baseline of a regression run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_run_id: Option<RunId>,
+}
+
+/// `eval.scored`: the recorded fact. Content-free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalScored {
+    /// The task.
+    pub task_id: TaskId,
+    /// 0.0..=1.0.
+    pub score: f64,
+    /// Whether the task met its bar.
+    pub passed: bool,
+    /// Sum of the task's `provider.usage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<NanoUsd>,
+    /// Wall-clock time of the invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// Whether the output satisfies the agent's return schema; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_valid: Option<bool>,
+    /// Number of safety findings; absent where no mode looks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_finding_count: Option<u32>,
+}
+
+/// `eval.completed`. Content-free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalCompleted {
+    /// 0.0..=1.0.
+    pub aggregate_score: f64,
+    /// The verdict.
+    pub passed: bool,
+    /// Tasks scored.
+    pub task_count: usize,
+    /// Tasks passed.
+    pub passed_count: usize,
+    /// Aggregate minus the baseline's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regression_vs_baseline: Option<f64>,
+}
+
+/// `agent.invocation.started` (RFC 0077). Content-free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInvocationStarted {
+    /// Unique in the run.
+    pub invocation_id: String,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// `run-api`.
+    pub source: String,
+    /// The agent's class.
+    pub model_class: ModelClass,
+    /// The model it resolved to.
+    pub resolved_model: String,
+    /// Its provider.
+    pub resolved_provider: String,
+    /// The agent's version.
+    pub resolved_agent_version: String,
+    /// Number of tools on offer.
+    pub tool_surface_count: usize,
+    /// Whether memory is in its read snapshot.
+    pub memory_bound: bool,
+}
+
+/// How an invocation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvocationOutcome {
+    /// A decision was reached.
+    Completed,
+    /// The model refused.
+    Refused,
+    /// It failed, by the agent's doing or the machinery's.
+    Failed,
+}
+
+/// `agent.invocation.completed` (RFC 0077). Content-free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInvocationCompleted {
+    /// As in the started event.
+    pub invocation_id: String,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// How it ended.
+    pub outcome: InvocationOutcome,
+    /// Whether the output satisfies the return schema; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_validated: Option<bool>,
+}
+
+/// `agent.reasoned`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentReasoned {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// What it said beside its tool calls.
+    pub reasoning: String,
+}
+
+/// `agent.toolCalled`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentToolCalled {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The tool.
+    pub tool_name: String,
+    /// Pairs the call with its return.
+    pub call_id: String,
+    /// The arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It answered.
+    Ok,
+    /// It failed.
+    Error,
+    /// It is not on the agent's allowlist and did not run.
+    Forbidden,
+}
+
+/// `agent.toolReturned`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentToolReturned {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The tool.
+    pub tool_name: String,
+    /// Pairs the return with its call.
+    pub call_id: String,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Value>,
+    /// The failure, as a label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How it ended.
+    pub status: ToolStatus,
+}
+
+/// `agent.decided`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentDecided {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Its output; null when it reached none.
+    pub decision: Value,
+}
+
+/// `provider.usage` (RFC 0026), one per model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderUsage {
+    /// Provider.
+    pub provider: String,
+    /// Model.
+    pub model: String,
+    /// Prompt tokens.
+    pub input_tokens: u64,
+    /// Completion tokens.
+    pub output_tokens: u64,
+    /// Both.
+    pub total_tokens: u64,
+    /// What the call cost by the configured prices.
+    pub cost_estimate_usd: NanoUsd,
+    /// `USD`.
+    pub currency: String,
+    /// Prompt tokens from the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// The task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<TaskId>,
+}
+
+/// `touchstone.model.retried`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelRetried {
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    /// A label from a closed list.
+    pub reason: String,
+    /// How long until the next attempt.
+    pub wait_ms: u64,
+}
+
+/// `touchstone.fixture.missing`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FixtureMissing {
+    /// The tool.
+    pub tool: String,
+    /// The call.
+    pub call_id: String,
+}
+
+/// `touchstone.task.failed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskFailed {
+    /// The task.
+    pub task_id: TaskId,
+    /// A label from a closed list.
+    pub reason: String,
+}
+
+/// `touchstone.task.unjudged`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskUnjudged {
+    /// The task.
+    pub task_id: TaskId,
+    /// A label from a closed list.
+    pub reason: String,
+}
+
+/// `touchstone.task.reused`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReused {
+    /// The task.
+    pub task_id: TaskId,
+    /// The run that judged it.
+    pub source_run_id: RunId,
+}
