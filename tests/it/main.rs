@@ -1,1 +1,3 @@
+//! Everything that is tested through public interfaces, in one binary.
 
+mod agent;

@@ -1,0 +1,85 @@
+//! Which addresses a request may reach.
+//!
+//! The registries are IANA's special-purpose address lists (RFC 6890 and its updates). Everything that is not plainly
+//! public is refused, and an address that carries another one inside (mapped, NAT64) is judged by what it carries:
+//! otherwise `::ffff:127.0.0.1` would be a way in.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Who decided where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// A document or a request: only public addresses.
+    Public,
+    /// The operator, by naming the place: loopback and private networks too.
+    Private,
+}
+
+impl Reach {
+    /// Whether `address` may be connected to.
+    pub fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Public => is_public(address),
+            Self::Private => !is_group(address),
+        }
+    }
+}
+
+/// Addresses no single host answers on. `0.0.0.0` is not among them: it is how many local servers print their address.
+fn is_group(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_multicast(),
+    }
+}
+
+/// Whether an address is an ordinary one of the public internet.
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !matches!(
+        (a, b, c),
+        (0 | 10 | 127 | 224..=255, _, _)          // this network, private, loopback, multicast, reserved, broadcast
+            | (100, 64..=127, _)                  // carrier-grade NAT
+            | (169, 254, _)                       // link-local, cloud metadata
+            | (172, 16..=31, _)                   // private
+            | (192, 0, 0 | 2)                     // protocol assignments, documentation
+            | (192, 88, 99)                       // 6to4 relay
+            | (192, 168, _)                       // private
+            | (198, 18..=19, _)                   // benchmarking
+            | (198, 51, 100)                      // documentation
+            | (203, 0, 113) // documentation
+    )
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    if let Some(inner) = address.to_ipv4_mapped().or_else(|| nat64(address)) {
+        return is_public_v4(inner);
+    }
+    let [a, b, ..] = address.segments();
+    // Only 2000::/3 is handed out; loopback, unique local, link-local, site-local and multicast lie outside.
+    (0x2000..=0x3fff).contains(&a)
+        && !matches!(
+            (a, b),
+            (0x2001, 0x0000..=0x01ff)             // protocol assignments: Teredo, ORCHID, benchmarking
+                | (0x2001, 0x0db8)                // documentation
+                | (0x2002, _)                     // 6to4
+                | (0x3fff, 0x0000..=0x0fff) // documentation
+        )
+}
+
+/// The address inside the well-known NAT64 prefix `64:ff9b::/96`.
+fn nat64(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,290 @@
+//! The one HTTP client for everything outgoing: model endpoints, registries.
+//!
+//! Who may choose where a request goes is a [`Policy`]. Under it, the scheme is http or https, the URL carries no
+//! credentials, and the address is checked where it is used: a literal before the request, a name inside the resolver the
+//! connection is made from, so that a second look-up cannot answer differently (DNS rebinding). Redirects are off unless a
+//! policy follows them on the same origin; no proxy is used, since it would
+//! resolve names on its own; bodies are read in pieces and cut off
+//! at the policy's limit. Nothing is decompressed.
+//!
+//! [`Error`] is a closed list without URLs or content.
+
+mod address;
+mod error;
+mod policy;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::redirect;
+use tokio::time::Instant;
+use url::{Host, Url};
+
+pub use address::{Reach, is_public};
+pub use error::Error;
+pub use policy::{Policy, Redirects};
+
+/// How this host introduces itself.
+pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
+
+/// Idle connections are given up before common servers give them up: uvicorn keeps them for five seconds, so a reused one
+/// that was just closed costs a visible retry.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A client under one policy. Keeps its connections; make one and share it.
+#[derive(Debug)]
+pub struct Client {
+    policy: Policy,
+    plain: reqwest::Client,
+    // Root certificates are read at the first https request only: that takes longer than starting this host.
+    secure: OnceLock<Result<reqwest::Client, Error>>,
+}
+
+/// An answer, whatever its status, with its body as far as the policy allows.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl Client {
+    /// Sets up a client.
+    ///
+    /// # Errors
+    /// [`Error::Setup`].
+    pub fn new(policy: Policy) -> Result<Self, Error> {
+        let plain = build(&policy, false)?;
+        Ok(Self {
+            policy,
+            plain,
+            secure: OnceLock::new(),
+        })
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether a request to `url` may be tried at all: scheme, credentials, literal addresses. Names are judged when they
+    /// are resolved.
+    ///
+    /// # Errors
+    /// The first rule that `url` breaks.
+    pub fn check(&self, url: &Url) -> Result<(), Error> {
+        check(url, self.policy.reach)
+    }
+
+    /// Fetches a document: 2xx only, at most `max_bytes`, within `deadline` and the policy's own bounds.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get_limited(
+        &self,
+        url: &Url,
+        max_bytes: u64,
+        deadline: Duration,
+    ) -> Result<Bytes, Error> {
+        self.check(url)?;
+        let request = self.of_scheme(url)?.get(url.clone());
+        let limit = max_bytes.min(self.policy.max_response_bytes);
+        let answer = self
+            .exchange(request, limit, deadline.min(self.policy.total_timeout))
+            .await?;
+        match answer.status {
+            200..=299 => Ok(answer.body),
+            300..=399 => Err(Error::Redirect),
+            status => Err(Error::Status(status)),
+        }
+    }
+
+    /// Posts a JSON document; any status is an answer.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn post_json(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Answer, Error> {
+        self.check(url)?;
+        let request = self
+            .of_scheme(url)?
+            .post(url.clone())
+            .headers(headers.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .body(body);
+        self.exchange(
+            request,
+            self.policy.max_response_bytes,
+            self.policy.total_timeout,
+        )
+        .await
+    }
+
+    fn of_scheme(&self, url: &Url) -> Result<&reqwest::Client, Error> {
+        if url.scheme() == "http" {
+            return Ok(&self.plain);
+        }
+        self.secure
+            .get_or_init(|| build(&self.policy, true))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    async fn exchange(
+        &self,
+        request: reqwest::RequestBuilder,
+        limit: u64,
+        total: Duration,
+    ) -> Result<Answer, Error> {
+        let ends = Instant::now() + total;
+        let head = self.policy.first_byte_timeout.min(total);
+        let mut response = tokio::time::timeout(head, request.send())
+            .await
+            .map_err(|_| Error::Timeout)?
+            .map_err(|e| Error::from_reqwest(&e))?;
+        let status = response.status().as_u16();
+        let headers = std::mem::take(response.headers_mut());
+        let body = tokio::time::timeout_at(ends, read_limited(response, limit))
+            .await
+            .map_err(|_| Error::Timeout)??;
+        Ok(Answer {
+            status,
+            headers,
+            body,
+        })
+    }
+}
+
+async fn read_limited(mut response: reqwest::Response, limit: u64) -> Result<Bytes, Error> {
+    let too_large = || Error::TooLarge { limit };
+    if response.content_length().is_some_and(|n| n > limit) {
+        return Err(too_large());
+    }
+    // Most answers come in one piece, which is then passed on as it is.
+    let Some(first) = next_piece(&mut response).await? else {
+        return Ok(Bytes::new());
+    };
+    let mut read = first.len() as u64;
+    if read > limit {
+        return Err(too_large());
+    }
+    let Some(second) = next_piece(&mut response).await? else {
+        return Ok(first);
+    };
+    let mut body = BytesMut::from(first);
+    let mut piece = Some(second);
+    while let Some(octets) = piece {
+        read = read.saturating_add(octets.len() as u64);
+        if read > limit {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&octets);
+        piece = next_piece(&mut response).await?;
+    }
+    Ok(body.freeze())
+}
+
+async fn next_piece(response: &mut reqwest::Response) -> Result<Option<Bytes>, Error> {
+    response.chunk().await.map_err(|e| Error::from_reqwest(&e))
+}
+
+fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
+    // The process-wide provider is installed by us and by nobody else; a second installation is the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let redirects = match policy.redirects {
+        Redirects::None => redirect::Policy::none(),
+        Redirects::SameOrigin(most) => redirect::Policy::custom(move |attempt| {
+            let same = attempt
+                .previous()
+                .first()
+                .is_some_and(|first| first.origin() == attempt.url().origin());
+            let plain = attempt.url().username().is_empty() && attempt.url().password().is_none();
+            if same && plain && attempt.previous().len() <= most {
+                attempt.follow()
+            } else {
+                attempt.error("not followed")
+            }
+        }),
+    };
+    let builder = reqwest::Client::builder()
+        .user_agent(USER_AGENT)
+        .referer(false)
+        .redirect(redirects)
+        .connect_timeout(policy.connect_timeout)
+        .pool_max_idle_per_host(policy.idle_connections)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .no_proxy()
+        .dns_resolver(Checked {
+            reach: policy.reach,
+        });
+    let builder = if secure {
+        builder
+    } else {
+        builder.tls_certs_only([])
+    };
+    builder.build().map_err(|_| {
+        Error::Setup(if secure {
+            "no usable root certificates on this system"
+        } else {
+            "no client"
+        })
+    })
+}
+
+fn check(url: &Url, reach: Reach) -> Result<(), Error> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Error::Url("the scheme must be http or https"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Error::CredentialsInUrl);
+    }
+    let literal = match url.host() {
+        None => return Err(Error::Url("it names no host")),
+        Some(Host::Domain(_)) => return Ok(()),
+        Some(Host::Ipv4(ip)) => ip.into(),
+        Some(Host::Ipv6(ip)) => ip.into(),
+    };
+    if reach.allows(literal) {
+        Ok(())
+    } else {
+        Err(Error::BlockedAddress)
+    }
+}
+
+/// The system's resolver, cut down to what the policy allows.
+struct Checked {
+    reach: Reach,
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let reach = self.reach;
+        Box::pin(async move {
+            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0))
+                .await
+                .map_err(|_| error::Unresolved)?
+                .collect();
+            if found.is_empty() {
+                return Err(error::Unresolved.into());
+            }
+            let allowed: Vec<_> = found
+                .into_iter()
+                .filter(|address| reach.allows(address.ip()))
+                .collect();
+            if allowed.is_empty() {
+                return Err(error::Blocked.into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}

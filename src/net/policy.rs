@@ -1,0 +1,89 @@
+//! What one use of the client may do.
+
+use std::time::Duration;
+
+use url::{Host, Url};
+
+use super::address::Reach;
+
+/// Redirects a request follows. Following one elsewhere would let the far side choose the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirects {
+    /// None: a redirect is an error.
+    None,
+    /// At most this many, to the same scheme, host and port.
+    SameOrigin(usize),
+}
+
+/// Bounds of one use of the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which addresses may be reached.
+    pub reach: Reach,
+    /// Largest body that is read.
+    pub max_response_bytes: u64,
+    /// Longest time to a connection.
+    pub connect_timeout: Duration,
+    /// Longest time from the request to the response's head.
+    pub first_byte_timeout: Duration,
+    /// Longest time of the whole exchange.
+    pub total_timeout: Duration,
+    /// Redirects.
+    pub redirects: Redirects,
+    /// Idle connections kept to one host.
+    pub idle_connections: usize,
+}
+
+impl Policy {
+    /// For model endpoints, which the operator configured. A model may think until the very end of its time.
+    pub fn model(total_timeout: Duration, concurrency: usize) -> Self {
+        Self {
+            reach: Reach::Private,
+            max_response_bytes: 8 << 20,
+            connect_timeout: Duration::from_secs(5).min(total_timeout),
+            first_byte_timeout: total_timeout,
+            total_timeout,
+            redirects: Redirects::None,
+            idle_connections: concurrency,
+        }
+    }
+
+    /// For a registry a person named on the command line: private addresses only if the URL itself says so. A public name
+    /// that resolves to a private address stays refused.
+    pub fn registry(named: &Url) -> Self {
+        Self {
+            reach: if names_a_private_place(named) {
+                Reach::Private
+            } else {
+                Reach::Public
+            },
+            ..Self::public()
+        }
+    }
+
+    /// For an address that came with a request or a document.
+    pub fn public() -> Self {
+        Self {
+            reach: Reach::Public,
+            max_response_bytes: 16 << 20,
+            connect_timeout: Duration::from_secs(5),
+            first_byte_timeout: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(30),
+            redirects: Redirects::None,
+            idle_connections: 4,
+        }
+    }
+}
+
+fn names_a_private_place(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => !Reach::Public.allows(ip.into()),
+        Some(Host::Ipv6(ip)) => !Reach::Public.allows(ip.into()),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name.eq_ignore_ascii_case("localhost")
+                || name.to_ascii_lowercase().ends_with(".localhost")
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,4 @@
+//! The agent runtime, its model adapters and the HTTP client below them.
+
+mod net;
+mod raw_server;
