@@ -1,1 +1,288 @@
-//! json.
+//! Strict JSON: what a second parser could read differently is refused.
+//!
+//! For everything that is signed, judged or sent by a stranger: pack manifests, suites, schemas, request bodies. Refused
+//! are a byte order mark, invalid UTF-8, duplicate members, lone surrogates, numbers outside the range of a double, more
+//! than [`MAX_DEPTH`] levels, and anything after the document. Errors say where, never what: the text may be a secret.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Levels of arrays and objects a document may have.
+pub const MAX_DEPTH: usize = 64;
+
+/// What is wrong with a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It starts with a byte order mark.
+    ByteOrderMark,
+    /// It is not UTF-8.
+    NotUtf8,
+    /// An object has the same member twice.
+    DuplicateMember,
+    /// It is nested deeper than [`MAX_DEPTH`].
+    TooDeep,
+    /// A number does not fit a finite double.
+    NumberOutOfRange,
+    /// An escape is a lone surrogate.
+    LoneSurrogate,
+    /// Something follows the document.
+    TrailingData,
+    /// It ends too early.
+    UnexpectedEnd,
+    /// It violates the grammar in another way.
+    Syntax,
+}
+
+impl Fault {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::ByteOrderMark => "starts with a byte order mark",
+            Self::NotUtf8 => "is not UTF-8",
+            Self::DuplicateMember => "has the same member twice in one object",
+            Self::TooDeep => "is nested deeper than 64 levels",
+            Self::NumberOutOfRange => "has a number that is not finite",
+            Self::LoneSurrogate => "has an escape that is not a Unicode character",
+            Self::TrailingData => "goes on after the end of the document",
+            Self::UnexpectedEnd => "ends in the middle of the document",
+            Self::Syntax => "is not JSON",
+        }
+    }
+}
+
+/// A refusal with its place; carries nothing of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} (line {line}, column {column})", fault.text())]
+pub struct Error {
+    /// What is wrong.
+    pub fault: Fault,
+    /// Line, from 1.
+    pub line: usize,
+    /// Octet in the line, from 1.
+    pub column: usize,
+}
+
+/// Parses a document strictly.
+pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(Error {
+            fault: Fault::ByteOrderMark,
+            line: 1,
+            column: 1,
+        });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|b| **b != b'\n').count() + 1;
+        Error {
+            fault: Fault::NotUtf8,
+            line,
+            column,
+        }
+    })?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Level(0)
+        .deserialize(&mut reader)
+        .map_err(|error| locate(&error))?;
+    reader.end().map_err(|error| Error {
+        fault: Fault::TrailingData,
+        ..locate(&error)
+    })?;
+    Ok(value)
+}
+
+/// Parses strictly into a wire type.
+///
+/// The outer error is the grammar's, the inner one the type's.
+pub fn parse_as<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<Result<T, serde_json::Error>, Error> {
+    parse(bytes).map(serde_json::from_value)
+}
+
+/// Compact JSON with sorted keys: the form outputs are compared and documents are digested in.
+///
+/// Keys sort by code point, and integers keep every digit, unlike in RFC 8785.
+pub fn canonical_text(value: &Value) -> String {
+    // `serde_json::Map` is a sorted map as long as nothing turns on its `preserve_order`; a test watches that.
+    value.to_string()
+}
+
+const DUPLICATE: &str = "duplicate member";
+const TOO_DEEP: &str = "too deep";
+const NOT_FINITE: &str = "number is not finite";
+
+fn locate(error: &serde_json::Error) -> Error {
+    // serde_json tells its faults apart only in words.
+    let words = error.to_string();
+    let fault = if words.starts_with(DUPLICATE) {
+        Fault::DuplicateMember
+    } else if words.starts_with(TOO_DEEP) || words.starts_with("recursion limit") {
+        Fault::TooDeep
+    } else if words.starts_with("number out of range") || words.starts_with(NOT_FINITE) {
+        Fault::NumberOutOfRange
+    } else if words.contains("surrogate") || words.starts_with("unexpected end of hex escape") {
+        Fault::LoneSurrogate
+    } else if error.is_eof() {
+        Fault::UnexpectedEnd
+    } else {
+        Fault::Syntax
+    };
+    Error {
+        fault,
+        line: error.line(),
+        column: error.column(),
+    }
+}
+
+/// Reads one value at a known depth.
+#[derive(Clone, Copy)]
+struct Level(usize);
+
+impl<'de> DeserializeSeed<'de> for Level {
+    type Value = Value;
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl Level {
+    fn down<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.0 >= MAX_DEPTH {
+            Err(E::custom(TOO_DEEP))
+        } else {
+            Ok(Self(self.0 + 1))
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Level {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom(NOT_FINITE))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let below = self.down()?;
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(below)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let below = self.down()?;
+        let mut members = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if members.contains_key(&key) {
+                return Err(A::Error::custom(DUPLICATE));
+            }
+            let value = map.next_value_seed(below)?;
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn nested(levels: usize) -> String {
+        format!("{}0{}", "[".repeat(levels), "]".repeat(levels))
+    }
+
+    #[rstest]
+    #[case(b"\xef\xbb\xbf{}", Fault::ByteOrderMark)]
+    #[case(b"{\"a\":\"\xc3\"}", Fault::NotUtf8)]
+    #[case(br#"{"a":1,"a":2}"#, Fault::DuplicateMember)]
+    #[case(br#"{"a":{"b":1,"\u0062":2}}"#, Fault::DuplicateMember)]
+    #[case(br#""\ud800""#, Fault::LoneSurrogate)]
+    #[case(br#""\ud800x""#, Fault::LoneSurrogate)]
+    #[case(br#""\udc00\ud800""#, Fault::LoneSurrogate)]
+    #[case(b"[1e999]", Fault::NumberOutOfRange)]
+    #[case(b"[NaN]", Fault::Syntax)]
+    #[case(b"[-Infinity]", Fault::Syntax)]
+    #[case(b"{} {}", Fault::TrailingData)]
+    #[case(b"{", Fault::UnexpectedEnd)]
+    #[case(b"", Fault::UnexpectedEnd)]
+    #[case(b"[01]", Fault::Syntax)]
+    #[case(b"[1,]", Fault::Syntax)]
+    #[case(b"\"a\nb\"", Fault::Syntax)]
+    fn what_parsers_may_read_differently_is_refused(#[case] text: &[u8], #[case] fault: Fault) {
+        assert_eq!(parse(text).unwrap_err().fault, fault);
+    }
+
+    #[test]
+    fn depth_is_bounded_without_exhausting_the_stack() {
+        assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
+        assert_eq!(
+            parse(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err().fault,
+            Fault::TooDeep
+        );
+        assert_eq!(
+            parse(nested(20_000).as_bytes()).unwrap_err().fault,
+            Fault::TooDeep
+        );
+        let objects = r#"{"a":"#.repeat(20_000);
+        assert_eq!(parse(objects.as_bytes()).unwrap_err().fault, Fault::TooDeep);
+    }
+
+    #[test]
+    fn an_error_names_the_place_and_none_of_the_content() {
+        let error = parse(b"{\n  \"canary\": canary\n}").unwrap_err();
+        assert_eq!((error.line, error.column), (2, 13));
+        assert!(!error.to_string().contains("canary"));
+    }
+
+    #[test]
+    fn canonical_text_sorts_keys_and_keeps_digits() {
+        let value =
+            parse(br#"{"b": [1, {"z": 1.5, "a": null}], "a": 18446744073709551615}"#).unwrap();
+        assert_eq!(
+            canonical_text(&value),
+            r#"{"a":18446744073709551615,"b":[1,{"a":null,"z":1.5}]}"#
+        );
+    }
+
+    #[test]
+    fn a_member_named_like_serde_jsons_own_marker_is_a_member() {
+        let value = parse(br#"{"$serde_json::private::RawValue": "[1]"}"#).unwrap();
+        assert!(value.is_object());
+    }
+}

@@ -1,1 +1,6 @@
-//! Scoring: matchers, thresholds, summary, gates.
+//! Evaluation: what a suite demands, how an output is matched, what the facts add up to, what a gate may conclude.
+
+pub mod gate;
+pub mod matching;
+pub mod report;
+pub mod scoring;

@@ -1,9 +1,17 @@
-//! `AgentEvalSuite` (RFC 0081 §A).
+//! `AgentEvalSuite` (RFC 0081 §A): tasks, expectations, fixtures and thresholds of an evaluation.
+//!
+//! The wire form only. That a document is a suite at all is decided by `schemas/agent-eval-suite.schema.json` and by
+//! [`crate::domain::eval::suite_rules`], which is how to read one from bytes.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::ids::{AgentId, TaskId};
 
 /// How a task is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvalMode {
     /// Deterministic match.
@@ -18,8 +26,41 @@ pub enum EvalMode {
     LiveShadow,
 }
 
+impl EvalMode {
+    /// Every mode of RFC 0081 §D.
+    pub const ALL: [Self; 5] = [
+        Self::Golden,
+        Self::Rubric,
+        Self::Adversarial,
+        Self::Regression,
+        Self::LiveShadow,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Golden => "golden",
+            Self::Rubric => "rubric",
+            Self::Adversarial => "adversarial",
+            Self::Regression => "regression",
+            Self::LiveShadow => "live-shadow",
+        }
+    }
+
+    /// The mode with this wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+}
+
+impl fmt::Display for EvalMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// The class of model an agent asks for (RFC 0002).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelClass {
     /// Long chains of thought.
@@ -34,4 +75,201 @@ pub enum ModelClass {
     Classification,
     /// Anything.
     General,
+}
+
+impl ModelClass {
+    /// Every class.
+    pub const ALL: [Self; 6] = [
+        Self::Reasoning,
+        Self::Writing,
+        Self::Coding,
+        Self::Research,
+        Self::Classification,
+        Self::General,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reasoning => "reasoning",
+            Self::Writing => "writing",
+            Self::Coding => "coding",
+            Self::Research => "research",
+            Self::Classification => "classification",
+            Self::General => "general",
+        }
+    }
+
+    /// The class with this wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == name)
+    }
+}
+
+impl fmt::Display for ModelClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A portable suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentEvalSuite {
+    /// `<scope>.<org>.evals.<name>`.
+    pub suite_id: String,
+    /// Three numbers.
+    pub version: String,
+    /// The agent the suite was written for; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_agent_id: Option<AgentId>,
+    /// Modes the suite may be run in; never empty.
+    pub modes: Vec<EvalMode>,
+    /// Model classes it is valid for; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_models: Option<Vec<ModelClass>>,
+    /// The bar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thresholds: Option<Thresholds>,
+    /// Never empty; ids are unique.
+    pub tasks: Vec<Task>,
+}
+
+/// What a run must reach to pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Thresholds {
+    /// Least aggregate score, 0.0..=1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_score: Option<f64>,
+    /// Most total cost in USD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    /// Most 95th-percentile task latency in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "whole")]
+    pub max_p95_latency_ms: Option<u64>,
+}
+
+/// One task: an input and what is expected of the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Task {
+    /// Unique in the suite.
+    pub task_id: TaskId,
+    /// Given to the agent; anything but absent.
+    pub input: Value,
+    /// How the answer is scored.
+    pub expected: Expected,
+    /// What stands in for tools and memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixtures: Option<Fixtures>,
+}
+
+/// How an answer is scored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// Which of the two members below counts.
+    pub kind: ExpectedKind,
+    /// Present for `golden`.
+    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<Match>,
+    /// Present for `rubric`; weights do not add up to 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rubric: Option<Vec<Criterion>>,
+}
+
+/// The two ways of scoring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExpectedKind {
+    /// Deterministic.
+    Golden,
+    /// By a judge.
+    Rubric,
+}
+
+/// A deterministic expectation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Match {
+    /// How the value is compared.
+    pub strategy: MatchStrategy,
+    /// What is expected.
+    pub value: Value,
+}
+
+/// How a value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MatchStrategy {
+    /// The stringified output equals the value.
+    Exact,
+    /// The stringified output contains the value.
+    Contains,
+    /// The output deeply equals the value.
+    JsonMatch,
+}
+
+/// One weighted criterion of a rubric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Criterion {
+    /// What the judge looks for.
+    pub criterion: String,
+    /// Relative weight, 0.0..=1.0.
+    pub weight: f64,
+}
+
+/// Deterministic substitutes for live tools and memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Fixtures {
+    /// In order per tool; the last one repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_responses: Vec<ToolResponse>,
+    /// Entries of the agent's read snapshot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_seed: Vec<Map<String, Value>>,
+}
+
+/// A canned tool result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolResponse {
+    /// `<scope>:<tool-id>`.
+    pub tool: String,
+    /// The result; absent: null.
+    #[serde(default)]
+    pub response: Value,
+}
+
+/// Whole numbers as JSON Schema understands them: `2.0` is one, and one beyond `u64` is as good as no limit.
+mod whole {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "the signature serde's `with` asks for")]
+    pub fn serialize<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float-to-int casts saturate, and negative numbers are refused"
+    )]
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<u64>, D::Error> {
+        let number = serde_json::Number::deserialize(deserializer)?;
+        let whole = number.as_u64().or_else(|| {
+            number
+                .as_f64()
+                .filter(|n| n.fract() == 0.0 && *n >= 0.0)
+                .map(|n| n as u64)
+        });
+        whole
+            .map(Some)
+            .ok_or_else(|| serde::de::Error::custom("must be a whole number of at least 0"))
+    }
 }

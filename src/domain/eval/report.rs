@@ -1,0 +1,225 @@
+//! The verdict in full: the summary plus what decides whether it can be trusted. Content-free: scores, ids, labels.
+//!
+//! `EvalSummary` is closed and has no room for *why*. This projection of the same facts says which tasks the machinery could
+//! not get judged, which fixtures were missing, what was left out of matching, and whether the suite was signed.
+
+use serde::{Deserialize, Serialize};
+
+use super::scoring::{shortfalls, summary};
+use crate::domain::ids::{AgentId, RunId, TaskId};
+use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
+use crate::domain::run::record::RunRecord;
+use crate::protocol::openwop::suite::{EvalMode, Thresholds};
+use crate::protocol::openwop::summary::EvalSummary;
+
+/// What a run says about the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every task judged, every threshold met.
+    Pass,
+    /// Every task judged, a threshold missed.
+    Fail,
+    /// Not every task was judged: nothing can be said.
+    Inconclusive,
+    /// Not ended yet.
+    Pending,
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskOutcome {
+    /// It met its bar.
+    Passed,
+    /// It did not.
+    Failed,
+    /// The machinery failed; says nothing about the agent.
+    Unjudged,
+}
+
+/// One task with its reasons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReport {
+    /// The task.
+    pub task_id: TaskId,
+    /// How it ended.
+    pub outcome: TaskOutcome,
+    /// Why, as a label; absent for a plain mismatch and for a pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Tools called without a response in the suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixture_missing: Vec<String>,
+    /// Tools called that are not on the allowlist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden_tools: Vec<String>,
+    /// Model calls tried again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// The run that judged it, if another one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused_from: Option<RunId>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// Where the suite came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuiteProvenance {
+    /// Suite id.
+    pub suite_id: String,
+    /// Version.
+    pub version: String,
+    /// `sha256-<base64>` of the canonical document.
+    pub digest: String,
+    /// Whether a trusted signature covers the suite; an imported one is never signed.
+    pub signed: bool,
+    /// Tasks in the whole suite.
+    pub task_count: usize,
+}
+
+/// Which agent was evaluated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentProvenance {
+    /// Agent id.
+    pub agent_id: AgentId,
+    /// The version of its pack.
+    pub version: String,
+    /// `sha256-<base64>` of its pack.
+    pub pack_integrity: String,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+}
+
+/// The report of an eval run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalReport {
+    /// The run.
+    pub run_id: RunId,
+    /// Its status.
+    pub status: String,
+    /// What it says about the agent.
+    pub verdict: Verdict,
+    /// Why it does not pass, in words; empty for a pass.
+    pub reasons: Vec<String>,
+    /// The suite.
+    pub suite: SuiteProvenance,
+    /// The agent.
+    pub agent: AgentProvenance,
+    /// Modes that were scored.
+    pub modes: Vec<EvalMode>,
+    /// JSON Pointers left out of matching. A run with any is no gate evidence by default.
+    pub ignore: Vec<String>,
+    /// The scorecard.
+    pub summary: EvalSummary,
+    /// The tasks, in suite order.
+    pub tasks: Vec<TaskReport>,
+    /// The run whose judged tasks were reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+    /// When the run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<jiff::Timestamp>,
+    /// From `run.started` to the end, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// Folds record and state into the report.
+pub fn report(record: &RunRecord, thresholds: &Thresholds, state: &RunState) -> EvalReport {
+    let spec = &record.spec.eval;
+    let missing = shortfalls(spec, thresholds, &state.eval);
+    let mut reasons: Vec<String> = match state.status {
+        status if status.is_terminal() => missing.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(error) = &state.error {
+        reasons.insert(0, format!("the run failed: {}", error.code));
+    }
+    if state.status == RunStatus::Cancelled {
+        reasons.insert(0, "the run was cancelled".to_owned());
+    }
+    let duration_ms = state
+        .started_at
+        .zip(state.completed_at)
+        .map(|(from, to)| u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0));
+    EvalReport {
+        run_id: record.run_id.clone(),
+        status: state.status.as_str().to_owned(),
+        verdict: verdict(state, spec.tasks.len(), reasons.is_empty()),
+        reasons,
+        suite: SuiteProvenance {
+            suite_id: spec.suite_id.clone(),
+            version: spec.suite_version.clone(),
+            digest: spec.suite_digest.clone(),
+            signed: spec.suite_signed,
+            task_count: spec.suite_task_count,
+        },
+        agent: AgentProvenance {
+            agent_id: spec.agent_id.clone(),
+            version: spec.agent_version.clone(),
+            pack_integrity: spec.pack_integrity.clone(),
+            model: state.model.as_ref().map(|(_, model)| model.clone()),
+            provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
+        },
+        modes: spec.modes.clone(),
+        ignore: spec.ignore.clone(),
+        summary: summary(spec, thresholds, &state.eval),
+        tasks: spec
+            .tasks
+            .iter()
+            .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
+            .collect(),
+        retry_of: spec.retry_of.clone(),
+        completed_at: state.completed_at,
+        duration_ms,
+    }
+}
+
+fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
+    if !state.status.is_terminal() {
+        return Verdict::Pending;
+    }
+    let judged = state
+        .eval
+        .tasks
+        .values()
+        .filter(|task| task.scored && task.unjudged.is_none())
+        .count();
+    match (state.status, judged < planned) {
+        (RunStatus::Completed, false) if meets_all => Verdict::Pass,
+        (RunStatus::Completed, false) => Verdict::Fail,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
+    TaskReport {
+        task_id: id.clone(),
+        outcome: match (&facts.unjudged, facts.passed) {
+            (Some(_), _) => TaskOutcome::Unjudged,
+            (None, true) => TaskOutcome::Passed,
+            (None, false) => TaskOutcome::Failed,
+        },
+        reason: facts.unjudged.clone().or_else(|| facts.failed.clone()),
+        fixture_missing: facts.fixture_missing.clone(),
+        forbidden_tools: facts.forbidden_tools.clone(),
+        retries: facts.retries,
+        reused_from: facts.reused_from.clone(),
+    }
+}

@@ -1,0 +1,211 @@
+//! What the recorded facts add up to (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
+
+use crate::domain::money::NanoUsd;
+use crate::domain::run::fold::{EvalFacts, TaskFacts};
+use crate::domain::run::record::EvalSpec;
+use crate::protocol::openwop::suite::Thresholds;
+use crate::protocol::openwop::summary::{EvalSummary, Regression, TaskSummary};
+
+/// Mean of the scores, 0 for none; always within 0.0..=1.0.
+#[expect(clippy::cast_precision_loss, reason = "task counts are far below 2^53")]
+pub fn mean(scores: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = scores.fold((0.0, 0_usize), |(sum, count), score| {
+        (sum + score, count + 1)
+    });
+    if count == 0 {
+        0.0
+    } else {
+        (sum / count as f64).clamp(0.0, 1.0)
+    }
+}
+
+/// Nearest-rank 95th percentile: the smallest value that at least 95 % of all values do not exceed. `None` for no values.
+pub fn p95(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    let rank = (values.len() * 95).div_ceil(100);
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+/// One reason why a run does not pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shortfall {
+    /// Aggregate below `passScore`.
+    Score {
+        /// Seen.
+        aggregate: f64,
+        /// Demanded.
+        pass_score: f64,
+    },
+    /// Cost above `maxCostUsd`.
+    Cost {
+        /// Seen.
+        total: NanoUsd,
+        /// Allowed.
+        max: NanoUsd,
+    },
+    /// p95 latency above `maxP95LatencyMs`.
+    Latency {
+        /// Seen.
+        p95_ms: u64,
+        /// Allowed.
+        max_ms: u64,
+    },
+    /// Tasks the machinery could not get judged.
+    Unjudged {
+        /// How many.
+        count: usize,
+    },
+    /// Tasks that were never reached.
+    Incomplete {
+        /// How many.
+        missing: usize,
+    },
+}
+
+impl std::fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Score {
+                aggregate,
+                pass_score,
+            } => {
+                write!(
+                    f,
+                    "aggregate score {aggregate:.3} is below passScore {pass_score:.3}"
+                )
+            }
+            Self::Cost { total, max } => {
+                write!(
+                    f,
+                    "cost {:.6} USD is above maxCostUsd {:.6}",
+                    total.usd(),
+                    max.usd()
+                )
+            }
+            Self::Latency { p95_ms, max_ms } => {
+                write!(
+                    f,
+                    "p95 latency {p95_ms} ms is above maxP95LatencyMs {max_ms}"
+                )
+            }
+            Self::Unjudged { count } => write!(f, "{count} task(s) could not be judged"),
+            Self::Incomplete { missing } => write!(f, "{missing} task(s) were not reached"),
+        }
+    }
+}
+
+/// The bar of a suite that sets no `passScore`: every task must pass in full.
+pub const DEFAULT_PASS_SCORE: f64 = 1.0;
+
+/// Sums of floating scores carry noise of this order; a score this close to the bar has met it.
+const EPSILON: f64 = 1e-9;
+
+/// Everything that keeps the run from passing; empty means `passed: true`.
+pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
+    let mut found = Vec::new();
+    let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
+    let scored = tasks().count();
+    let aggregate = mean(tasks().map(|task| task.score));
+    let pass_score = thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE);
+    if aggregate + EPSILON < pass_score {
+        found.push(Shortfall::Score {
+            aggregate,
+            pass_score,
+        });
+    }
+    if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd)
+        && facts.total_cost > max
+    {
+        found.push(Shortfall::Cost {
+            total: facts.total_cost,
+            max,
+        });
+    }
+    if let Some(max_ms) = thresholds.max_p95_latency_ms
+        && let Some(p95_ms) = p95(tasks().filter_map(|task| task.latency_ms).collect())
+        && p95_ms > max_ms
+    {
+        found.push(Shortfall::Latency { p95_ms, max_ms });
+    }
+    let count = tasks().filter(|task| task.unjudged.is_some()).count();
+    if count > 0 {
+        found.push(Shortfall::Unjudged { count });
+    }
+    if scored < spec.tasks.len() {
+        found.push(Shortfall::Incomplete {
+            missing: spec.tasks.len() - scored,
+        });
+    }
+    found
+}
+
+/// The scorecard of whatever has been scored so far, in suite order.
+pub fn summary(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> EvalSummary {
+    let tasks: Vec<TaskSummary> = spec
+        .tasks
+        .iter()
+        .filter_map(|id| {
+            let task: &TaskFacts = facts.scored(id)?;
+            Some(TaskSummary {
+                task_id: id.clone(),
+                score: task.score,
+                passed: task.passed,
+                cost_usd: Some(task.cost),
+                latency_ms: task.latency_ms,
+                schema_valid: task.schema_valid,
+            })
+        })
+        .collect();
+    let aggregate_score = mean(tasks.iter().map(|task| task.score));
+    EvalSummary {
+        suite_id: spec.suite_id.clone(),
+        suite_version: spec.suite_version.clone(),
+        evaluated_model_class: Some(spec.model_class),
+        aggregate_score,
+        passed: shortfalls(spec, thresholds, facts).is_empty(),
+        task_count: tasks.len(),
+        passed_count: tasks.iter().filter(|task| task.passed).count(),
+        total_cost_usd: Some(facts.total_cost),
+        tasks,
+        regression: spec.baseline.as_ref().map(|baseline| Regression {
+            baseline_run_id: baseline.run_id.clone(),
+            score_delta: aggregate_score - baseline.aggregate_score,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(vec![], None)]
+    #[case(vec![7], Some(7))]
+    #[case((1..=20).collect(), Some(19))]
+    #[case((1..=21).collect(), Some(20))]
+    #[case((1..=100).collect(), Some(95))]
+    fn p95_is_nearest_rank(#[case] values: Vec<u64>, #[case] expected: Option<u64>) {
+        assert_eq!(p95(values), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_between_the_extremes(scores in prop::collection::vec(0.0..=1.0_f64, 1..50)) {
+            let mean = mean(scores.iter().copied());
+            let low = scores.iter().copied().fold(1.0, f64::min);
+            let high = scores.iter().copied().fold(0.0, f64::max);
+            prop_assert!(low - 1e-12 <= mean && mean <= high + 1e-12);
+        }
+
+        #[test]
+        fn p95_is_one_of_the_values(values in prop::collection::vec(0_u64..10_000, 1..200)) {
+            let p = p95(values.clone());
+            prop_assert!(p.is_some_and(|p| values.contains(&p)));
+            let below = values.iter().filter(|&&v| Some(v) <= p).count();
+            prop_assert!(below * 100 >= values.len() * 95);
+        }
+    }
+}

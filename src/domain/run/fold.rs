@@ -1,0 +1,288 @@
+//! The fold of a run's log: its status, its times, its eval facts.
+//!
+//! Everything shown of a run is computed from this; nothing here calls out, so folding the same log twice gives the same
+//! state, and folding a prefix gives the state of that moment.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::domain::ids::{RunId, TaskId};
+use crate::domain::money::NanoUsd;
+use crate::protocol::openwop::events::{Event, EventDocument, RunCancelled, RunError, ToolStatus};
+
+/// Where a run stands (OpenWOP run-snapshot `status`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunStatus {
+    /// Recorded, not yet started.
+    #[default]
+    Pending,
+    /// Under way.
+    Running,
+    /// Ended; says nothing about the verdict.
+    Completed,
+    /// The machinery broke.
+    Failed,
+    /// A cancel was asked for.
+    Cancelling,
+    /// Cancelled.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Whether the run has ended.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelling => "cancelling",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The facts of one task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskFacts {
+    /// 0.0..=1.0; 0 until scored.
+    pub score: f64,
+    /// Whether it passed.
+    pub passed: bool,
+    /// Whether `eval.scored` is on record. A scored task is never judged again.
+    pub scored: bool,
+    /// Sum of its `provider.usage`, also of attempts that did not end.
+    pub cost: NanoUsd,
+    /// Wall-clock time of the invocation.
+    pub latency_ms: Option<u64>,
+    /// Whether the output satisfies the return schema.
+    pub schema_valid: Option<bool>,
+    /// Why the machinery could not get it judged.
+    pub unjudged: Option<String>,
+    /// Why the agent failed it by its own doing.
+    pub failed: Option<String>,
+    /// Tools called without a response in the suite.
+    pub fixture_missing: Vec<String>,
+    /// Calls that were refused because the tool is not on the allowlist.
+    pub forbidden_tools: Vec<String>,
+    /// Model calls that were tried again.
+    pub retries: u32,
+    /// The run that judged it, if it was not this one.
+    pub reused_from: Option<RunId>,
+    /// An invocation that has begun and not ended: its process was killed.
+    pub open_invocation: Option<String>,
+}
+
+/// The facts of an eval run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EvalFacts {
+    /// Whether `eval.started` is on record.
+    pub started: bool,
+    /// Whether `eval.completed` is on record, and its verdict.
+    pub completed: Option<bool>,
+    /// By task.
+    pub tasks: HashMap<TaskId, TaskFacts>,
+    /// Tasks with an `eval.scored`.
+    pub scored_count: usize,
+    /// Sum of all `provider.usage`.
+    pub total_cost: NanoUsd,
+    /// Sum of all tokens.
+    pub total_tokens: u64,
+}
+
+impl EvalFacts {
+    /// The facts of a task that has been scored.
+    pub fn scored(&self, task: &TaskId) -> Option<&TaskFacts> {
+        self.tasks.get(task).filter(|facts| facts.scored)
+    }
+}
+
+/// A run as its log tells it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunState {
+    /// Status.
+    pub status: RunStatus,
+    /// Sequence of the last event folded.
+    pub sequence: u64,
+    /// Time of `run.started`.
+    pub started_at: Option<Timestamp>,
+    /// Time of the terminal event.
+    pub completed_at: Option<Timestamp>,
+    /// Why it failed.
+    pub error: Option<RunError>,
+    /// Who cancelled it and why.
+    pub cancelled: Option<RunCancelled>,
+    /// The `budget.reserved` fact is on record.
+    pub budget_reserved: bool,
+    /// The eval projection.
+    pub eval: EvalFacts,
+    /// Input and output tokens.
+    pub tokens: (u64, u64),
+    /// The model that answered last, with its provider.
+    pub model: Option<(String, String)>,
+}
+
+/// The log says something no writer of ours could have written.
+#[derive(Debug, thiserror::Error)]
+pub enum FoldError {
+    /// A document that cannot be read.
+    #[error("event {0} of the log cannot be read")]
+    Unreadable(u64, #[source] serde_json::Error),
+    /// A gap, a repetition or a wrong order.
+    #[error("event {found} follows event {after} in the log")]
+    OutOfOrder {
+        /// Last folded.
+        after: u64,
+        /// Found.
+        found: u64,
+    },
+}
+
+impl RunState {
+    /// Folds one stored document.
+    ///
+    /// # Errors
+    /// [`FoldError`] when the document is unreadable or out of order; the state is then unchanged.
+    pub fn apply(&mut self, body: &[u8]) -> Result<(), FoldError> {
+        let unreadable = |source| FoldError::Unreadable(self.sequence + 1, source);
+        let document = EventDocument::read(body).map_err(unreadable)?;
+        if document.sequence != self.sequence + 1 {
+            return Err(FoldError::OutOfOrder {
+                after: self.sequence,
+                found: document.sequence,
+            });
+        }
+        let event = document.event().map_err(unreadable)?;
+        self.sequence = document.sequence;
+        if let Some(event) = &event {
+            self.fold(event, document.node_id.as_ref(), document.timestamp);
+        }
+        Ok(())
+    }
+
+    /// Folds an event at the moment it is recorded, as `apply` would when it is read back.
+    pub fn record(&mut self, sequence: u64, event: &Event, node: Option<&TaskId>, at: Timestamp) {
+        self.sequence = sequence;
+        self.fold(event, node, at);
+    }
+
+    fn fold(&mut self, event: &Event, node: Option<&TaskId>, at: Timestamp) {
+        match event {
+            Event::RunStarted(_) => {
+                self.status = RunStatus::Running;
+                self.started_at = Some(at);
+            }
+            Event::RunCompleted(_) => self.end(RunStatus::Completed, at),
+            Event::RunFailed(failed) => {
+                self.error = Some(failed.error.clone());
+                self.end(RunStatus::Failed, at);
+            }
+            Event::RunCancelled(cancelled) => {
+                self.cancelled = Some(cancelled.clone());
+                self.end(RunStatus::Cancelled, at);
+            }
+            Event::BudgetReserved(_) => self.budget_reserved = true,
+            Event::EvalStarted(_) => self.eval.started = true,
+            Event::EvalCompleted(completed) => self.eval.completed = Some(completed.passed),
+            Event::EvalScored(scored) => {
+                let task = self.eval.tasks.entry(scored.task_id.clone()).or_default();
+                if !task.scored {
+                    self.eval.scored_count += 1;
+                }
+                task.scored = true;
+                task.score = scored.score;
+                task.passed = scored.passed;
+                task.latency_ms = scored.latency_ms;
+                task.schema_valid = scored.schema_valid;
+            }
+            Event::ProviderUsage(usage) => {
+                self.tokens.0 += usage.input_tokens;
+                self.tokens.1 += usage.output_tokens;
+                if self.model.as_ref().is_none_or(|(provider, model)| {
+                    *provider != usage.provider || *model != usage.model
+                }) {
+                    self.model = Some((usage.provider.clone(), usage.model.clone()));
+                }
+                self.eval.total_cost = self.eval.total_cost + usage.cost_estimate_usd;
+                self.eval.total_tokens += usage.total_tokens;
+                if let Some(task) = self.task(node) {
+                    task.cost = task.cost + usage.cost_estimate_usd;
+                }
+            }
+            Event::AgentInvocationStarted(started) => {
+                if let Some(task) = self.task(node) {
+                    task.open_invocation = Some(started.invocation_id.clone());
+                }
+            }
+            Event::AgentInvocationCompleted(_) => {
+                if let Some(task) = self.task(node) {
+                    task.open_invocation = None;
+                }
+            }
+            Event::AgentToolReturned(returned) => {
+                if returned.status == ToolStatus::Forbidden
+                    && let Some(task) = self.task(node)
+                {
+                    task.forbidden_tools.push(returned.tool_name.clone());
+                }
+            }
+            Event::ModelRetried(_) => {
+                if let Some(task) = self.task(node) {
+                    task.retries += 1;
+                }
+            }
+            Event::FixtureMissing(missing) => {
+                if let Some(task) = self.task(node) {
+                    task.fixture_missing.push(missing.tool.clone());
+                }
+            }
+            Event::TaskFailed(failed) => {
+                self.eval
+                    .tasks
+                    .entry(failed.task_id.clone())
+                    .or_default()
+                    .failed = Some(failed.reason.clone());
+            }
+            Event::TaskUnjudged(unjudged) => {
+                self.eval
+                    .tasks
+                    .entry(unjudged.task_id.clone())
+                    .or_default()
+                    .unjudged = Some(unjudged.reason.clone());
+            }
+            Event::TaskReused(reused) => {
+                self.eval
+                    .tasks
+                    .entry(reused.task_id.clone())
+                    .or_default()
+                    .reused_from = Some(reused.source_run_id.clone());
+            }
+            Event::CapBreached(_)
+            | Event::BudgetExhausted(_)
+            | Event::AgentReasoned(_)
+            | Event::AgentToolCalled(_)
+            | Event::AgentDecided(_) => {}
+        }
+    }
+
+    fn task(&mut self, node: Option<&TaskId>) -> Option<&mut TaskFacts> {
+        let node = node?;
+        if !self.eval.tasks.contains_key(node) {
+            self.eval.tasks.insert(node.clone(), TaskFacts::default());
+        }
+        self.eval.tasks.get_mut(node)
+    }
+
+    fn end(&mut self, status: RunStatus, at: Timestamp) {
+        self.status = status;
+        self.completed_at = Some(at);
+    }
+}

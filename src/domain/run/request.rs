@@ -1,0 +1,487 @@
+//! `POST /v1/runs`: from a body to a run with every reference pinned.
+//!
+//! Two steps, both pure. [`parse`] checks the shape (a closed body; OpenWOP run-options); [`plan`] carries out the checks of
+//! an eval run in the order the protocol gives them (RFC 0081 §B). Every refusal names the field and the remedy.
+
+use serde_json::{Map, Value};
+
+use super::record::{Baseline, BudgetSpec, EvalSpec, RunSpec};
+use crate::domain::eval::matching::is_member_pointer;
+use crate::domain::eval::suite_rules::SuiteRef;
+use crate::domain::ids::{AgentId, RunId, TaskId};
+use crate::domain::money::NanoUsd;
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
+
+/// Modes this host really scores; what discovery advertises.
+pub const SCORED_MODES: &[EvalMode] = &[EvalMode::Golden, EvalMode::Regression];
+
+/// One text for every reason why a suite or an agent cannot be used, so that another tenant's looks like no one's.
+const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; \
+    install the pack or import the suite, and name both exactly (`suiteId@version`, agent id)";
+
+/// One text for every reason why a baseline cannot be used.
+const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
+    over the same suite and version";
+
+const MAX_TAGS: usize = 100;
+const MAX_TAG_CHARS: usize = 256;
+const MAX_METADATA_BYTES: usize = 8192;
+const MAX_METADATA_DEPTH: usize = 4;
+const MAX_IGNORE: usize = 100;
+
+/// What the host allows a run to ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostLimits {
+    /// Tasks in one run.
+    pub max_tasks_per_suite: usize,
+    /// Money one run may spend.
+    pub max_cost_per_suite: Option<NanoUsd>,
+    /// Longest duration of a run.
+    pub max_run_duration_ms: u64,
+    /// Tasks in flight when the caller does not say.
+    pub default_concurrency: u32,
+    /// Tasks in flight at most.
+    pub max_concurrency: u32,
+}
+
+/// A well-formed create request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateRun {
+    /// `suiteId@version`.
+    pub suite: SuiteRef,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// `configurable.agentVersion`: a version instead of the highest installed one.
+    pub agent_version: Option<String>,
+    /// `configurable.evalModes`; `None`: all modes the suite declares.
+    pub modes: Option<Vec<EvalMode>>,
+    /// `configurable.baselineRunId`.
+    pub baseline_run_id: Option<RunId>,
+    /// `configurable.evalMatch.ignore`.
+    pub ignore: Vec<String>,
+    /// `configurable.evalTargetOverride`: run a suite against an agent it was not written for.
+    pub target_override: bool,
+    /// `configurable.evalConcurrency`.
+    pub concurrency: Option<u32>,
+    /// `configurable.temperature`.
+    pub temperature: Option<f64>,
+    /// `configurable.maxTokens`.
+    pub max_tokens: Option<u64>,
+    /// `configurable.runTimeoutMs`.
+    pub run_timeout_ms: Option<u64>,
+    /// `configurable.budget`.
+    pub budget: BudgetSpec,
+    /// `tenantId`, which must be the key's own.
+    pub tenant_id: Option<String>,
+    /// `configurable` as it came, without nulls.
+    pub configurable: Map<String, Value>,
+    /// `inputs` as they came.
+    pub inputs: Map<String, Value>,
+    /// `tags`.
+    pub tags: Vec<String>,
+    /// `metadata`.
+    pub metadata: Map<String, Value>,
+}
+
+/// Reads the body of `POST /v1/runs`.
+///
+/// # Errors
+/// `validation_error` naming the field; `capability_not_provided` for what this host does not offer.
+pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
+    const FIELDS: &[&str] = &[
+        "workflowId", "inputs", "tenantId", "scopeId", "callbackUrl", "residency", "mode", "evalSuiteRef", "agentId",
+        "configurable", "tags", "metadata",
+    ];
+    let Some(body) = body.as_object() else {
+        return Err(Problem::validation("", "the body must be a JSON object"));
+    };
+    if let Some(unknown) = body.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+        return Err(Problem::validation(unknown, format!("unknown field; known are {}", FIELDS.join(", "))));
+    }
+    let body = Fields { members: body, prefix: "" };
+    match body.text("mode")? {
+        Some("eval") => {}
+        Some(_) => return Err(body.invalid("mode", "must be \"eval\"")),
+        None => {
+            return Err(match body.text("workflowId")? {
+                Some(_) => body.invalid("workflowId", "no such workflow; this host runs evals: send `mode: \"eval\"`"),
+                None => body.invalid("mode", "is missing; send `mode: \"eval\"` with `evalSuiteRef` and `agentId`"),
+            });
+        }
+    }
+    for unsupported in ["callbackUrl", "residency", "scopeId"] {
+        if body.get(unsupported).is_some() {
+            return Err(body.invalid(unsupported, "is not supported by this host; leave it out"));
+        }
+    }
+    let reference = body.required_text("evalSuiteRef")?;
+    let suite = SuiteRef::parse(reference).map_err(|fault| body.invalid("evalSuiteRef", &fault.to_string()))?;
+    let agent_id = AgentId::from(body.required_text("agentId")?);
+    let configurable = body.object("configurable")?.unwrap_or_default();
+    let fields = Fields { members: &configurable, prefix: "configurable." };
+    let ignore = match fields.object("evalMatch")? {
+        None => Vec::new(),
+        Some(matching) => {
+            if let Some(unknown) = matching.keys().find(|key| *key != "ignore") {
+                return Err(fields.invalid(&format!("evalMatch.{unknown}"), "is unknown; the only member is `ignore`"));
+            }
+            ignore_list(&matching)?
+        }
+    };
+    let budget = match fields.object("budget")? {
+        None => BudgetSpec::default(),
+        Some(members) => budget(&members)?,
+    };
+    Ok(CreateRun {
+        suite,
+        agent_id,
+        agent_version: fields.text("agentVersion")?.map(str::to_owned),
+        modes: modes(&fields)?,
+        baseline_run_id: fields.text("baselineRunId")?.map(RunId::from),
+        ignore,
+        target_override: fields.boolean("evalTargetOverride")?.unwrap_or(false),
+        concurrency: fields
+            .whole("evalConcurrency", 1)?
+            .map(|tasks| u32::try_from(tasks).unwrap_or(u32::MAX)),
+        temperature: fields.number("temperature", 0.0, 2.0)?,
+        max_tokens: fields.whole("maxTokens", 1)?,
+        run_timeout_ms: fields.whole("runTimeoutMs", 1)?,
+        budget,
+        tenant_id: body.text("tenantId")?.map(str::to_owned),
+        inputs: body.object("inputs")?.unwrap_or_default(),
+        tags: tags(&body)?,
+        metadata: metadata(&body)?,
+        configurable: configurable.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+    })
+}
+
+/// The agent a run is planned for.
+pub struct AgentFacts<'a> {
+    /// Its id.
+    pub agent_id: &'a AgentId,
+    /// The version of its pack.
+    pub version: &'a str,
+    /// The digest of its pack.
+    pub pack_integrity: &'a str,
+    /// Its class.
+    pub model_class: ModelClass,
+    /// Whether its task schema accepts an input.
+    pub accepts: &'a dyn Fn(&Value) -> bool,
+    /// Whether a model is configured for its class.
+    pub has_model: bool,
+}
+
+/// The suite a run is planned for.
+pub struct SuiteFacts<'a> {
+    /// The document.
+    pub document: &'a AgentEvalSuite,
+    /// Its digest.
+    pub digest: &'a str,
+    /// Whether a trusted signature covers it.
+    pub signed: bool,
+}
+
+/// A finished eval run that may serve as a baseline.
+pub struct BaselineFacts<'a> {
+    /// The run.
+    pub run_id: &'a RunId,
+    /// Whether it completed.
+    pub completed: bool,
+    /// Its suite.
+    pub suite_id: &'a str,
+    /// The suite's version.
+    pub suite_version: &'a str,
+    /// Its aggregate score.
+    pub aggregate_score: f64,
+}
+
+/// Pins everything, or says why the run cannot be.
+///
+/// # Errors
+/// `validation_error` naming the field, in the order of the protocol's checks.
+pub fn plan(
+    request: CreateRun,
+    limits: &HostLimits,
+    suite: Option<&SuiteFacts<'_>>,
+    agent: Option<&AgentFacts<'_>>,
+    baseline: Option<&BaselineFacts<'_>>,
+) -> Result<RunSpec, Problem> {
+    let Some(suite) = suite else { return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE)) };
+    let Some(agent) = agent else { return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE)) };
+    let document = suite.document;
+    if let Some(target) = &document.target_agent_id
+        && target != agent.agent_id
+        && !request.target_override
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!("the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"),
+        ));
+    }
+    if let Some(allowed) = &document.allowed_models
+        && !allowed.contains(&agent.model_class)
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!("the suite does not allow the agent's model class `{}`", agent.model_class.as_str()),
+        ));
+    }
+    let modes = usable_modes(&request, document)?;
+    let tasks: Vec<TaskId> = document
+        .tasks
+        .iter()
+        .filter(|task| task.expected.kind == ExpectedKind::Golden || modes.contains(&EvalMode::Rubric))
+        .map(|task| task.task_id.clone())
+        .collect();
+    if tasks.is_empty() {
+        return Err(Problem::validation(
+            "configurable.evalModes",
+            "no task of the suite can be scored in these modes; its tasks are rubric tasks",
+        ));
+    }
+    if document.tasks.len() > limits.max_tasks_per_suite {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the suite has {} tasks, this host runs at most {} (`limits.max_tasks_per_suite` in its configuration)",
+                document.tasks.len(),
+                limits.max_tasks_per_suite
+            ),
+        ));
+    }
+    if let Some(task) = document.tasks.iter().find(|task| !(agent.accepts)(&task.input)) {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!("the input of task `{}` does not satisfy the agent's task schema", task.task_id),
+        ));
+    }
+    let baseline = match (modes.contains(&EvalMode::Regression), baseline) {
+        (false, _) => None,
+        (true, Some(facts))
+            if facts.completed
+                && facts.suite_id == document.suite_id
+                && facts.suite_version == document.version =>
+        {
+            Some(Baseline { run_id: facts.run_id.clone(), aggregate_score: facts.aggregate_score })
+        }
+        (true, _) => return Err(Problem::validation("configurable.baselineRunId", NO_BASELINE)),
+    };
+    if !agent.has_model {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
+                agent.model_class.as_str()
+            ),
+        ));
+    }
+    let concurrency = request.concurrency.unwrap_or(limits.default_concurrency).clamp(1, limits.max_concurrency.max(1));
+    Ok(RunSpec {
+        workflow_id: format!("eval:{}@{}", document.suite_id, document.version),
+        eval: EvalSpec {
+            suite_id: document.suite_id.clone(),
+            suite_version: document.version.clone(),
+            suite_digest: suite.digest.to_owned(),
+            suite_signed: suite.signed,
+            suite_task_count: document.tasks.len(),
+            agent_id: agent.agent_id.clone(),
+            agent_version: agent.version.to_owned(),
+            pack_integrity: agent.pack_integrity.to_owned(),
+            model_class: agent.model_class,
+            modes,
+            tasks,
+            baseline,
+            ignore: request.ignore,
+            concurrency,
+            temperature: request.temperature,
+            max_tokens: request.max_tokens,
+            // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
+            cost_ceiling: limits.max_cost_per_suite,
+            budget: request.budget,
+            run_timeout_ms: request
+                .run_timeout_ms
+                .map_or(limits.max_run_duration_ms, |asked| asked.min(limits.max_run_duration_ms)),
+            retry_of: None,
+        },
+        configurable: request.configurable,
+        inputs: request.inputs,
+        tags: request.tags,
+        metadata: request.metadata,
+    })
+}
+
+fn usable_modes(request: &CreateRun, suite: &AgentEvalSuite) -> Result<Vec<EvalMode>, Problem> {
+    let field = "configurable.evalModes";
+    let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
+    for mode in &modes {
+        if !suite.modes.contains(mode) {
+            return Err(Problem::validation(field, format!("the suite does not declare the mode `{}`", mode.as_str())));
+        }
+        if !SCORED_MODES.contains(mode) {
+            let scored: Vec<&str> = SCORED_MODES.iter().map(|mode| mode.as_str()).collect();
+            return Err(Problem::validation(
+                field,
+                format!("this host does not score the mode `{}`; it scores {}", mode.as_str(), scored.join(", ")),
+            ));
+        }
+    }
+    if modes.contains(&EvalMode::LiveShadow) && modes.len() > 1 {
+        return Err(Problem::validation(field, "`live-shadow` cannot be mixed with other modes"));
+    }
+    Ok(modes)
+}
+
+fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
+    let name = "evalModes";
+    let Some(value) = fields.get(name) else { return Ok(None) };
+    let shape = "must be a non-empty list of modes without repetition";
+    let Some(items) = value.as_array().filter(|items| !items.is_empty()) else {
+        return Err(fields.invalid(name, shape));
+    };
+    let mut modes = Vec::with_capacity(items.len());
+    for item in items {
+        let Some(mode) = item.as_str().and_then(EvalMode::parse) else {
+            return Err(fields.invalid(name, "holds an unknown mode"));
+        };
+        if modes.contains(&mode) {
+            return Err(fields.invalid(name, shape));
+        }
+        modes.push(mode);
+    }
+    Ok(Some(modes))
+}
+
+fn ignore_list(matching: &Map<String, Value>) -> Result<Vec<String>, Problem> {
+    let fields = Fields { members: matching, prefix: "configurable.evalMatch." };
+    let Some(value) = fields.get("ignore") else { return Ok(Vec::new()) };
+    let shape = format!("must be a list of at most {MAX_IGNORE} JSON Pointers such as \"/rationale\"");
+    let items = value.as_array().filter(|items| items.len() <= MAX_IGNORE);
+    items
+        .and_then(|items| {
+            items
+                .iter()
+                .map(|item| item.as_str().filter(|pointer| is_member_pointer(pointer)).map(str::to_owned))
+                .collect::<Option<Vec<_>>>()
+        })
+        .ok_or_else(|| fields.invalid("ignore", &shape))
+}
+
+fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
+    const SERVED: &[&str] = &["maxTokens", "maxCostUsd"];
+    let fields = Fields { members, prefix: "configurable.budget." };
+    if let Some((other, _)) = members.iter().find(|(key, value)| !SERVED.contains(&key.as_str()) && !value.is_null()) {
+        return Err(fields.invalid(other, "is not enforced by this host; it enforces maxTokens and maxCostUsd"));
+    }
+    let max_cost = match fields.number("maxCostUsd", 0.0, f64::MAX)? {
+        None => None,
+        Some(usd) => {
+            Some(NanoUsd::from_usd(usd).ok_or_else(|| fields.invalid("maxCostUsd", "is too large"))?)
+        }
+    };
+    Ok(BudgetSpec { max_tokens: fields.whole("maxTokens", 1)?, max_cost })
+}
+
+fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
+    let Some(value) = body.get("tags") else { return Ok(Vec::new()) };
+    let shape = format!("must be a list of at most {MAX_TAGS} texts of 1 to {MAX_TAG_CHARS} characters");
+    let items = value.as_array().filter(|items| items.len() <= MAX_TAGS);
+    items
+        .and_then(|items| {
+            items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .filter(|tag| (1..=MAX_TAG_CHARS).contains(&tag.chars().count()))
+                        .map(str::to_owned)
+                })
+                .collect::<Option<Vec<_>>>()
+        })
+        .ok_or_else(|| body.invalid("tags", &shape))
+}
+
+fn metadata(body: &Fields<'_>) -> Result<Map<String, Value>, Problem> {
+    let metadata = body.object("metadata")?.unwrap_or_default();
+    if metadata.values().any(|value| depth(value) > MAX_METADATA_DEPTH - 1) {
+        return Err(body.invalid("metadata", &format!("must not be nested deeper than {MAX_METADATA_DEPTH}")));
+    }
+    if Value::Object(metadata.clone()).to_string().len() > MAX_METADATA_BYTES {
+        return Err(body.invalid("metadata", &format!("must not be larger than {MAX_METADATA_BYTES} bytes")));
+    }
+    Ok(metadata)
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Members of an object, read with errors that name the field. `null` counts as absent: the published client sends every
+/// reserved key it knows as null.
+struct Fields<'a> {
+    members: &'a Map<String, Value>,
+    prefix: &'static str,
+}
+
+impl<'a> Fields<'a> {
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.members.get(name).filter(|value| !value.is_null())
+    }
+
+    fn invalid(&self, name: &str, message: &str) -> Problem {
+        let field = format!("{}{name}", self.prefix);
+        Problem::validation(&field, format!("`{field}` {message}"))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&'a str>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(_) => Err(self.invalid(name, "must be a non-empty text")),
+        }
+    }
+
+    fn required_text(&self, name: &str) -> Result<&'a str, Problem> {
+        self.text(name)?.ok_or_else(|| self.invalid(name, "is required with `mode: \"eval\"`"))
+    }
+
+    fn object(&self, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Object(members)) => Ok(Some(members.clone())),
+            Some(_) => Err(self.invalid(name, "must be an object")),
+        }
+    }
+
+    fn boolean(&self, name: &str) -> Result<Option<bool>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(*value)),
+            Some(_) => Err(self.invalid(name, "must be true or false")),
+        }
+    }
+
+    fn whole(&self, name: &str, least: u64) -> Result<Option<u64>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(value) => match value.as_u64().filter(|number| *number >= least) {
+                Some(number) => Ok(Some(number)),
+                None => Err(self.invalid(name, &format!("must be a whole number of at least {least}"))),
+            },
+        }
+    }
+
+    fn number(&self, name: &str, least: f64, most: f64) -> Result<Option<f64>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(value) => match value.as_f64().filter(|number| (least..=most).contains(number)) {
+                Some(number) => Ok(Some(number)),
+                None if most < f64::MAX => Err(self.invalid(name, &format!("must be a number from {least} to {most}"))),
+                None => Err(self.invalid(name, &format!("must be a number of at least {least}"))),
+            },
+        }
+    }
+}

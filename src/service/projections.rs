@@ -1,0 +1,101 @@
+//! Folded run states, kept warm.
+//!
+//! A state is folded once and then only from where it ended, so a look at a run of 100,000 tasks costs what happened since
+//! the last look. Dropping the cache changes nothing but speed.
+
+use std::sync::Arc;
+
+use moka::future::Cache;
+use tokio::sync::Mutex;
+
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::fold::{FoldError, RunState};
+use crate::domain::run::record::RunRecord;
+use crate::ports::{Store, StoreError};
+
+const CACHED_RUNS: u64 = 256;
+const PAGE: u32 = 2048;
+
+/// A run's state could not be folded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log is damaged.
+    #[error(transparent)]
+    Log(#[from] FoldError),
+}
+
+/// Records and folded states of runs.
+pub struct Projections {
+    store: Arc<dyn Store>,
+    records: Cache<RunId, Arc<RunRecord>>,
+    states: Cache<RunId, Arc<Mutex<RunState>>>,
+}
+
+impl Projections {
+    /// An empty cache over `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            records: Cache::new(CACHED_RUNS),
+            states: Cache::new(CACHED_RUNS),
+        }
+    }
+
+    /// The record of a run of this tenant.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn record(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<Arc<RunRecord>>, StoreError> {
+        if let Some(record) = self.records.get(run).await {
+            return Ok((record.tenant == *tenant).then_some(record));
+        }
+        let Some(record) = self.store.run(tenant, run).await? else {
+            return Ok(None);
+        };
+        let record = Arc::new(record);
+        self.records.insert(run.clone(), record.clone()).await;
+        Ok(Some(record))
+    }
+
+    /// Folds the log to its end and looks at the state.
+    ///
+    /// # Errors
+    /// The store failed or the log is damaged.
+    pub async fn with_state<T>(
+        &self,
+        run: &RunId,
+        look: impl FnOnce(&RunState) -> T,
+    ) -> Result<T, Error> {
+        let cached = self
+            .states
+            .get_with(run.clone(), async { Arc::default() })
+            .await;
+        let mut state = cached.lock().await;
+        catch_up(self.store.as_ref(), run, &mut state).await?;
+        Ok(look(&state))
+    }
+}
+
+/// Folds whatever the log has beyond `state`.
+///
+/// # Errors
+/// The store failed or the log is damaged.
+pub async fn catch_up(store: &dyn Store, run: &RunId, state: &mut RunState) -> Result<(), Error> {
+    while !state.status.is_terminal() {
+        let events = store.read(run, state.sequence, PAGE).await?;
+        for event in &events {
+            state.apply(&event.body)?;
+        }
+        if events.len() < PAGE as usize {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! The one writer of a run's log.
+//!
+//! Tasks emit events without waiting; ids, times and sequences are given under one lock, so they agree. A single flusher
+//! appends whatever has gathered meanwhile as one durable batch (group commit) and only then tells the readers. When the
+//! lease is lost, the writer closes and everything not yet durable is void: the new owner decides from the log.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use crate::domain::ids::EventId;
+use crate::domain::run::fold::RunState;
+use crate::domain::run::record::RunRecord;
+use crate::ports::{Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
+use crate::protocol::openwop::events::{NewEvent, write_document};
+
+/// More than this many events waiting, and tasks are not started until the store has caught up.
+const BACKLOG: usize = 4096;
+
+/// How long a failing store is tried again before the run is given back.
+const STORE_RETRIES: u32 = 5;
+
+/// The writer was closed: the lease is lost, the store failed, or the run has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the run's log is closed")]
+pub struct Closed;
+
+/// Emits events into one run's log.
+#[derive(Clone)]
+pub struct RunWriter {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    run: Arc<RunRecord>,
+    fence: Fence,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    log: Mutex<Log>,
+    /// Something waits to be written.
+    wake: Notify,
+    /// How far the log is durable.
+    durable: watch::Sender<u64>,
+    closed: CancellationToken,
+}
+
+struct Log {
+    state: RunState,
+    waiting: Vec<StoredEvent>,
+    last_at: Timestamp,
+    ended: bool,
+}
+
+impl RunWriter {
+    /// A writer that goes on where `state` ends.
+    pub fn new(
+        run: Arc<RunRecord>,
+        fence: Fence,
+        state: RunState,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
+        let durable = watch::Sender::new(state.sequence);
+        let log = Mutex::new(Log {
+            state,
+            waiting: Vec::new(),
+            last_at: Timestamp::MIN,
+            ended: false,
+        });
+        let inner = Inner {
+            run,
+            fence,
+            store,
+            clock,
+            ids,
+            log,
+            wake: Notify::new(),
+            durable,
+            closed: CancellationToken::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Records an event. It is durable once [`flush`](Self::flush) returns; after the terminal event, or when the writer is
+    /// closed, it goes nowhere.
+    pub fn emit(&self, new: &NewEvent) -> EventId {
+        let id = EventId::from(self.inner.ids.mint("evt"));
+        let mut log = self.inner.lock();
+        self.record(&mut log, &id, new);
+        drop(log);
+        self.inner.wake.notify_one();
+        id
+    }
+
+    /// Records events that belong together: they become durable in one transaction or not at all.
+    pub fn emit_all(&self, events: &[NewEvent]) {
+        let ids: Vec<EventId> = events
+            .iter()
+            .map(|_| EventId::from(self.inner.ids.mint("evt")))
+            .collect();
+        let mut log = self.inner.lock();
+        for (id, new) in ids.iter().zip(events) {
+            self.record(&mut log, id, new);
+        }
+        drop(log);
+        self.inner.wake.notify_one();
+    }
+
+    fn record(&self, log: &mut Log, id: &EventId, new: &NewEvent) {
+        if log.ended || self.inner.closed.is_cancelled() {
+            return;
+        }
+        // A clock that steps back must not make a later event look earlier.
+        let at = self.inner.clock.now().max(log.last_at);
+        let sequence = log.state.sequence + 1;
+        match write_document(&self.inner.run.run_id, id, sequence, at, new) {
+            Ok(line) => {
+                log.last_at = at;
+                log.state
+                    .record(sequence, &new.event, new.node_id.as_ref(), at);
+                log.ended = new.event.is_terminal();
+                log.waiting.push(StoredEvent {
+                    sequence,
+                    kind: new.event.kind().into(),
+                    body: line.into(),
+                });
+            }
+            Err(cause) => {
+                error!(run_id = %self.inner.run.run_id, %cause, "an event cannot be written; giving the run back");
+                self.inner.closed.cancel();
+            }
+        }
+    }
+
+    /// Reads the folded state.
+    pub fn with_state<T>(&self, read: impl FnOnce(&RunState) -> T) -> T {
+        read(&self.inner.lock().state)
+    }
+
+    /// Waits until the store has caught up enough for another task.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    pub async fn ready(&self) -> Result<(), Closed> {
+        let mut durable = self.inner.durable.subscribe();
+        while self.inner.lock().waiting.len() > BACKLOG {
+            tokio::select! {
+                () = self.inner.closed.cancelled() => return Err(Closed),
+                changed = durable.changed() => changed.map_err(|_| Closed)?,
+            }
+        }
+        if self.inner.closed.is_cancelled() {
+            Err(Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Waits until everything emitted so far is durable.
+    ///
+    /// # Errors
+    /// [`Closed`] when it never will be.
+    pub async fn flush(&self) -> Result<(), Closed> {
+        let target = self.inner.lock().state.sequence;
+        let mut durable = self.inner.durable.subscribe();
+        loop {
+            if *durable.borrow_and_update() >= target {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                changed = durable.changed() => changed.map_err(|_| Closed)?,
+                () = self.inner.closed.cancelled() => return Err(Closed),
+            }
+        }
+    }
+
+    /// Stops writing at once; what is not durable is void.
+    pub fn close(&self) {
+        self.inner.closed.cancel();
+    }
+
+    /// Resolves when the writer is closed.
+    pub async fn closed(&self) {
+        self.inner.closed.cancelled().await;
+    }
+
+    /// Appends batches until the terminal event is durable or the writer is closed.
+    pub async fn run_flusher(&self) {
+        loop {
+            tokio::select! {
+                () = self.inner.wake.notified() => {}
+                () = self.inner.closed.cancelled() => return,
+            }
+            loop {
+                let (batch, ends) = self.inner.take();
+                if batch.is_empty() {
+                    break;
+                }
+                if let Err(cause) = self.append(&batch, ends).await {
+                    match cause {
+                        StoreError::Fenced => {
+                            warn!(run_id = %self.inner.run.run_id, "the lease was lost; another replica goes on");
+                        }
+                        cause => {
+                            let cause = anyhow::Error::new(cause);
+                            error!(run_id = %self.inner.run.run_id, cause = format!("{cause:#}"), "the log cannot be written");
+                        }
+                    }
+                    self.inner.closed.cancel();
+                    return;
+                }
+                if ends {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn append(&self, batch: &[StoredEvent], ends: bool) -> Result<(), StoreError> {
+        let inner = &self.inner;
+        let Some(last) = batch.last() else {
+            return Ok(());
+        };
+        let mut attempt = 0;
+        loop {
+            match inner
+                .store
+                .append(&inner.run.run_id, inner.fence, batch, ends)
+                .await
+            {
+                Ok(()) => break,
+                Err(StoreError::Backend(cause)) if attempt < STORE_RETRIES => {
+                    attempt += 1;
+                    // The commit may have gone through although its answer was lost.
+                    if let Ok(Some(head)) = inner.store.head(&inner.run.run_id).await
+                        && head.sequence == last.sequence
+                        && self.is_ours(last).await
+                    {
+                        break;
+                    }
+                    warn!(run_id = %inner.run.run_id, %cause, attempt, "the store failed; trying again");
+                    tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
+        let head = Head {
+            sequence: last.sequence,
+            ended: ends,
+        };
+        inner.durable.send_replace(last.sequence);
+        inner.store.notify_run(&inner.run.run_id, head).await;
+        Ok(())
+    }
+
+    async fn is_ours(&self, last: &StoredEvent) -> bool {
+        let found = self
+            .inner
+            .store
+            .read(&self.inner.run.run_id, last.sequence - 1, 1)
+            .await;
+        found.is_ok_and(|events| events.first() == Some(last))
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        // No code panics while it holds the lock; should one ever, the log up to here is still sound.
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> (Vec<StoredEvent>, bool) {
+        let mut log = self.lock();
+        (std::mem::take(&mut log.waiting), log.ended)
+    }
+}

@@ -1,0 +1,190 @@
+//! Claims runs and keeps their leases.
+//!
+//! A replica claims as many runs as it may work on, renews all leases with one heartbeat, and passes on cancel requests. On
+//! shutdown it stops claiming, lets running tasks end within a grace period, and releases what is left for others to resume.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info};
+
+use super::executor::{Executor, RunControl};
+use crate::domain::ids::RunId;
+use crate::ports::{CancelRequest, Claim, Clock, Fence, Store, StoreError};
+
+/// How a replica works.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSettings {
+    /// How long a lease holds without a heartbeat; a third of it passes between heartbeats.
+    pub lease: Duration,
+    /// Runs worked on at the same time.
+    pub max_runs: usize,
+    /// How long tasks may go on after shutdown was asked for.
+    pub drain: Duration,
+    /// Longest wait between two looks at the queue.
+    pub poll: Duration,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            max_runs: 32,
+            drain: Duration::from_secs(10),
+            poll: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A replica's share of the work.
+pub struct Worker {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    executor: Arc<Executor>,
+    owner: String,
+    settings: WorkerSettings,
+    held: Mutex<HashMap<RunId, Held>>,
+    runs: TaskTracker,
+}
+
+struct Held {
+    fence: Fence,
+    cancel: watch::Sender<Option<CancelRequest>>,
+    /// Set when the lease is lost.
+    lost: CancellationToken,
+}
+
+impl Worker {
+    /// A worker named `owner`, unique among all replicas and starts.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        executor: Arc<Executor>,
+        owner: String,
+        settings: WorkerSettings,
+    ) -> Arc<Self> {
+        let (held, runs) = (Mutex::default(), TaskTracker::new());
+        Arc::new(Self { store, clock, executor, owner, settings, held, runs })
+    }
+
+    /// Works until `shutdown`, then drains. Returns when nothing of ours runs any more.
+    pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
+        let stop = CancellationToken::new();
+        let heartbeat = {
+            let (worker, stop) = (self.clone(), stop.clone());
+            tokio::spawn(async move { worker.beat(stop).await })
+        };
+        let draining = CancellationToken::new();
+        while !shutdown.is_cancelled() {
+            let claimed = if self.runs.len() < self.settings.max_runs { self.claim().await } else { None };
+            match claimed {
+                Some(claim) => self.start(claim, &draining),
+                None => {
+                    tokio::select! {
+                        () = shutdown.cancelled() => {}
+                        () = self.store.work_waiting(self.settings.poll) => {}
+                    }
+                    self.pass_on_cancels().await;
+                }
+            }
+        }
+        draining.cancel();
+        self.runs.close();
+        self.runs.wait().await;
+        stop.cancel();
+        if let Err(cause) = heartbeat.await {
+            error!(%cause, "the heartbeat ended abnormally");
+        }
+    }
+
+    async fn claim(&self) -> Option<Claim> {
+        match self.store.claim(&self.owner, self.clock.now(), self.settings.lease).await {
+            Ok(claim) => claim,
+            Err(cause) => {
+                report(cause, "the queue cannot be read");
+                None
+            }
+        }
+    }
+
+    fn start(self: &Arc<Self>, claim: Claim, draining: &CancellationToken) {
+        let run_id = claim.run.run_id.clone();
+        let fence = claim.fence;
+        info!(run_id = %run_id, fence = fence.0, "working on run");
+        let (cancel, cancelled) = watch::channel(None);
+        let lost = CancellationToken::new();
+        let control = RunControl {
+            cancelled,
+            lost: lost.clone(),
+            draining: draining.clone(),
+            drain: self.settings.drain,
+        };
+        self.held().insert(run_id.clone(), Held { fence, cancel, lost });
+        let worker = self.clone();
+        self.runs.spawn(async move {
+            let ended = worker.executor.execute(claim, control).await;
+            worker.held().remove(&run_id);
+            if !ended && let Err(cause) = worker.store.release(&run_id, fence).await {
+                report(cause, "a lease cannot be released; it will run out");
+            }
+            // A free slot may be what another run waits for.
+            worker.store.notify_work().await;
+        });
+    }
+
+    async fn beat(&self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(self.settings.lease / 3) => {}
+            }
+            match self.store.renew(&self.owner, self.clock.now(), self.settings.lease).await {
+                Ok(kept) => {
+                    let held = self.held();
+                    for (run, ours) in held.iter() {
+                        match kept.iter().find(|(id, fence, _)| id == run && *fence == ours.fence) {
+                            Some((_, _, cancel)) => tell(ours, cancel.clone()),
+                            // A run that has just ended is no longer leased either; its task is past caring.
+                            None => ours.lost.cancel(),
+                        }
+                    }
+                }
+                Err(cause) => report(cause, "leases cannot be renewed"),
+            }
+        }
+    }
+
+    async fn pass_on_cancels(&self) {
+        let runs: Vec<RunId> = self.held().keys().cloned().collect();
+        for run in runs {
+            if let Ok(cancel @ Some(_)) = self.store.cancel_requested(&run).await
+                && let Some(held) = self.held().get(&run)
+            {
+                tell(held, cancel);
+            }
+        }
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(held: &Held, cancel: Option<CancelRequest>) {
+    held.cancel.send_if_modified(|known| {
+        let news = known.is_none() && cancel.is_some();
+        if news {
+            *known = cancel;
+        }
+        news
+    });
+}
+
+fn report(cause: StoreError, what: &'static str) {
+    let cause = anyhow::Error::new(cause);
+    error!(cause = format!("{cause:#}"), "{what}");
+}
