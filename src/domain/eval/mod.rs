@@ -4,3 +4,5 @@ pub mod gate;
 pub mod matching;
 pub mod report;
 pub mod scoring;
+
+pub mod suite_rules;
