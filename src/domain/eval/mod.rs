@@ -4,5 +4,4 @@ pub mod gate;
 pub mod matching;
 pub mod report;
 pub mod scoring;
-
 pub mod suite_rules;

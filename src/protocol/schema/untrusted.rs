@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn an_instance_that_would_cost_too_much_is_refused_at_once() {
         // An expression grammar: three alternatives, each of which may recurse. Honest, but exponential in the depth.
-        let alternative = |op: &str| json!({"required": ["op"], "properties": {"op": {"const": op}, "args": {"items": {"$ref": "#"}}}});
+        let alternative = |op: &str| json!({"type": "object", "required": ["op"], "properties": {"op": {"const": op}, "args": {"items": {"$ref": "#"}}}});
         let schema = json!({"oneOf": [{"type": "integer"}, alternative("a"), alternative("b"), alternative("c")]});
         let compiled = compile_untrusted(&schema).unwrap();
         assert!(compiled.is_valid(&json!({"op": "b", "args": [{"op": "c", "args": [1]}]})));
