@@ -1,0 +1,272 @@
+//! What a pack brings: its manifest with every reference resolved inside the archive.
+//!
+//! Prompts are decoded, schemas compiled, suites checked, once and for good. Any failure refuses the whole pack.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::archive::Archive;
+use super::capabilities::{self, Peers};
+use super::manifest::{self, Host};
+use super::{Refusal, Stage, refs};
+use crate::domain::eval::suite_rules::{self, SuiteDocument};
+use crate::protocol::error::ErrorCode;
+use crate::protocol::json;
+use crate::protocol::openwop::pack::{AgentManifest, PackManifest};
+use crate::protocol::openwop::suite::AgentEvalSuite;
+use crate::protocol::schema::{CompiledSchema, compile_untrusted};
+
+/// A pack that can be used.
+#[derive(Clone, Debug)]
+pub struct PackContents {
+    /// The manifest of the archive: the only source of what the pack is.
+    pub manifest: PackManifest,
+    /// The files.
+    pub archive: Archive,
+    /// Capabilities the pack asks for and this host lacks.
+    pub degraded: Vec<String>,
+    /// The agents, in the manifest's order.
+    pub agents: Vec<PackAgent>,
+    /// The suites, by file name.
+    pub suites: Vec<PackSuite>,
+    /// What an operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// An agent with everything it refers to.
+#[derive(Clone, Debug)]
+pub struct PackAgent {
+    /// Its manifest.
+    pub manifest: AgentManifest,
+    /// The prompt, inline or from its file.
+    pub prompt: String,
+    /// Of tasks.
+    pub task_schema: Option<CompiledSchema>,
+    /// Of answers.
+    pub return_schema: Option<CompiledSchema>,
+    /// `suiteId@version` of `evalSuiteRef`.
+    pub suite: Option<String>,
+    /// What it lacks on this host.
+    pub degraded: Vec<String>,
+}
+
+impl PackAgent {
+    /// The tools it may call; none unless listed.
+    pub fn tools(&self) -> &[String] {
+        self.manifest.tool_allowlist.as_deref().unwrap_or_default()
+    }
+}
+
+/// A suite of a pack.
+#[derive(Clone, Debug)]
+pub struct PackSuite {
+    /// Where it lies.
+    pub file: String,
+    /// The suite and its canonical form.
+    pub document: SuiteDocument,
+    /// `sha256-<base64>` of the canonical form.
+    pub digest: String,
+}
+
+impl PackSuite {
+    /// The suite.
+    pub fn suite(&self) -> &AgentEvalSuite {
+        &self.document.suite
+    }
+}
+
+impl PackContents {
+    /// The agent with this id.
+    pub fn agent(&self, agent_id: &str) -> Option<&PackAgent> {
+        self.agents
+            .iter()
+            .find(|agent| agent.manifest.agent_id == agent_id)
+    }
+}
+
+/// Loads a pack: manifest, host, references, suites.
+///
+/// # Errors
+/// The first rule it breaks.
+pub fn load(archive: Archive, host: &Host) -> Result<PackContents, Refusal> {
+    let manifest = manifest::read(archive.manifest()?)?;
+    resolve(manifest, archive, host)
+}
+
+/// Resolves a manifest that has been read already.
+///
+/// # Errors
+/// As [`load`].
+pub fn resolve(
+    manifest: PackManifest,
+    archive: Archive,
+    host: &Host,
+) -> Result<PackContents, Refusal> {
+    let peers = manifest::admit(&manifest, host)?;
+    let mut agents = agents(&manifest, &archive, &peers, host)?;
+    let suites = suites(&manifest, &archive)?;
+    for agent in &mut agents {
+        let file = agent.manifest.eval_suite_ref.as_deref();
+        let suite = file.and_then(|file| suites.iter().find(|suite| suite.file == file));
+        agent.suite = suite.map(|suite| suite.suite().reference());
+    }
+    let warnings = warnings(&manifest);
+    Ok(PackContents {
+        degraded: peers.degraded,
+        manifest,
+        archive,
+        agents,
+        suites,
+        warnings,
+    })
+}
+
+fn warnings(manifest: &PackManifest) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !manifest.nodes.is_empty() {
+        warnings.push("the pack has workflow nodes, which this host does not run".to_owned());
+    }
+    if !manifest.prompts.is_empty() {
+        warnings.push("the pack has prompt templates, which this host does not serve".to_owned());
+    }
+    for name in manifest.dependencies.keys() {
+        warnings.push(format!(
+            "the pack depends on {name}, which is not installed with it"
+        ));
+    }
+    warnings
+}
+
+fn agents(
+    manifest: &PackManifest,
+    archive: &Archive,
+    peers: &Peers,
+    host: &Host,
+) -> Result<Vec<PackAgent>, Refusal> {
+    let mut degraded = capabilities::degraded_of(manifest, peers, &host.capabilities);
+    let mut schemas = Schemas {
+        archive,
+        compiled: BTreeMap::new(),
+    };
+    let mut agents = Vec::with_capacity(manifest.agents.len());
+    for (index, agent) in manifest.agents.iter().enumerate() {
+        let at = format!("/agents/{index}/handoff");
+        let handoff = agent.handoff.clone().unwrap_or_default();
+        agents.push(PackAgent {
+            prompt: prompt(agent, archive, index)?,
+            task_schema: schemas.get(handoff.task_schema_ref, &format!("{at}/taskSchemaRef"))?,
+            return_schema: schemas
+                .get(handoff.return_schema_ref, &format!("{at}/returnSchemaRef"))?,
+            suite: None,
+            degraded: degraded.remove(&agent.agent_id).unwrap_or_default(),
+            manifest: agent.clone(),
+        });
+    }
+    Ok(agents)
+}
+
+fn prompt(agent: &AgentManifest, archive: &Archive, index: usize) -> Result<String, Refusal> {
+    if let Some(inline) = &agent.system_prompt {
+        return Ok(inline.clone());
+    }
+    let Some(reference) = &agent.system_prompt_ref else {
+        return Err(Refusal::new(
+            ErrorCode::InvalidManifest,
+            Stage::Manifest,
+            format!("/agents/{index}: has neither systemPrompt nor systemPromptRef"),
+        ));
+    };
+    let octets = refs::resolve(
+        archive,
+        reference,
+        &format!("/agents/{index}/systemPromptRef"),
+    )?;
+    match std::str::from_utf8(octets) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(invalid(reference, "is not UTF-8")),
+    }
+}
+
+/// The schemas of a pack. Agents often share them, so each file is compiled once.
+struct Schemas<'a> {
+    archive: &'a Archive,
+    compiled: BTreeMap<String, CompiledSchema>,
+}
+
+impl Schemas<'_> {
+    fn get(
+        &mut self,
+        reference: Option<String>,
+        member: &str,
+    ) -> Result<Option<CompiledSchema>, Refusal> {
+        let Some(file) = reference else {
+            return Ok(None);
+        };
+        if let Some(known) = self.compiled.get(&file) {
+            return Ok(Some(known.clone()));
+        }
+        let octets = refs::resolve(self.archive, &file, member)?;
+        let value = json::parse(octets).map_err(|error| invalid(&file, &error.to_string()))?;
+        let schema =
+            compile_untrusted(&value).map_err(|fault| invalid(&file, &fault.to_string()))?;
+        self.compiled.insert(file, schema.clone());
+        Ok(Some(schema))
+    }
+}
+
+fn invalid(file: &str, reason: &str) -> Refusal {
+    Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
+}
+
+/// Every `evals/*.json`, and whatever else an `evalSuiteRef` names.
+fn suites(manifest: &PackManifest, archive: &Archive) -> Result<Vec<PackSuite>, Refusal> {
+    let mut files: BTreeSet<&str> = archive
+        .files
+        .keys()
+        .map(String::as_str)
+        .filter(|name| is_suite_file(name))
+        .collect();
+    for (index, agent) in manifest.agents.iter().enumerate() {
+        if let Some(reference) = &agent.eval_suite_ref {
+            refs::resolve(archive, reference, &format!("/agents/{index}/evalSuiteRef"))?;
+            files.insert(reference);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let mut suites = Vec::with_capacity(files.len());
+    for file in files {
+        let octets = archive
+            .files
+            .get(file)
+            .map(AsRef::as_ref)
+            .unwrap_or_default();
+        let refuse = |reason: String| {
+            Refusal::new(ErrorCode::PackValidationFailed, Stage::Suite, reason).in_file(file)
+        };
+        let document = suite_rules::read_suite(octets).map_err(|faults| {
+            refuse(faults.first().map(ToString::to_string).unwrap_or_default())
+        })?;
+        if !suite_rules::in_space_of(&document.suite.suite_id, &manifest.name) {
+            return Err(refuse(
+                "/suiteId: must begin with the pack's own scope and organisation".to_owned(),
+            ));
+        }
+        if !seen.insert(document.suite.reference()) {
+            return Err(refuse(
+                "/suiteId: another suite of the pack has this id and version".into(),
+            ));
+        }
+        suites.push(PackSuite {
+            file: file.to_owned(),
+            digest: document.digest(),
+            document,
+        });
+    }
+    Ok(suites)
+}
+
+/// A suite lies directly in `evals/`.
+pub(super) fn is_suite_file(name: &str) -> bool {
+    name.strip_prefix("evals/")
+        .and_then(|rest| rest.strip_suffix(".json"))
+        .is_some_and(|stem| !stem.is_empty() && !stem.contains('/'))
+}

@@ -1,0 +1,51 @@
+//! Digests of archives: `sha256-` and canonical base64 (Subresource Integrity, one algorithm).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+/// The integrity of some octets.
+pub fn of(octets: &[u8]) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(octets)))
+}
+
+/// The digest in an integrity, if it is written in the one way there is.
+pub fn parse(integrity: &str) -> Option<[u8; 32]> {
+    // The engine refuses missing padding and unused bits that are not zero.
+    let digest = STANDARD.decode(integrity.strip_prefix("sha256-")?).ok()?;
+    digest.try_into().ok()
+}
+
+/// Whether octets have this integrity.
+pub fn matches(integrity: &str, octets: &[u8]) -> bool {
+    parse(integrity).is_some_and(|digest| digest[..] == Sha256::digest(octets)[..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[test]
+    fn octets_match_their_integrity_only() {
+        let integrity = of(b"pack");
+        assert!(matches(&integrity, b"pack"));
+        assert!(!matches(&integrity, b"pack "));
+    }
+
+    #[rstest]
+    #[case("sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", true)]
+    #[case::unused_bits("sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFV=", false)]
+    #[case::no_padding("sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU", false)]
+    #[case::url_safe("sha256-47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU=", false)]
+    #[case::hex(
+        "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        false
+    )]
+    #[case::other_algorithm("sha512-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", false)]
+    #[case::newline("sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n", false)]
+    fn there_is_one_spelling(#[case] text: &str, #[case] sound: bool) {
+        assert_eq!(parse(text).is_some(), sound);
+        assert_eq!(matches(text, b""), sound);
+    }
+}

@@ -1,0 +1,451 @@
+//! Ed25519 keys, signatures, and which keys are trusted for which names.
+//!
+//! RFC 8032, pure, detached, 64 raw octets. Verification is the strict one: S below the group order, no points of small
+//! order, for which one fixed signature fits every message.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{
+    DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _, EncodePublicKey as _,
+};
+use ed25519_dalek::{Signature, Signer as _, SigningKey as DalekSigningKey, VerifyingKey};
+
+use super::name::Namespaces;
+use super::{Refusal, Stage};
+use crate::protocol::error::ErrorCode;
+use crate::protocol::openwop::pack::{RegistryDiscovery, SigningKey};
+
+/// Octets of a signature.
+pub const SIGNATURE_OCTETS: usize = 64;
+/// Octets a key file may have.
+pub const MAX_KEY_OCTETS: usize = 4_096;
+
+/// Not a usable key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// Not one of the forms read.
+    #[error(
+        "is no Ed25519 public key; a PEM file with `BEGIN PUBLIC KEY`, or base64 of its 32 octets, is expected"
+    )]
+    Form,
+    /// A point that verifies anything.
+    #[error("is a point of small order, for which signatures mean nothing")]
+    SmallOrder,
+    /// Not a private key.
+    #[error("is no Ed25519 private key; a PEM file with `BEGIN PRIVATE KEY` is expected")]
+    Private,
+}
+
+/// A key that verifies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl PublicKey {
+    /// Reads a PEM SPKI document.
+    ///
+    /// # Errors
+    /// Another form, another algorithm, or a point of small order.
+    pub fn from_pem(octets: &[u8]) -> Result<Self, KeyFault> {
+        if octets.len() > MAX_KEY_OCTETS {
+            return Err(KeyFault::Form);
+        }
+        let text = std::str::from_utf8(octets).map_err(|_| KeyFault::Form)?;
+        Self::sound(VerifyingKey::from_public_key_pem(text.trim_end()).map_err(|_| KeyFault::Form)?)
+    }
+
+    /// Reads PEM, base64 of SPKI, or base64 of the raw 32 octets.
+    ///
+    /// # Errors
+    /// As [`PublicKey::from_pem`].
+    pub fn from_text(text: &str) -> Result<Self, KeyFault> {
+        let text = text.trim();
+        if text.starts_with("-----BEGIN") {
+            return Self::from_pem(text.as_bytes());
+        }
+        if text.len() > MAX_KEY_OCTETS {
+            return Err(KeyFault::Form);
+        }
+        let octets = STANDARD.decode(text).map_err(|_| KeyFault::Form)?;
+        let key = match <[u8; 32]>::try_from(octets.as_slice()) {
+            Ok(raw) => VerifyingKey::from_bytes(&raw).map_err(|_| KeyFault::Form)?,
+            Err(_) => VerifyingKey::from_public_key_der(&octets).map_err(|_| KeyFault::Form)?,
+        };
+        Self::sound(key)
+    }
+
+    fn sound(key: VerifyingKey) -> Result<Self, KeyFault> {
+        if key.is_weak() {
+            Err(KeyFault::SmallOrder)
+        } else {
+            Ok(Self(key))
+        }
+    }
+
+    /// PEM, SPKI.
+    pub fn to_pem(&self) -> String {
+        // Encoding 32 octets cannot fail.
+        self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
+    }
+
+    /// The raw octets in base64.
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(self.0.as_bytes())
+    }
+
+    /// Whether `signature` is this key's over `message`.
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        Signature::from_slice(signature)
+            .is_ok_and(|signature| self.0.verify_strict(message, &signature).is_ok())
+    }
+}
+
+/// A key that signs. Its memory is wiped when it is dropped.
+pub struct SecretKey(DalekSigningKey);
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretKey")
+    }
+}
+
+impl SecretKey {
+    /// The key of 32 random octets.
+    pub fn from_random(octets: [u8; 32]) -> Self {
+        Self(DalekSigningKey::from_bytes(&octets))
+    }
+
+    /// Reads PEM, PKCS #8.
+    ///
+    /// # Errors
+    /// Another form or algorithm.
+    pub fn from_pem(text: &str) -> Result<Self, KeyFault> {
+        DalekSigningKey::from_pkcs8_pem(text.trim_end())
+            .map(Self)
+            .map_err(|_| KeyFault::Private)
+    }
+
+    /// PEM, PKCS #8. For a file only its owner can read.
+    pub fn to_pem(&self) -> String {
+        self.0
+            .to_pkcs8_pem(LineEnding::LF)
+            .map(|pem| pem.to_string())
+            .unwrap_or_default()
+    }
+
+    /// The key others verify with.
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    /// Signs.
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_OCTETS] {
+        self.0.sign(message).to_bytes()
+    }
+}
+
+/// Who vouches for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyOrigin {
+    /// The operator's own configuration.
+    Pinned,
+    /// The registry's discovery document, which nobody signed.
+    Discovery,
+}
+
+#[derive(Clone, Debug)]
+struct Listed {
+    entry: SigningKey,
+    octets: Option<Vec<u8>>,
+}
+
+/// The keys of one registry, with the operator's pins on top. Key ids are looked up here and nowhere else.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRing {
+    pinned: BTreeMap<String, (PublicKey, Namespaces)>,
+    listed: BTreeMap<String, Listed>,
+}
+
+/// A key that may sign a certain pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedKey {
+    /// Its id.
+    pub key_id: String,
+    /// The key.
+    pub key: PublicKey,
+    /// Who vouches for it.
+    pub origin: KeyOrigin,
+}
+
+impl KeyRing {
+    /// Trusts a key for some names, whatever a registry says about it.
+    pub fn pin(&mut self, key_id: impl Into<String>, key: PublicKey, namespaces: Namespaces) {
+        self.pinned.insert(key_id.into(), (key, namespaces));
+    }
+
+    /// Whether nothing is trusted at all.
+    pub fn is_empty(&self) -> bool {
+        self.pinned.is_empty() && self.listed.is_empty()
+    }
+
+    /// Whether the operator pinned this key id, so that the registry need not be asked for the key.
+    pub fn is_pinned(&self, key_id: &str) -> bool {
+        self.pinned.contains_key(key_id)
+    }
+
+    /// Lists the keys of a discovery document. Their octets come with [`KeyRing::supply`].
+    pub fn list(&mut self, discovery: &RegistryDiscovery) {
+        for entry in &discovery.signing_keys {
+            let listed = Listed {
+                entry: entry.clone(),
+                octets: None,
+            };
+            self.listed.insert(entry.key_id.clone(), listed);
+        }
+    }
+
+    /// The discovery document's entry for a key, if it has one.
+    pub fn entry(&self, key_id: &str) -> Option<&SigningKey> {
+        self.listed.get(key_id).map(|listed| &listed.entry)
+    }
+
+    /// Supplies the octets of a listed key's file.
+    pub fn supply(&mut self, key_id: &str, file: Vec<u8>) {
+        if let Some(listed) = self.listed.get_mut(key_id) {
+            listed.octets = Some(file);
+        }
+    }
+
+    /// The key with this id, if it may sign this pack.
+    ///
+    /// # Errors
+    /// `signature_unknown_key` when it is not listed or not active, `pack_namespace_unauthorized` when the name is not
+    /// among those it was granted, `pack_signature_invalid` when it is no Ed25519 key.
+    pub fn find(&self, key_id: &str, pack_name: &str) -> Result<TrustedKey, Refusal> {
+        let refuse = |code, reason: String| Err(Refusal::new(code, Stage::Signature, reason));
+        let foreign = || {
+            refuse(
+                ErrorCode::PackNamespaceUnauthorized,
+                format!(
+                    "the key `{}` may not sign packs of this name",
+                    shown(key_id)
+                ),
+            )
+        };
+        if let Some((key, namespaces)) = self.pinned.get(key_id) {
+            if !namespaces.cover(pack_name) {
+                return foreign();
+            }
+            let (key_id, key) = (key_id.to_owned(), key.clone());
+            return Ok(TrustedKey {
+                key_id,
+                key,
+                origin: KeyOrigin::Pinned,
+            });
+        }
+        let Some(Listed { entry, octets }) = self.listed.get(key_id) else {
+            return refuse(
+                ErrorCode::SignatureUnknownKey,
+                format!("the key `{}` is not among the trusted keys", shown(key_id)),
+            );
+        };
+        if entry.status != "active" {
+            return refuse(
+                ErrorCode::SignatureUnknownKey,
+                format!("the key `{}` is not active any more", shown(key_id)),
+            );
+        }
+        if entry.algorithm != "ed25519" {
+            return refuse(
+                ErrorCode::PackSignatureInvalid,
+                format!(
+                    "the key `{}` is not of the algorithm ed25519",
+                    shown(key_id)
+                ),
+            );
+        }
+        if !Namespaces::These(entry.permitted_namespaces.clone()).cover(pack_name) {
+            return foreign();
+        }
+        let Some(octets) = octets else {
+            return refuse(
+                ErrorCode::SignatureUnknownKey,
+                format!("the registry does not serve the key `{}`", shown(key_id)),
+            );
+        };
+        match PublicKey::from_pem(octets) {
+            Ok(key) => Ok(TrustedKey {
+                key_id: key_id.to_owned(),
+                key,
+                origin: KeyOrigin::Discovery,
+            }),
+            Err(fault) => refuse(
+                ErrorCode::PackSignatureInvalid,
+                format!("the key `{}` {fault}", shown(key_id)),
+            ),
+        }
+    }
+}
+
+/// A key id as it may stand in a message: a stranger chose it.
+fn shown(key_id: &str) -> String {
+    key_id
+        .chars()
+        .take(64)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-_.:/@".contains(c) {
+                c
+            } else {
+                '?'
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn secret() -> SecretKey {
+        SecretKey::from_random([7; 32])
+    }
+
+    #[test]
+    fn a_signature_verifies_over_its_message_only() {
+        let (secret, other) = (secret(), SecretKey::from_random([8; 32]));
+        let signature = secret.sign(b"pack");
+        assert!(secret.public().verifies(b"pack", &signature));
+        assert!(!secret.public().verifies(b"pack.", &signature));
+        assert!(!other.public().verifies(b"pack", &signature));
+        assert!(!secret.public().verifies(b"pack", &signature[..63]));
+        let longer = [&signature[..], &[0]].concat();
+        assert!(!secret.public().verifies(b"pack", &longer));
+    }
+
+    #[test]
+    fn a_malleated_signature_is_refused() {
+        // S + L, little-endian.
+        const L: [u8; 32] = [
+            0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9,
+            0xde, 0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+        ];
+        let mut signature = secret().sign(b"pack");
+        let mut carry = 0_u16;
+        for (octet, l) in signature[32..].iter_mut().zip(L) {
+            let sum = u16::from(*octet) + u16::from(l) + carry;
+            *octet = sum.to_le_bytes()[0];
+            carry = sum >> 8;
+        }
+        assert!(!secret().public().verifies(b"pack", &signature));
+    }
+
+    #[test]
+    fn a_point_of_small_order_is_no_key() {
+        let mut identity = [0_u8; 32];
+        identity[0] = 1;
+        let text = STANDARD.encode(identity);
+        assert_eq!(PublicKey::from_text(&text), Err(KeyFault::SmallOrder));
+    }
+
+    #[test]
+    fn a_public_key_is_read_in_its_three_forms() {
+        let key = secret().public();
+        let pem = key.to_pem();
+        let spki: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+        for text in [pem.as_str(), &format!("{pem}\n"), &spki, &key.to_base64()] {
+            assert_eq!(PublicKey::from_text(text).as_ref(), Ok(&key));
+        }
+        assert_eq!(
+            PublicKey::from_pem(key.to_base64().as_bytes()),
+            Err(KeyFault::Form)
+        );
+    }
+
+    #[test]
+    fn a_secret_key_survives_its_file() {
+        let again = SecretKey::from_pem(&secret().to_pem()).unwrap();
+        assert_eq!(again.public(), secret().public());
+        assert!(SecretKey::from_pem(&secret().public().to_pem()).is_err());
+        assert_eq!(format!("{again:?}"), "SecretKey");
+    }
+
+    fn discovery(status: &str, algorithm: &str) -> RegistryDiscovery {
+        serde_json::from_value(serde_json::json!({"signingKeys": [{
+            "keyId": "k", "algorithm": algorithm, "status": status, "permittedNamespaces": ["community.x.*"]
+        }]}))
+        .unwrap()
+    }
+
+    #[rstest]
+    #[case::active("active", "ed25519", "k", "community.x.pack", None)]
+    #[case::revoked(
+        "revoked",
+        "ed25519",
+        "k",
+        "community.x.pack",
+        Some(ErrorCode::SignatureUnknownKey)
+    )]
+    #[case::no_status(
+        "",
+        "ed25519",
+        "k",
+        "community.x.pack",
+        Some(ErrorCode::SignatureUnknownKey)
+    )]
+    #[case::algorithm(
+        "active",
+        "rsa",
+        "k",
+        "community.x.pack",
+        Some(ErrorCode::PackSignatureInvalid)
+    )]
+    #[case::unlisted(
+        "active",
+        "ed25519",
+        "../keys/k",
+        "community.x.pack",
+        Some(ErrorCode::SignatureUnknownKey)
+    )]
+    #[case::foreign(
+        "active",
+        "ed25519",
+        "k",
+        "community.y.pack",
+        Some(ErrorCode::PackNamespaceUnauthorized)
+    )]
+    fn a_listed_key_signs_what_it_was_granted(
+        #[case] status: &str,
+        #[case] algorithm: &str,
+        #[case] key_id: &str,
+        #[case] pack: &str,
+        #[case] refused: Option<ErrorCode>,
+    ) {
+        let mut ring = KeyRing::default();
+        ring.list(&discovery(status, algorithm));
+        ring.supply("k", secret().public().to_pem().into_bytes());
+        assert_eq!(
+            ring.find(key_id, pack).err().map(|refusal| refusal.code),
+            refused
+        );
+    }
+
+    #[test]
+    fn a_pin_overrides_the_registry() {
+        let mut ring = KeyRing::default();
+        ring.list(&discovery("active", "ed25519"));
+        ring.supply("k", secret().public().to_pem().into_bytes());
+        let own = SecretKey::from_random([9; 32]).public();
+        ring.pin(
+            "k",
+            own.clone(),
+            Namespaces::These(vec!["community.x.mine".into()]),
+        );
+        assert_eq!(ring.find("k", "community.x.mine").unwrap().key, own);
+        let refused = ring.find("k", "community.x.pack").unwrap_err();
+        assert_eq!(refused.code, ErrorCode::PackNamespaceUnauthorized);
+    }
+}

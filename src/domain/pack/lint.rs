@@ -1,0 +1,154 @@
+//! What a publisher wants to know before building: the rules of an install, on a folder, all at once.
+
+use serde::Serialize;
+
+use super::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
+use super::build::{self, Files};
+use super::contents::{self, PackContents, is_suite_file};
+use super::manifest::Host;
+use super::{Refusal, archive};
+use crate::domain::eval::suite_rules;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The pack would be refused.
+    Error,
+    /// The pack installs; something is likely not meant.
+    Warning,
+}
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What.
+    pub reason: String,
+}
+
+impl Finding {
+    fn new(severity: Severity, file: Option<&str>, reason: impl Into<String>) -> Self {
+        Self {
+            severity,
+            file: file.map(str::to_owned),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl From<Refusal> for Finding {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            severity: Severity::Error,
+            file: refusal.file,
+            reason: refusal.reason,
+        }
+    }
+}
+
+/// Lints the files of a pack; without an error it would install, once it is signed.
+pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
+    let mut findings = suite_findings(files);
+    match build::build(files).and_then(|tgz| archive::read(&tgz)) {
+        Ok(archive) => findings.extend(content_findings(archive, host)),
+        Err(refusal) => findings.push(refusal.into()),
+    }
+    findings.sort_by(|a, b| (a.severity, &a.file).cmp(&(b.severity, &b.file)));
+    findings.dedup();
+    findings
+}
+
+/// Every fault of every suite; an install stops at the first.
+fn suite_findings(files: &Files) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
+        for fault in suite_rules::read_suite(octets).err().into_iter().flatten() {
+            findings.push(Finding::new(Severity::Error, Some(name), fault.to_string()));
+        }
+    }
+    findings
+}
+
+fn content_findings(archive: Archive, host: &Host) -> Vec<Finding> {
+    let contents = match contents::load(archive, host) {
+        Ok(contents) => contents,
+        Err(refusal) => return vec![refusal.into()],
+    };
+    let warning =
+        |file: Option<&str>, reason: String| Finding::new(Severity::Warning, file, reason);
+    let mut findings: Vec<Finding> = contents
+        .warnings
+        .iter()
+        .map(|text| warning(Some(MANIFEST), text.clone()))
+        .collect();
+    for capability in &contents.degraded {
+        let reason = format!("this host lacks {capability}; the pack would install degraded");
+        findings.push(warning(Some(MANIFEST), reason));
+    }
+    for name in contents
+        .archive
+        .files
+        .keys()
+        .filter(|name| !is_used(&contents, name))
+    {
+        findings.push(warning(
+            Some(name),
+            "is in the pack, and nothing refers to it".to_owned(),
+        ));
+    }
+    findings.extend(input_findings(&contents));
+    findings
+}
+
+fn is_used(contents: &PackContents, name: &str) -> bool {
+    let plain = !name.contains('/');
+    let referenced = contents
+        .agents
+        .iter()
+        .map(|agent| &agent.manifest)
+        .any(|agent| {
+            let handoff = agent.handoff.as_ref();
+            [
+                agent.system_prompt_ref.as_ref(),
+                agent.eval_suite_ref.as_ref(),
+                handoff.and_then(|h| h.task_schema_ref.as_ref()),
+                handoff.and_then(|h| h.return_schema_ref.as_ref()),
+            ]
+            .into_iter()
+            .flatten()
+            .any(|reference| reference == name)
+        });
+    let judged = name.starts_with("prompts/") || name.starts_with("schemas/");
+    plain || referenced || !judged || name == EMBEDDED_SIGNATURE
+}
+
+/// Task inputs the agents a suite is for would never see.
+fn input_findings(contents: &PackContents) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for suite in &contents.suites {
+        let reference = suite.suite().reference();
+        let target = suite.suite().target_agent_id.as_ref();
+        for agent in &contents.agents {
+            let meant = target.is_some_and(|id| id.as_str() == agent.manifest.agent_id)
+                || target.is_none() && agent.suite.as_ref() == Some(&reference);
+            let Some(schema) = agent.task_schema.as_ref().filter(|_| meant) else {
+                continue;
+            };
+            for (index, task) in suite.suite().tasks.iter().enumerate() {
+                if let Some(violation) = schema.first_violation(&task.input) {
+                    let reason = format!(
+                        "/tasks/{index}/input: the task schema of {} refuses it: {violation}",
+                        agent.manifest.agent_id
+                    );
+                    findings.push(Finding::new(Severity::Warning, Some(&suite.file), reason));
+                }
+            }
+        }
+    }
+    findings
+}

@@ -1,0 +1,600 @@
+//! The verification of a pack, as one pure function over what was fetched.
+//!
+//! In this order, and the first failure decides: the served manifest and what the operator allows; the digest; the key;
+//! the signature; the archive; the identity of the signed manifest; its rules; its references; its suites. Under `manual`
+//! the signature lies over the archive's own `pack.json`, so the archive is read before any signature is checked, and
+//! the reader has to stand hostile octets.
+//!
+//! The published texts disagree on what is signed; what verifies the published packs is: `manual`, the octets of
+//! `pack.json` as they are; `ed25519`, the whole archive. One never stands in for the other.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::archive::{self, Archive, EMBEDDED_SIGNATURE, MANIFEST, MAX_COMPRESSED};
+use super::contents::{self, PackContents};
+use super::keys::{KeyOrigin, KeyRing, SIGNATURE_OCTETS, TrustedKey};
+use super::manifest::{self, Host};
+use super::name::{Namespaces, PackId};
+use super::{Refusal, Stage, integrity, lockfile};
+use crate::protocol::error::ErrorCode;
+use crate::protocol::json;
+use crate::protocol::openwop::pack::{
+    LockedPack, LockedSignature, Lockfile, ServedManifest, Signing,
+};
+
+/// Octets a served manifest may have.
+pub const MAX_SERVED: usize = 1024 * 1024;
+
+/// How much has to vouch for a pack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrustMode {
+    /// Verified, and named by the operator.
+    Allowlist,
+    /// Verified, and pinned by a lockfile.
+    Pinned,
+    /// Signed by a trusted key for this name.
+    #[default]
+    Verified,
+    /// For development: what is signed has to verify, what is unsigned is taken and marked.
+    Open,
+}
+
+/// Whom the operator trusts.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// How much has to vouch for a pack.
+    pub mode: TrustMode,
+    /// The keys.
+    pub keys: KeyRing,
+    /// Packs the operator approved, for [`TrustMode::Allowlist`]: names, `name@version`, or `a.b.*`.
+    pub approved: Vec<String>,
+}
+
+impl Trust {
+    /// Without any key nothing can be checked, and nothing is claimed: development only.
+    fn is_blind(&self) -> bool {
+        self.mode == TrustMode::Open && self.keys.is_empty()
+    }
+
+    fn approves(&self, pack: &PackId) -> bool {
+        let (names, exact): (Vec<_>, Vec<_>) = self
+            .approved
+            .iter()
+            .cloned()
+            .partition(|entry| !entry.contains('@'));
+        exact.contains(&pack.to_string()) || Namespaces::These(names).cover(&pack.name)
+    }
+}
+
+/// What the operator demands beyond trust.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// The host the pack is meant for.
+    pub host: Host,
+    /// Installs yanked versions too, for forensics.
+    pub allow_yanked: bool,
+    /// Refuses packs whose signature does not cover the whole archive.
+    pub require_full_coverage: bool,
+}
+
+/// What a signature vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SignatureCoverage {
+    /// `pack.json`; prompts, schemas and suites hang on an unsigned digest.
+    Manifest,
+    /// Everything.
+    Tarball,
+    /// Nothing.
+    None,
+}
+
+/// The two methods in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SigningMethod {
+    /// Over the octets of `pack.json`.
+    Manual,
+    /// Over the archive.
+    Ed25519,
+}
+
+/// Who signed a pack, how, and what that covers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignatureState {
+    /// Absent for an unsigned pack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<SigningMethod>,
+    /// Absent for an unsigned pack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// Who vouches for the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_origin: Option<KeyOrigin>,
+    /// What the signature vouches for.
+    pub coverage: SignatureCoverage,
+}
+
+impl SignatureState {
+    const UNSIGNED: Self = Self {
+        method: None,
+        key_id: None,
+        key_origin: None,
+        coverage: SignatureCoverage::None,
+    };
+}
+
+/// A pack that passed.
+#[derive(Clone, Debug)]
+pub struct VerifiedPack {
+    /// Name and version.
+    pub id: PackId,
+    /// `sha256-<base64>` of the archive.
+    pub integrity: String,
+    /// Who vouches for it.
+    pub signature: SignatureState,
+    /// What it brings.
+    pub contents: PackContents,
+    /// What an operator should know: deprecation, a yank, inert content.
+    pub warnings: Vec<String>,
+    /// How a lockfile pins it.
+    pub pin: LockedPack,
+}
+
+/// What was fetched for one version.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fetched<'a> {
+    /// The served manifest, if there is a registry.
+    pub served: Option<&'a [u8]>,
+    /// The archive.
+    pub tgz: &'a [u8],
+    /// The detached signature.
+    pub signature: Option<&'a [u8]>,
+}
+
+/// The key and method a signing block names.
+struct Claim {
+    method: SigningMethod,
+    key_id: String,
+}
+
+/// Verifies a pack. `request` may be left out for a file that nobody asked for by name.
+///
+/// # Errors
+/// The first rule it breaks.
+pub fn verify(
+    request: Option<&PackId>,
+    fetched: Fetched<'_>,
+    trust: &Trust,
+    policy: &Policy,
+    lock: Option<&Lockfile>,
+) -> Result<VerifiedPack, Refusal> {
+    let tgz = fetched.tgz;
+    let served = fetched
+        .served
+        .map(|octets| read_served(octets, request))
+        .transpose()?;
+    let mut warnings = Vec::new();
+    if let Some(served) = &served {
+        lifecycle(served, policy, &mut warnings)?;
+    }
+    // The served manifest's identity has been checked against the request, if there is one.
+    let expected = match (request, &served) {
+        (Some(request), _) => Some(request.clone()),
+        (None, Some(served)) => PackId::new(&served.name, &served.version),
+        (None, None) => None,
+    };
+    if let Some(expected) = &expected {
+        approve(trust, expected)?;
+    }
+
+    if tgz.len() > MAX_COMPRESSED {
+        return Err(Refusal::new(
+            ErrorCode::TarballTooLarge,
+            Stage::Archive,
+            "the archive is larger than 10 MiB",
+        ));
+    }
+    if let Some(served) = &served {
+        check_integrity(served, tgz)?;
+    }
+    let pinned = match (lock, &expected) {
+        (Some(lock), Some(expected)) => Some(pin_of(lock, expected, tgz)?),
+        _ => None,
+    };
+
+    // With a registry the served manifest names method and key, and the key is settled before anything is parsed.
+    let served_claim = match &served {
+        Some(served) => claim(served.signing.as_ref(), trust)?.filter(|_| !trust.is_blind()),
+        None => None,
+    };
+    let served_key = match (&served_claim, &expected) {
+        (Some(claim), Some(expected)) => Some(trust.keys.find(&claim.key_id, &expected.name)?),
+        _ => None,
+    };
+    if let (Some(claim), Some(key)) = (&served_claim, &served_key)
+        && claim.method == SigningMethod::Ed25519
+    {
+        check_signature(key, tgz, detached(fetched.signature)?, "the archive")?;
+    }
+
+    let archive = archive::read(tgz)?;
+    let octets = archive.manifest()?.clone();
+    if let (Some(claim), Some(key)) = (&served_claim, &served_key)
+        && claim.method == SigningMethod::Manual
+    {
+        check_manual(key, &archive, &octets, fetched.signature)?;
+    }
+    let document = manifest::parse(&octets)?;
+    let id = identity(&document, expected.as_ref())?;
+    let inner = inner_signing(&document);
+
+    let (claim, key) = match (served_claim, served_key) {
+        (Some(claim), Some(key)) => {
+            agree(&inner, &claim)?;
+            (Some(claim), Some(key))
+        }
+        // A registry that names no key has been refused already, unless anything goes.
+        _ if served.is_some() => (None, None),
+        _ => unserved(&inner, &id, &archive, &octets, fetched, trust)?,
+    };
+    if expected.is_none() {
+        approve(trust, &id)?;
+    }
+    let pinned = match (lock, pinned) {
+        (Some(lock), None) => Some(pin_of(lock, &id, tgz)?),
+        (_, pinned) => pinned,
+    };
+    if trust.mode == TrustMode::Pinned && pinned.is_none() {
+        return Err(Refusal::new(
+            ErrorCode::PackLockfileIncomplete,
+            Stage::Resolve,
+            "the host installs pinned packs only, and no lockfile is given",
+        ));
+    }
+
+    let signature = state(claim.as_ref(), key.as_ref());
+    if policy.require_full_coverage && signature.coverage != SignatureCoverage::Tarball {
+        return Err(Refusal::new(
+            ErrorCode::PackSignatureInvalid,
+            Stage::Signature,
+            "the host demands a signature over the whole archive; sign with the method ed25519",
+        ));
+    }
+    if let Some(pin) = &pinned {
+        let covered: &[u8] = match signature.coverage {
+            SignatureCoverage::Tarball => tgz,
+            _ => &octets,
+        };
+        lockfile::check_signature(pin, covered)?;
+    }
+
+    let manifest = manifest::check(&document)?;
+    let contents = contents::resolve(manifest, archive, &policy.host)?;
+    warnings.extend(contents.warnings.iter().cloned());
+    if signature.coverage == SignatureCoverage::None {
+        warnings.push("the pack is unsigned".to_owned());
+    }
+    let pin = LockedPack {
+        name: id.name.clone(),
+        version: id.version.to_string(),
+        integrity: integrity::of(tgz),
+        resolved: None,
+        signature: key
+            .as_ref()
+            .and_then(|key| record(key, &contents.archive, fetched.signature)),
+        dependencies: std::collections::BTreeMap::new(),
+        peer_dependencies: contents.manifest.peer_dependencies.clone(),
+    };
+    Ok(VerifiedPack {
+        integrity: pin.integrity.clone(),
+        id,
+        signature,
+        contents,
+        warnings,
+        pin,
+    })
+}
+
+fn read_served(octets: &[u8], request: Option<&PackId>) -> Result<ServedManifest, Refusal> {
+    let refuse = |code, reason: &str| {
+        Refusal::new(
+            code,
+            Stage::Resolve,
+            format!("the registry's manifest {reason}"),
+        )
+    };
+    if octets.len() > MAX_SERVED {
+        return Err(refuse(ErrorCode::InvalidManifest, "is larger than 1 MiB"));
+    }
+    let value = json::parse(octets)
+        .map_err(|error| refuse(ErrorCode::InvalidManifest, &error.to_string()))?;
+    let served: ServedManifest = serde_json::from_value(value).map_err(|_| {
+        refuse(
+            ErrorCode::InvalidManifest,
+            "lacks name or version, or has a member of the wrong type",
+        )
+    })?;
+    if PackId::new(&served.name, &served.version).is_none() {
+        return Err(refuse(
+            ErrorCode::InvalidManifest,
+            "has no sound name or version",
+        ));
+    }
+    if let Some(request) = request {
+        if served.name != request.name {
+            return Err(refuse(
+                ErrorCode::ManifestNameMismatch,
+                "is of another pack",
+            ));
+        }
+        if served.version != request.version.to_string() {
+            return Err(refuse(
+                ErrorCode::ManifestVersionMismatch,
+                "is of another version",
+            ));
+        }
+    }
+    Ok(served)
+}
+
+fn lifecycle(
+    served: &ServedManifest,
+    policy: &Policy,
+    warnings: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let because = |reason: &Option<String>| match reason {
+        Some(reason) => format!(": {}", printable(reason)),
+        None => String::new(),
+    };
+    if served.yanked {
+        let text = format!("the version was yanked{}", because(&served.yanked_reason));
+        if !policy.allow_yanked {
+            return Err(Refusal::new(
+                ErrorCode::PackVersionNotFound,
+                Stage::Resolve,
+                text,
+            ));
+        }
+        warnings.push(text);
+    }
+    if served.deprecated {
+        let mut text = format!(
+            "the version is deprecated{}",
+            because(&served.deprecation_reason)
+        );
+        if let Some(next) = &served.superseded_by {
+            text.push_str(&format!("; superseded by {}", printable(next)));
+        }
+        warnings.push(text);
+    }
+    Ok(())
+}
+
+/// Text of a registry, fit for a terminal and a log.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(512).collect()
+}
+
+fn approve(trust: &Trust, pack: &PackId) -> Result<(), Refusal> {
+    if trust.mode != TrustMode::Allowlist || trust.approves(pack) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ErrorCode::PackNotApproved,
+        Stage::Resolve,
+        "the pack is not on the host's allowlist",
+    ))
+}
+
+fn check_integrity(served: &ServedManifest, tgz: &[u8]) -> Result<(), Refusal> {
+    let refuse = |reason| {
+        Err(Refusal::new(
+            ErrorCode::PackIntegrityMismatch,
+            Stage::Integrity,
+            reason,
+        ))
+    };
+    let Some(promised) = &served.integrity else {
+        return refuse("the registry's manifest has no integrity");
+    };
+    if integrity::parse(promised).is_none() {
+        return refuse("the registry's integrity is not `sha256-` and canonical base64");
+    }
+    if !integrity::matches(promised, tgz) {
+        return refuse("the archive is not the one the registry's manifest describes");
+    }
+    Ok(())
+}
+
+fn pin_of<'a>(lock: &'a Lockfile, id: &PackId, tgz: &[u8]) -> Result<&'a LockedPack, Refusal> {
+    let pin = lockfile::find(lock, id)?;
+    lockfile::check_integrity(pin, tgz)?;
+    Ok(pin)
+}
+
+fn invalid_signature(reason: impl Into<String>) -> Refusal {
+    Refusal::new(ErrorCode::PackSignatureInvalid, Stage::Signature, reason)
+}
+
+/// What a signing block says; `None` for an unsigned pack where that is allowed.
+fn claim(signing: Option<&Signing>, trust: &Trust) -> Result<Option<Claim>, Refusal> {
+    let Some(signing) = signing else {
+        if trust.mode == TrustMode::Open {
+            return Ok(None);
+        }
+        return Err(invalid_signature("the pack is unsigned"));
+    };
+    let method = match signing.method.as_deref() {
+        Some("manual") => SigningMethod::Manual,
+        Some("ed25519") => SigningMethod::Ed25519,
+        Some("sigstore") => return Err(invalid_signature("the method sigstore is not supported")),
+        _ => {
+            return Err(invalid_signature(
+                "the signing method is none of manual and ed25519",
+            ));
+        }
+    };
+    match (&signing.key_id, &signing.public_key_ref) {
+        (Some(one), Some(other)) if one != other => Err(invalid_signature(
+            "keyId and publicKeyRef name different keys",
+        )),
+        (Some(key_id), _) | (None, Some(key_id)) => Ok(Some(Claim {
+            method,
+            key_id: key_id.clone(),
+        })),
+        (None, None) => Err(invalid_signature("the signing block names no key")),
+    }
+}
+
+fn detached(signature: Option<&[u8]>) -> Result<&[u8], Refusal> {
+    signature.ok_or_else(|| invalid_signature("the signature is missing"))
+}
+
+fn check_signature(
+    key: &TrustedKey,
+    covered: &[u8],
+    signature: &[u8],
+    what: &str,
+) -> Result<(), Refusal> {
+    if signature.len() != SIGNATURE_OCTETS {
+        return Err(invalid_signature("the signature is not 64 raw octets"));
+    }
+    if !key.key.verifies(covered, signature) {
+        return Err(invalid_signature(format!(
+            "the signature over {what} does not verify with the key `{}`",
+            key.key_id
+        )));
+    }
+    Ok(())
+}
+
+/// The signature over `pack.json`, detached or embedded; where both are there they are equal.
+fn check_manual(
+    key: &TrustedKey,
+    archive: &Archive,
+    octets: &[u8],
+    signature: Option<&[u8]>,
+) -> Result<(), Refusal> {
+    let embedded = archive.files.get(EMBEDDED_SIGNATURE).map(AsRef::as_ref);
+    let signature = detached(signature.or(embedded))?;
+    check_signature(key, octets, signature, MANIFEST)?;
+    if embedded.is_some_and(|embedded| embedded != signature) {
+        return Err(
+            invalid_signature("the embedded signature is not the detached one")
+                .in_file(EMBEDDED_SIGNATURE),
+        );
+    }
+    Ok(())
+}
+
+/// The pack the archive says it is.
+fn identity(document: &Value, expected: Option<&PackId>) -> Result<PackId, Refusal> {
+    let refuse = |code, reason: &str| Refusal::new(code, Stage::Manifest, reason).in_file(MANIFEST);
+    let text = |member: &str| {
+        document
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    if let Some(expected) = expected {
+        if text("name") != expected.name {
+            return Err(refuse(
+                ErrorCode::ManifestNameMismatch,
+                "/name: is another pack",
+            ));
+        }
+        if text("version") != expected.version.to_string() {
+            return Err(refuse(
+                ErrorCode::ManifestVersionMismatch,
+                "/version: is another version",
+            ));
+        }
+        return Ok(expected.clone());
+    }
+    PackId::new(text("name"), text("version"))
+        .ok_or_else(|| refuse(ErrorCode::InvalidManifest, "has no sound name or version"))
+}
+
+fn inner_signing(document: &Value) -> Option<Signing> {
+    document
+        .get("signing")
+        .and_then(|signing| Signing::deserialize(signing).ok())
+}
+
+/// The signed manifest names the key that was used.
+fn agree(inner: &Option<Signing>, claim: &Claim) -> Result<(), Refusal> {
+    let named = inner
+        .as_ref()
+        .and_then(|signing| signing.public_key_ref.as_deref());
+    match named {
+        Some(key_id) if key_id != claim.key_id => Err(invalid_signature(
+            "/signing/publicKeyRef: the signed manifest names another key than the registry",
+        )
+        .in_file(MANIFEST)),
+        None if claim.method == SigningMethod::Manual => Err(invalid_signature(
+            "/signing/publicKeyRef: the signed manifest does not name its key",
+        )
+        .in_file(MANIFEST)),
+        _ => Ok(()),
+    }
+}
+
+/// A file without a registry: the manifest itself names the key, and can only have been signed as `manual`.
+fn unserved(
+    inner: &Option<Signing>,
+    id: &PackId,
+    archive: &Archive,
+    octets: &[u8],
+    fetched: Fetched<'_>,
+    trust: &Trust,
+) -> Result<(Option<Claim>, Option<TrustedKey>), Refusal> {
+    if inner.is_none() && trust.mode != TrustMode::Open {
+        return Err(invalid_signature(
+            "the pack does not say how it was signed; a pack signed as a whole needs its registry manifest \
+             (`NAME.json`) and signature (`NAME.sig`) beside it",
+        ));
+    }
+    let Some(claim) = claim(inner.as_ref(), trust)?.filter(|_| !trust.is_blind()) else {
+        return Ok((None, None));
+    };
+    if claim.method != SigningMethod::Manual {
+        return Err(
+            invalid_signature("a manifest can only be signed by the method manual")
+                .in_file(MANIFEST),
+        );
+    }
+    let key = trust.keys.find(&claim.key_id, &id.name)?;
+    check_manual(&key, archive, octets, fetched.signature)?;
+    Ok((Some(claim), Some(key)))
+}
+
+/// The signature that was checked, for a lockfile.
+fn record(key: &TrustedKey, archive: &Archive, detached: Option<&[u8]>) -> Option<LockedSignature> {
+    let embedded = || archive.files.get(EMBEDDED_SIGNATURE).map(AsRef::as_ref);
+    detached.or_else(embedded).map(|value| LockedSignature {
+        algorithm: "ed25519".to_owned(),
+        public_key: key.key.to_base64(),
+        value: STANDARD.encode(value),
+    })
+}
+
+fn state(claim: Option<&Claim>, key: Option<&TrustedKey>) -> SignatureState {
+    let (Some(claim), Some(key)) = (claim, key) else {
+        return SignatureState::UNSIGNED;
+    };
+    SignatureState {
+        method: Some(claim.method),
+        key_id: Some(key.key_id.clone()),
+        key_origin: Some(key.origin),
+        coverage: match claim.method {
+            SigningMethod::Manual => SignatureCoverage::Manifest,
+            SigningMethod::Ed25519 => SignatureCoverage::Tarball,
+        },
+    }
+}
