@@ -1,1 +1,41 @@
-//! Event log, work queue and records.
+//! Event log, work queue and records on SQLite and PostgreSQL.
+//!
+//! One concrete adapter an engine, both behind the ports of [`crate::ports`]. Statements that both engines accept are
+//! written once, and the bodies around them are stamped for both; what differs by nature (how an append is one durable
+//! transaction, how a claim skips what others hold, how replicas wake each other) is in [`sqlite`] and [`postgres`]. One
+//! contract suite runs every statement on both.
+
+mod blobs;
+mod convert;
+mod idempotency;
+mod inventory;
+mod keys;
+mod migrations;
+pub mod postgres;
+mod queue;
+mod runs;
+mod signals;
+pub mod sqlite;
+
+use std::sync::Arc;
+
+pub use postgres::PostgresStore;
+pub use sqlite::SqliteStore;
+
+use crate::ports::{Store, StoreError};
+
+/// Opens the store that `location` names, and brings its tables up to date: `postgres://…`, `sqlite:PATH` or a path.
+///
+/// # Errors
+/// [`StoreError::Backend`] when the database cannot be reached, opened or migrated. The location, which may hold a
+/// password, is not part of the error.
+pub async fn open(location: &str) -> Result<Arc<dyn Store>, StoreError> {
+    if location.starts_with("postgres://") || location.starts_with("postgresql://") {
+        return Ok(Arc::new(PostgresStore::open(location).await?));
+    }
+    let path = location
+        .strip_prefix("sqlite://")
+        .or_else(|| location.strip_prefix("sqlite:"))
+        .unwrap_or(location);
+    Ok(Arc::new(SqliteStore::open(path.as_ref()).await?))
+}

@@ -1,0 +1,103 @@
+//! Between our types and what columns hold: times as microseconds UTC, numbers as BIGINT, documents as JSON text.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ports::{Head, StoreError, StoredEvent};
+
+/// A database error. Its text names tables and constraints, never values.
+pub(super) fn backend(cause: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    StoreError::Backend(Box::new(cause))
+}
+
+/// A place in the database, for errors.
+#[derive(Clone, Copy)]
+pub(super) struct Column {
+    table: &'static str,
+    column: &'static str,
+}
+
+/// Names a column.
+pub(super) const fn column(table: &'static str, column: &'static str) -> Column {
+    Column { table, column }
+}
+
+impl Column {
+    /// What is found there, our own code cannot have written.
+    pub(super) fn inconsistent(self) -> StoreError {
+        StoreError::Inconsistent {
+            table: self.table,
+            column: self.column,
+        }
+    }
+
+    /// A number of another width.
+    pub(super) fn number<F, T: TryFrom<F>>(self, value: F) -> Result<T, StoreError> {
+        T::try_from(value).map_err(|_| self.inconsistent())
+    }
+
+    /// A time.
+    pub(super) fn time(self, micros: i64) -> Result<Timestamp, StoreError> {
+        Timestamp::from_microsecond(micros).map_err(|_| self.inconsistent())
+    }
+
+    /// A document.
+    pub(super) fn document<T: DeserializeOwned>(self, text: &str) -> Result<T, StoreError> {
+        serde_json::from_str(text).map_err(|_| self.inconsistent())
+    }
+
+    /// A document as text.
+    pub(super) fn text<T: Serialize>(self, document: &T) -> Result<String, StoreError> {
+        serde_json::to_string(document).map_err(|_| self.inconsistent())
+    }
+}
+
+/// `now + span` in microseconds; a span beyond the end of time is for ever.
+pub(super) fn after(now: Timestamp, span: Duration) -> i64 {
+    let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+    now.as_microsecond().saturating_add(span)
+}
+
+/// The columns `head` and `ended`.
+pub(super) fn head_of((sequence, ended): (i64, bool)) -> Result<Head, StoreError> {
+    let sequence = column("run", "head").number(sequence)?;
+    Ok(Head { sequence, ended })
+}
+
+/// A checked batch: consecutive events with bodies that are text.
+pub(super) struct Batch<'a> {
+    /// The head the log must have now.
+    pub(super) before: i64,
+    /// The head it has then.
+    pub(super) head: i64,
+    /// Kind and body of each.
+    pub(super) rows: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Batch<'a> {
+    /// `None` for no events at all.
+    pub(super) fn check(events: &'a [StoredEvent]) -> Result<Option<Self>, StoreError> {
+        const SEQUENCE: Column = column("event", "sequence");
+        const BODY: Column = column("event", "body");
+
+        let (Some(first), Some(last)) = (events.first(), events.last()) else {
+            return Ok(None);
+        };
+        let consecutive = (first.sequence..).zip(events).all(|(n, e)| n == e.sequence);
+        if first.sequence == 0 || !consecutive {
+            return Err(SEQUENCE.inconsistent());
+        }
+        let rows = events.iter().map(|event| {
+            let body = std::str::from_utf8(&event.body).map_err(|_| BODY.inconsistent())?;
+            Ok((&*event.kind, body))
+        });
+        Ok(Some(Self {
+            before: SEQUENCE.number(first.sequence - 1)?,
+            head: SEQUENCE.number(last.sequence)?,
+            rows: rows.collect::<Result<_, StoreError>>()?,
+        }))
+    }
+}

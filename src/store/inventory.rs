@@ -1,0 +1,248 @@
+//! Installed packs and suites.
+
+use std::cmp::Ordering;
+
+use async_trait::async_trait;
+use semver::Version;
+
+use super::convert::{backend, column};
+use super::{PostgresStore, SqliteStore};
+use crate::domain::ids::TenantId;
+use crate::ports::{InstallRecord, Inventory, StoreError, SuiteRecord};
+
+const ADD_PACK: &str = "INSERT INTO pack (tenant, name, version, integrity, installed_at, facts)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, name, version) DO NOTHING";
+const PACK_INTEGRITY: &str =
+    "SELECT integrity FROM pack WHERE tenant = $1 AND name = $2 AND version = $3";
+const REMOVE_PACK: &str = "DELETE FROM pack WHERE tenant = $1 AND name = $2 AND version = $3";
+const PACKS: &str =
+    "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1";
+
+const ADD_SUITE: &str = "INSERT INTO suite (tenant, suite_id, version, pack, digest, task_count, signed, added_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, suite_id, version, pack) DO NOTHING";
+const OTHER_CONTENT: &str = "SELECT COUNT(*) FROM suite
+    WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND digest <> $4";
+const REMOVE_PACK_SUITES: &str = "DELETE FROM suite WHERE tenant = $1 AND pack = $2";
+const REMOVE_IMPORT: &str =
+    "DELETE FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND pack = ''";
+/// The same content may have come several ways: the best signed one stands first, then the oldest.
+const ONE_SUITE: &str =
+    "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at
+    FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3
+    ORDER BY signed DESC, added_at, pack LIMIT 1";
+const SUITES: &str = "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at
+    FROM suite WHERE tenant = $1 ORDER BY suite_id, version, signed DESC, added_at, pack";
+
+type PackRow = (String, String, String, String, i64, String);
+type SuiteRow = (String, String, String, String, String, i64, bool, i64);
+
+fn pack_of(row: PackRow) -> Result<InstallRecord, StoreError> {
+    let (tenant, name, version, integrity, installed_at, facts) = row;
+    Ok(InstallRecord {
+        tenant: tenant.into(),
+        name,
+        version,
+        integrity,
+        installed_at: column("pack", "installed_at").time(installed_at)?,
+        facts: column("pack", "facts").document(&facts)?,
+    })
+}
+
+fn suite_of(row: SuiteRow) -> Result<SuiteRecord, StoreError> {
+    let (tenant, suite_id, version, pack, digest, task_count, signed, added_at) = row;
+    Ok(SuiteRecord {
+        tenant: tenant.into(),
+        suite_id,
+        version,
+        digest,
+        task_count: column("suite", "task_count").number(task_count)?,
+        pack: (!pack.is_empty()).then_some(pack),
+        signed,
+        added_at: column("suite", "added_at").time(added_at)?,
+    })
+}
+
+/// `1.10.0` comes after `1.9.0`.
+fn by_version(a: &str, b: &str) -> Ordering {
+    match (Version::parse(a), Version::parse(b)) {
+        (Ok(a), Ok(b)) => a.cmp(&b),
+        _ => a.cmp(b),
+    }
+}
+
+/// Adds one suite within a transaction.
+macro_rules! add_suite {
+    ($transaction:expr, $suite:expr) => {{
+        let suite: &SuiteRecord = $suite;
+        let other: i64 = sqlx::query_scalar(OTHER_CONTENT)
+            .bind(suite.tenant.as_str())
+            .bind(&suite.suite_id)
+            .bind(&suite.version)
+            .bind(&suite.digest)
+            .fetch_one(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        if other > 0 {
+            return Err(StoreError::Exists(
+                "a suite with this id and version and other content",
+            ));
+        }
+        sqlx::query(ADD_SUITE)
+            .bind(suite.tenant.as_str())
+            .bind(&suite.suite_id)
+            .bind(&suite.version)
+            .bind(suite.pack.as_deref().unwrap_or_default())
+            .bind(&suite.digest)
+            .bind(i64::from(suite.task_count))
+            .bind(suite.signed)
+            .bind(suite.added_at.as_microsecond())
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+    }};
+}
+
+macro_rules! inventory {
+    ($store:ty) => {
+        #[async_trait]
+        impl Inventory for $store {
+            async fn install(
+                &self,
+                pack: &InstallRecord,
+                suites: &[SuiteRecord],
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_inventory(&pack.tenant).await?;
+                let added = sqlx::query(ADD_PACK)
+                    .bind(pack.tenant.as_str())
+                    .bind(&pack.name)
+                    .bind(&pack.version)
+                    .bind(&pack.integrity)
+                    .bind(pack.installed_at.as_microsecond())
+                    .bind(column("pack", "facts").text(&pack.facts)?)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if added.rows_affected() == 0 {
+                    let integrity: String = sqlx::query_scalar(PACK_INTEGRITY)
+                        .bind(pack.tenant.as_str())
+                        .bind(&pack.name)
+                        .bind(&pack.version)
+                        .fetch_one(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    if integrity != pack.integrity {
+                        return Err(StoreError::Exists(
+                            "a pack with this name and version and other content",
+                        ));
+                    }
+                }
+                for suite in suites {
+                    add_suite!(transaction, suite);
+                }
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn remove(
+                &self,
+                tenant: &TenantId,
+                name: &str,
+                version: &str,
+            ) -> Result<bool, StoreError> {
+                let mut transaction = self.begin_inventory(tenant).await?;
+                let removed = sqlx::query(REMOVE_PACK)
+                    .bind(tenant.as_str())
+                    .bind(name)
+                    .bind(version)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                sqlx::query(REMOVE_PACK_SUITES)
+                    .bind(tenant.as_str())
+                    .bind(format!("{name}@{version}"))
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(removed.rows_affected() > 0)
+            }
+
+            async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError> {
+                let rows = sqlx::query_as(PACKS)
+                    .bind(tenant.as_str())
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let mut packs = rows
+                    .into_iter()
+                    .map(pack_of)
+                    .collect::<Result<Vec<_>, _>>()?;
+                packs.sort_by(|a, b| {
+                    a.name
+                        .cmp(&b.name)
+                        .then_with(|| by_version(&a.version, &b.version))
+                });
+                Ok(packs)
+            }
+
+            async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {
+                let mut transaction = self.begin_inventory(&suite.tenant).await?;
+                add_suite!(transaction, suite);
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn remove_suite(
+                &self,
+                tenant: &TenantId,
+                suite_id: &str,
+                version: &str,
+            ) -> Result<bool, StoreError> {
+                let removed = sqlx::query(REMOVE_IMPORT)
+                    .bind(tenant.as_str())
+                    .bind(suite_id)
+                    .bind(version)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(removed.rows_affected() > 0)
+            }
+
+            async fn suite(
+                &self,
+                tenant: &TenantId,
+                suite_id: &str,
+                version: &str,
+            ) -> Result<Option<SuiteRecord>, StoreError> {
+                let row = sqlx::query_as(ONE_SUITE)
+                    .bind(tenant.as_str())
+                    .bind(suite_id)
+                    .bind(version)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(suite_of).transpose()
+            }
+
+            async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, StoreError> {
+                let rows = sqlx::query_as(SUITES)
+                    .bind(tenant.as_str())
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let mut suites = rows
+                    .into_iter()
+                    .map(suite_of)
+                    .collect::<Result<Vec<_>, _>>()?;
+                suites.dedup_by(|b, a| a.suite_id == b.suite_id && a.version == b.version);
+                suites.sort_by(|a, b| {
+                    a.suite_id
+                        .cmp(&b.suite_id)
+                        .then_with(|| by_version(&a.version, &b.version))
+                });
+                Ok(suites)
+            }
+        }
+    };
+}
+
+inventory!(SqliteStore);
+inventory!(PostgresStore);

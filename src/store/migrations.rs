@@ -1,0 +1,28 @@
+//! The tables of each engine, embedded.
+
+use sqlx::SqlStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+/// The tables on SQLite.
+pub(super) fn sqlite() -> Migrator {
+    migrator(&[(1, "core", include_str!("migrations/sqlite/0001_core.sql"))])
+}
+
+/// The tables on PostgreSQL.
+pub(super) fn postgres() -> Migrator {
+    migrator(&[(1, "core", include_str!("migrations/postgres/0001_core.sql"))])
+}
+
+fn migrator(steps: &[(i64, &'static str, &'static str)]) -> Migrator {
+    let steps = steps.iter().map(|&(version, description, sql)| {
+        let sql = SqlStr::from_static(sql);
+        Migration::new(
+            version,
+            description.into(),
+            MigrationType::Simple,
+            sql,
+            false,
+        )
+    });
+    Migrator::with_migrations(steps.collect())
+}

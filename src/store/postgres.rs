@@ -1,0 +1,167 @@
+//! The engine for several replicas.
+//!
+//! An append is one statement: the update that checks fence and head hands the run's number to the insert, and both
+//! happen or neither. Claims pass over rows that others are claiming (`SKIP LOCKED`). Replicas wake each other through
+//! [`broadcast`].
+
+mod broadcast;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
+
+use self::broadcast::Broadcast;
+use super::convert::{Batch, backend};
+use super::migrations;
+use super::signals::LocalSignals;
+use crate::domain::ids::{RunId, TenantId};
+use crate::ports::{Fence, Head, RunLog, Signals, StoreError};
+
+/// Connections of one replica, besides the two for signals.
+const CONNECTIONS: u32 = 10;
+
+/// The sequences follow from the old head and the order of the arrays.
+const APPEND: &str = "WITH advanced AS (
+        UPDATE run SET head = $4, ended = $5
+        WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number
+    )
+    INSERT INTO event (run_number, sequence, kind, body)
+    SELECT advanced.number, $3 + item.place, item.kind, item.body
+    FROM advanced, UNNEST($6::text[], $7::text[]) WITH ORDINALITY AS item (kind, body, place)";
+
+/// Two installations for one tenant would not see each other's suites; they go one after the other.
+const LOCK_INVENTORY: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+
+/// The store on PostgreSQL.
+pub struct PostgresStore {
+    pool: PgPool,
+    signals: Arc<LocalSignals>,
+    broadcast: Broadcast,
+}
+
+impl PostgresStore {
+    pub(super) const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
+        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2 ORDER BY number LIMIT 1
+            FOR UPDATE SKIP LOCKED)
+        RETURNING number, fence, head, ended";
+    pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
+        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND strpos(body, $2) > 0
+        ORDER BY sequence";
+
+    /// Connects and brings the tables up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`] when the URL is none, the server cannot be reached, or the tables are not ours.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url).map_err(backend)?;
+        let options = options.application_name("touchstone");
+        // The pool alone would go on knocking for long where there is no server.
+        let first = PgConnection::connect_with(&options).await;
+        first.map_err(backend)?.close().await.map_err(backend)?;
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .connect_lazy_with(options.clone());
+        migrations::postgres().run(&pool).await.map_err(backend)?;
+        let signals = Arc::new(LocalSignals::new());
+        let broadcast = Broadcast::start(options, Arc::clone(&signals))
+            .await
+            .map_err(backend)?;
+        Ok(Self {
+            pool,
+            signals,
+            broadcast,
+        })
+    }
+
+    /// Closes the connections in an orderly way. Without it nothing is lost either.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(super) fn readers(&self) -> &PgPool {
+        &self.pool
+    }
+
+    pub(super) fn writer(&self) -> &PgPool {
+        &self.pool
+    }
+
+    pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.pool.begin().await.map_err(backend)
+    }
+
+    pub(super) async fn begin_inventory(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        sqlx::query(LOCK_INVENTORY)
+            .bind(tenant.as_str())
+            .execute(&mut *transaction)
+            .await
+            .map_err(backend)?;
+        Ok(transaction)
+    }
+
+    pub(super) async fn append_batch(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        batch: &Batch<'_>,
+        ends: bool,
+    ) -> Result<(), StoreError> {
+        let (kinds, bodies): (Vec<&str>, Vec<&str>) = batch.rows.iter().copied().unzip();
+        let appended = sqlx::query(APPEND)
+            .bind(run.as_str())
+            .bind(fence.0)
+            .bind(batch.before)
+            .bind(batch.head)
+            .bind(ends)
+            .bind(kinds)
+            .bind(bodies)
+            .execute(&self.pool)
+            .await
+            .map_err(backend)?;
+        match appended.rows_affected() {
+            0 => Err(StoreError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn signal_cancel(&self, run: &RunId) {
+        self.signals.touch(run);
+        self.signals.ring();
+        self.broadcast.cancel(run);
+    }
+}
+
+#[async_trait]
+impl Signals for PostgresStore {
+    async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
+        let waiter = self.signals.wait(run);
+        if waiter.first
+            && let Ok(Some(head)) = self.head(run).await
+        {
+            self.signals.raise(run, head);
+        }
+        waiter.changed(known, at_most).await;
+    }
+
+    async fn work_waiting(&self, at_most: Duration) {
+        self.signals.work(at_most).await;
+    }
+
+    async fn notify_run(&self, run: &RunId, head: Head) {
+        self.signals.raise(run, head);
+        self.broadcast.head(run, head);
+    }
+
+    async fn notify_work(&self) {
+        self.signals.ring();
+        self.broadcast.work();
+    }
+}

@@ -1,0 +1,167 @@
+//! Signals between replicas, over LISTEN and NOTIFY.
+//!
+//! Senders do not wait: signals gather while one statement is on its way, the newest head of a run standing for the older
+//! ones, and the next statement takes them all. Nothing here is durable or needs to be: whoever misses a signal looks at
+//! the log at his next poll. After a lost connection everybody is told to look at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::warn;
+
+use crate::domain::ids::RunId;
+use crate::ports::Head;
+use crate::store::signals::LocalSignals;
+
+const CHANNEL: &str = "touchstone";
+const SEND: &str = "SELECT pg_notify('touchstone', payload) FROM UNNEST($1::text[]) AS payload";
+
+/// Between two attempts to reach the server again.
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// What replicas tell each other.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Signal {
+    Head {
+        run: RunId,
+        sequence: u64,
+        ended: bool,
+    },
+    Cancel {
+        run: RunId,
+    },
+    Work,
+}
+
+/// Tells the other replicas, and is told by them, for as long as it lives.
+pub(super) struct Broadcast {
+    outbox: Arc<Outbox>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+#[derive(Default)]
+struct Outbox {
+    pending: Mutex<Pending>,
+    filled: Notify,
+}
+
+#[derive(Default)]
+struct Pending {
+    heads: HashMap<RunId, Head>,
+    cancels: HashSet<RunId>,
+    work: bool,
+}
+
+impl Broadcast {
+    /// Starts to listen, then to send.
+    pub(super) async fn start(
+        options: PgConnectOptions,
+        signals: Arc<LocalSignals>,
+    ) -> Result<Self, sqlx::Error> {
+        // A signal need not survive a crash, so its commit need not wait for the disk.
+        let pool = PgPoolOptions::new()
+            .max_connections(2)
+            .connect_lazy_with(options.options([("synchronous_commit", "off")]));
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(CHANNEL).await?;
+        let outbox = Arc::new(Outbox::default());
+        let tasks = [
+            tokio::spawn(listen(listener, signals)),
+            tokio::spawn(send(pool, Arc::clone(&outbox))),
+        ];
+        Ok(Self {
+            outbox,
+            _tasks: tasks.map(AbortOnDropHandle::new),
+        })
+    }
+
+    pub(super) fn head(&self, run: &RunId, head: Head) {
+        self.outbox.put(|pending| {
+            pending.heads.insert(run.clone(), head);
+        });
+    }
+
+    pub(super) fn cancel(&self, run: &RunId) {
+        self.outbox.put(|pending| {
+            pending.cancels.insert(run.clone());
+        });
+    }
+
+    pub(super) fn work(&self) {
+        self.outbox.put(|pending| pending.work = true);
+    }
+}
+
+impl Outbox {
+    fn put(&self, change: impl FnOnce(&mut Pending)) {
+        change(&mut self.lock());
+        self.filled.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    fn into_signals(self) -> impl Iterator<Item = Signal> {
+        let heads = self.heads.into_iter().map(|(run, head)| Signal::Head {
+            run,
+            sequence: head.sequence,
+            ended: head.ended,
+        });
+        let cancels = self.cancels.into_iter().map(|run| Signal::Cancel { run });
+        heads
+            .chain(cancels)
+            .chain(self.work.then_some(Signal::Work))
+    }
+}
+
+async fn send(pool: PgPool, outbox: Arc<Outbox>) {
+    loop {
+        outbox.filled.notified().await;
+        let pending = std::mem::take(&mut *outbox.lock());
+        let payloads: Vec<String> = pending
+            .into_signals()
+            .filter_map(|signal| serde_json::to_string(&signal).ok())
+            .collect();
+        if let Err(cause) = sqlx::query(SEND).bind(payloads).execute(&pool).await {
+            warn!(%cause, "a signal to the other replicas was lost; they find out at their next poll");
+        }
+    }
+}
+
+async fn listen(mut listener: PgListener, signals: Arc<LocalSignals>) {
+    loop {
+        match listener.try_recv().await {
+            Ok(Some(notification)) => match serde_json::from_str(notification.payload()) {
+                Ok(Signal::Head {
+                    run,
+                    sequence,
+                    ended,
+                }) => signals.raise(&run, Head { sequence, ended }),
+                Ok(Signal::Cancel { run }) => {
+                    signals.touch(&run);
+                    signals.ring();
+                }
+                Ok(Signal::Work) => signals.ring(),
+                // A replica of another version may know other signals.
+                Err(_) => signals.touch_all(),
+            },
+            // The connection was lost and is there again.
+            Ok(None) => signals.touch_all(),
+            Err(cause) => {
+                warn!(%cause, "no signals from the other replicas; trying again");
+                tokio::time::sleep(RECONNECT).await;
+                signals.touch_all();
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which replica works on which run: leases, fences and cancel requests, one row update each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::convert::{after, backend, column, head_of};
+use super::{PostgresStore, SqliteStore};
+use crate::domain::ids::RunId;
+use crate::ports::{CancelRequest, Claim, Fence, StoreError, WorkQueue};
+
+const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";
+const RENEW: &str = "UPDATE run SET lease_until = $3
+    WHERE NOT ended AND lease_owner = $1 AND lease_until > $2
+    RETURNING run_id, fence, cancel";
+const RELEASE: &str = "UPDATE run SET lease_owner = NULL, lease_until = 0
+    WHERE run_id = $1 AND fence = $2";
+const CANCEL: &str = "UPDATE run SET cancel = COALESCE(cancel, $2) WHERE run_id = $1 AND NOT ended";
+const CANCEL_REQUESTED: &str = "SELECT cancel FROM run WHERE run_id = $1";
+
+fn cancel_of(text: &str) -> Result<CancelRequest, StoreError> {
+    column("run", "cancel").document(text)
+}
+
+macro_rules! work_queue {
+    ($store:ty) => {
+        #[async_trait]
+        impl WorkQueue for $store {
+            async fn claim(
+                &self,
+                owner: &str,
+                now: Timestamp,
+                ttl: Duration,
+            ) -> Result<Option<Claim>, StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let claimed: Option<(i64, i64, i64, bool)> = sqlx::query_as(Self::CLAIM)
+                    .bind(owner)
+                    .bind(now.as_microsecond())
+                    .bind(after(now, ttl))
+                    .fetch_optional(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let Some((number, fence, head, ended)) = claimed else {
+                    return Ok(None);
+                };
+                let record: String = sqlx::query_scalar(RECORD)
+                    .bind(number)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(Some(Claim {
+                    run: Arc::new(column("run_record", "record").document(&record)?),
+                    fence: Fence(fence),
+                    head: head_of((head, ended))?,
+                }))
+            }
+
+            async fn renew(
+                &self,
+                owner: &str,
+                now: Timestamp,
+                ttl: Duration,
+            ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let rows: Vec<(String, i64, Option<String>)> = sqlx::query_as(RENEW)
+                    .bind(owner)
+                    .bind(now.as_microsecond())
+                    .bind(after(now, ttl))
+                    .fetch_all(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                rows.into_iter()
+                    .map(|(run, fence, cancel)| {
+                        let cancel = cancel.as_deref().map(cancel_of).transpose()?;
+                        Ok((run.into(), Fence(fence), cancel))
+                    })
+                    .collect()
+            }
+
+            async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {
+                let released = sqlx::query(RELEASE)
+                    .bind(run.as_str())
+                    .bind(fence.0)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                match released.rows_affected() {
+                    0 => Err(StoreError::Fenced),
+                    _ => Ok(()),
+                }
+            }
+
+            async fn request_cancel(
+                &self,
+                run: &RunId,
+                request: &CancelRequest,
+            ) -> Result<bool, StoreError> {
+                let recorded = sqlx::query(CANCEL)
+                    .bind(run.as_str())
+                    .bind(column("run", "cancel").text(request)?)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                let unfinished = recorded.rows_affected() > 0;
+                if unfinished {
+                    self.signal_cancel(run);
+                }
+                Ok(unfinished)
+            }
+
+            async fn cancel_requested(
+                &self,
+                run: &RunId,
+            ) -> Result<Option<CancelRequest>, StoreError> {
+                let cancel: Option<Option<String>> = sqlx::query_scalar(CANCEL_REQUESTED)
+                    .bind(run.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                cancel.flatten().as_deref().map(cancel_of).transpose()
+            }
+        }
+    };
+}
+
+work_queue!(SqliteStore);
+work_queue!(PostgresStore);

@@ -1,0 +1,178 @@
+//! Runs and their logs.
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+use super::convert::{Batch, backend, column, head_of};
+use super::idempotency::complete;
+use super::{PostgresStore, SqliteStore};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::RunRecord;
+use crate::ports::{Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent};
+
+const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at) VALUES ($1, $2, $3)
+    ON CONFLICT (run_id) DO NOTHING RETURNING number";
+const CREATE_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
+const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
+    WHERE run_id = $1 AND tenant = $2";
+const RECENT: &str = "SELECT record FROM run JOIN run_record ON run_number = number
+    WHERE tenant = $1 ORDER BY number DESC LIMIT $2";
+const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
+const READ: &str = "SELECT sequence, kind, body FROM event
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
+    ORDER BY sequence LIMIT $3";
+
+/// OpenWOP run-event: `eventId` has at most this many characters.
+const EVENT_ID_MAX: usize = 128;
+
+fn run_of(record: &str) -> Result<RunRecord, StoreError> {
+    column("run_record", "record").document(record)
+}
+
+fn event_of((sequence, kind, body): (i64, String, String)) -> Result<StoredEvent, StoreError> {
+    Ok(StoredEvent {
+        sequence: column("event", "sequence").number(sequence)?,
+        kind: kind.into(),
+        body: body.into(),
+    })
+}
+
+/// Whether this is the event of that id, and not only one that mentions it.
+fn is_named(body: &str, event_id: &str) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named<'a> {
+        #[serde(borrow)]
+        event_id: Cow<'a, str>,
+    }
+    let named: Named<'_> =
+        serde_json::from_str(body).map_err(|_| column("event", "body").inconsistent())?;
+    Ok(named.event_id == event_id)
+}
+
+macro_rules! run_log {
+    ($store:ty) => {
+        #[async_trait]
+        impl RunLog for $store {
+            async fn create(
+                &self,
+                run: &RunRecord,
+                completes: Option<&IdempotencyCompletion>,
+            ) -> Result<(), StoreError> {
+                let record = column("run_record", "record").text(run)?;
+                let mut transaction = self.begin_write().await?;
+                let number: Option<i64> = sqlx::query_scalar(CREATE)
+                    .bind(run.run_id.as_str())
+                    .bind(run.tenant.as_str())
+                    .bind(run.created_at.as_microsecond())
+                    .fetch_optional(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let number = number.ok_or(StoreError::Exists("a run with this id"))?;
+                sqlx::query(CREATE_RECORD)
+                    .bind(number)
+                    .bind(record)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if let Some(completion) = completes {
+                    complete!(transaction, completion)?;
+                }
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn run(
+                &self,
+                tenant: &TenantId,
+                run: &RunId,
+            ) -> Result<Option<RunRecord>, StoreError> {
+                let record: Option<String> = sqlx::query_scalar(ONE)
+                    .bind(run.as_str())
+                    .bind(tenant.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                record.as_deref().map(run_of).transpose()
+            }
+
+            async fn append(
+                &self,
+                run: &RunId,
+                fence: Fence,
+                events: &[StoredEvent],
+                ends: bool,
+            ) -> Result<(), StoreError> {
+                match Batch::check(events)? {
+                    Some(batch) => self.append_batch(run, fence, &batch, ends).await,
+                    None if ends => Err(column("event", "sequence").inconsistent()),
+                    None => Ok(()),
+                }
+            }
+
+            async fn read(
+                &self,
+                run: &RunId,
+                after: u64,
+                limit: u32,
+            ) -> Result<Vec<StoredEvent>, StoreError> {
+                sqlx::query_as(READ)
+                    .bind(run.as_str())
+                    .bind(i64::try_from(after).unwrap_or(i64::MAX))
+                    .bind(i64::from(limit))
+                    .fetch(self.readers())
+                    .map_err(backend)
+                    .and_then(async |row| event_of(row))
+                    .try_collect()
+                    .await
+            }
+
+            async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
+                let row = sqlx::query_as(HEAD)
+                    .bind(run.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(head_of).transpose()
+            }
+
+            async fn sequence_of(
+                &self,
+                run: &RunId,
+                event_id: &str,
+            ) -> Result<Option<u64>, StoreError> {
+                if event_id.is_empty() || event_id.len() > EVENT_ID_MAX {
+                    return Ok(None);
+                }
+                let mut rows = sqlx::query_as::<_, (i64, String)>(Self::MENTIONS)
+                    .bind(run.as_str())
+                    .bind(event_id)
+                    .fetch(self.readers());
+                while let Some((sequence, body)) = rows.try_next().await.map_err(backend)? {
+                    if is_named(&body, event_id)? {
+                        return column("event", "sequence").number(sequence).map(Some);
+                    }
+                }
+                Ok(None)
+            }
+
+            async fn recent(
+                &self,
+                tenant: &TenantId,
+                limit: u32,
+            ) -> Result<Vec<RunRecord>, StoreError> {
+                let records: Vec<String> = sqlx::query_scalar(RECENT)
+                    .bind(tenant.as_str())
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                records.iter().map(|record| run_of(record)).collect()
+            }
+        }
+    };
+}
+
+run_log!(SqliteStore);
+run_log!(PostgresStore);

@@ -1,0 +1,178 @@
+//! Wake-ups within this process: one watched head a run, and a bell for work.
+//!
+//! A head here may lag behind the log, never run ahead of it. Runs that nobody waits for are forgotten once there are
+//! many; a waiter that comes to a forgotten run looks at the log once, so that a signal sent in between is not missed.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use crate::domain::ids::RunId;
+use crate::ports::Head;
+
+/// This many runs are kept in mind although nobody waits for them.
+const REMEMBERED: usize = 1024;
+
+/// The signals of one process.
+pub(super) struct LocalSignals {
+    runs: Mutex<Runs>,
+    work: Notify,
+}
+
+struct Runs {
+    heads: HashMap<RunId, watch::Sender<Head>>,
+    /// Reaching this size sets off the next sweep: each one is paid for by as many insertions.
+    sweep_at: usize,
+}
+
+/// A place in the queue of those who wait for a run.
+pub(super) struct Waiter {
+    heads: watch::Receiver<Head>,
+    /// Whether nothing was known here of the run: the caller looks at the log and [raises](LocalSignals::raise) what it
+    /// finds.
+    pub(super) first: bool,
+}
+
+impl Waiter {
+    /// Waits until the head is beyond `known`, or the run is touched, or `at_most` has passed.
+    pub(super) async fn changed(mut self, known: Head, at_most: Duration) {
+        if !is_beyond(*self.heads.borrow_and_update(), known) {
+            // Neither a timeout nor a closed store needs an answer: the caller looks at the log.
+            let _ = timeout(at_most, self.heads.changed()).await;
+        }
+    }
+}
+
+impl LocalSignals {
+    pub(super) fn new() -> Self {
+        let runs = Runs {
+            heads: HashMap::new(),
+            sweep_at: REMEMBERED,
+        };
+        Self {
+            runs: Mutex::new(runs),
+            work: Notify::new(),
+        }
+    }
+
+    /// Starts to wait for `run`: from now on, no signal is missed.
+    pub(super) fn wait(&self, run: &RunId) -> Waiter {
+        let mut runs = self.lock();
+        if let Some(sender) = runs.heads.get(run) {
+            return Waiter {
+                heads: sender.subscribe(),
+                first: false,
+            };
+        }
+        let heads = runs.insert(run, Head::default()).subscribe();
+        Waiter { heads, first: true }
+    }
+
+    /// The log of `run` reaches `head`.
+    pub(super) fn raise(&self, run: &RunId, head: Head) {
+        let mut runs = self.lock();
+        match runs.heads.get(run) {
+            Some(sender) => {
+                sender.send_if_modified(|old| {
+                    let news = is_beyond(head, *old);
+                    if news {
+                        *old = head;
+                    }
+                    news
+                });
+            }
+            None => {
+                runs.insert(run, head);
+            }
+        }
+    }
+
+    /// Something else about `run` changed.
+    pub(super) fn touch(&self, run: &RunId) {
+        if let Some(sender) = self.lock().heads.get(run) {
+            sender.send_modify(|_| {});
+        }
+    }
+
+    /// Signals may have been missed: everybody looks for himself, and nothing remembered is trusted.
+    pub(super) fn touch_all(&self) {
+        let mut runs = self.lock();
+        runs.sweep();
+        for sender in runs.heads.values() {
+            sender.send_modify(|_| {});
+        }
+        drop(runs);
+        self.ring();
+    }
+
+    /// Work waits. Whoever is about to wait finds the bell still ringing, once.
+    pub(super) fn ring(&self) {
+        self.work.notify_waiters();
+        self.work.notify_one();
+    }
+
+    /// Waits for the bell.
+    pub(super) async fn work(&self, at_most: Duration) {
+        // A timeout needs no answer: the caller looks at the queue.
+        let _ = timeout(at_most, self.work.notified()).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runs {
+    fn insert(&mut self, run: &RunId, head: Head) -> &watch::Sender<Head> {
+        if self.heads.len() >= self.sweep_at {
+            self.sweep();
+        }
+        self.heads
+            .entry(run.clone())
+            .or_insert_with(|| watch::Sender::new(head))
+    }
+
+    fn sweep(&mut self) {
+        self.heads.retain(|_, sender| sender.receiver_count() > 0);
+        self.sweep_at = self.heads.len() * 2 + REMEMBERED;
+    }
+}
+
+fn is_beyond(head: Head, known: Head) -> bool {
+    head.sequence > known.sequence || (head.ended && !known.ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_nobody_waits_for_are_forgotten() {
+        let signals = LocalSignals::new();
+        let head = Head {
+            sequence: 1,
+            ended: false,
+        };
+        let waiting = signals.wait(&"awaited".into());
+        for n in 0..10 * REMEMBERED {
+            signals.raise(&format!("run_{n}").into(), head);
+        }
+        assert!(signals.lock().heads.len() <= 2 * REMEMBERED);
+        assert!(!signals.wait(&"awaited".into()).first);
+        drop(waiting);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bell_rung_before_the_wait_is_heard_once() {
+        let signals = LocalSignals::new();
+        signals.ring();
+        let start = tokio::time::Instant::now();
+        signals.work(Duration::from_secs(60)).await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        signals.work(Duration::from_secs(60)).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,208 @@
+//! The embedded engine: one file, no service.
+//!
+//! All writes go over one connection, so they queue here and not in SQLite's busy loop; readers have connections of their
+//! own and are never blocked (write-ahead log). A commit is on disk when it returns (`synchronous=FULL`). Other processes
+//! may open the same file: each write takes the lock before it reads (`BEGIN IMMEDIATE`) and waits its turn.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backon::{ExponentialBuilder, Retryable};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Sqlite, SqlitePool, Transaction};
+
+use super::convert::{Batch, backend};
+use super::migrations;
+use super::signals::LocalSignals;
+use crate::domain::ids::{RunId, TenantId};
+use crate::ports::{Fence, Head, RunLog, Signals, StoreError};
+
+/// Connections for reading.
+const READERS: u32 = 4;
+
+/// How long a statement waits for another process that writes.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Rows of one INSERT. A batch is cut into a few fixed sizes so that every statement is prepared once.
+static INSERTS: LazyLock<[(usize, std::sync::Arc<str>); 4]> =
+    LazyLock::new(|| [256, 32, 4, 1].map(|rows| (rows, insert(rows).into())));
+
+/// Parameters without names: SQLite looks named ones up one by one.
+fn insert(rows: usize) -> String {
+    let values = vec!["(?, ?, ?, ?)"; rows].join(", ");
+    format!("INSERT INTO event (run_number, sequence, kind, body) VALUES {values}")
+}
+
+/// The check of fence and head is the update itself: it changes no row when either is not what the caller thinks.
+const ADVANCE: &str = "UPDATE run SET head = $4, ended = $5
+    WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number";
+
+/// The store on SQLite.
+pub struct SqliteStore {
+    writer: SqlitePool,
+    readers: SqlitePool,
+    signals: LocalSignals,
+}
+
+impl SqliteStore {
+    pub(super) const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
+        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2 ORDER BY number LIMIT 1)
+        RETURNING number, fence, head, ended";
+    pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
+        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
+        ORDER BY sequence";
+
+    /// Opens the file, creates it if need be, and brings its tables up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`] when the file cannot be opened or is no database of ours.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY)
+            .foreign_keys(true);
+        let writer_options = options
+            .clone()
+            // 16 MiB of log before it is folded into the file: pages written again and again are copied once.
+            .pragma("wal_autocheckpoint", "4000")
+            .pragma("cache_size", "-8000");
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None);
+        // Two processes that create the same file at once get in each other's way; the one that comes second finds the
+        // work done.
+        let open = || async {
+            let writer = writer.clone().connect_with(writer_options.clone()).await?;
+            migrations::sqlite().run(&writer).await?;
+            Ok::<_, sqlx::Error>(writer)
+        };
+        let backoff = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(10))
+            .with_max_times(6)
+            .with_jitter();
+        let writer = open
+            .retry(backoff)
+            .sleep(tokio::time::sleep)
+            .when(is_contention)
+            .await
+            .map_err(backend)?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .test_before_acquire(false)
+            .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
+        Ok(Self {
+            writer,
+            readers,
+            signals: LocalSignals::new(),
+        })
+    }
+
+    /// Closes the file in an orderly way. Without it nothing is lost either.
+    pub async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+
+    pub(super) fn readers(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    pub(super) fn writer(&self) -> &SqlitePool {
+        &self.writer
+    }
+
+    /// A transaction that holds the write lock from the start: one that read first could find the lock gone.
+    pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.writer
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .map_err(backend)
+    }
+
+    /// There is one writer at a time anyway.
+    pub(super) async fn begin_inventory(
+        &self,
+        _tenant: &TenantId,
+    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.begin_write().await
+    }
+
+    pub(super) async fn append_batch(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        batch: &Batch<'_>,
+        ends: bool,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let number: Option<i64> = sqlx::query_scalar(ADVANCE)
+            .bind(run.as_str())
+            .bind(fence.0)
+            .bind(batch.before)
+            .bind(batch.head)
+            .bind(ends)
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(backend)?;
+        let number = number.ok_or(StoreError::Fenced)?;
+        let mut sequence = batch.before;
+        let mut rest = batch.rows.as_slice();
+        for (rows, sql) in INSERTS.iter() {
+            while let Some((chunk, after)) = rest.split_at_checked(*rows) {
+                let mut insert = sqlx::query(AssertSqlSafe(sql.clone()));
+                for &(kind, body) in chunk {
+                    sequence += 1;
+                    insert = insert.bind(number).bind(sequence).bind(kind).bind(body);
+                }
+                insert.execute(&mut *transaction).await.map_err(backend)?;
+                rest = after;
+            }
+        }
+        transaction.commit().await.map_err(backend)
+    }
+
+    pub(super) fn signal_cancel(&self, run: &RunId) {
+        self.signals.touch(run);
+        self.signals.ring();
+    }
+}
+
+/// Whether another process was at the same work.
+fn is_contention(error: &sqlx::Error) -> bool {
+    let text = error.to_string();
+    ["locked", "busy", "already exists", "UNIQUE constraint"]
+        .iter()
+        .any(|sign| text.contains(sign))
+}
+
+#[async_trait]
+impl Signals for SqliteStore {
+    async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
+        let waiter = self.signals.wait(run);
+        if waiter.first
+            && let Ok(Some(head)) = self.head(run).await
+        {
+            self.signals.raise(run, head);
+        }
+        waiter.changed(known, at_most).await;
+    }
+
+    async fn work_waiting(&self, at_most: Duration) {
+        self.signals.work(at_most).await;
+    }
+
+    async fn notify_run(&self, run: &RunId, head: Head) {
+        self.signals.raise(run, head);
+    }
+
+    async fn notify_work(&self) {
+        self.signals.ring();
+    }
+}

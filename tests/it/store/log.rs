@@ -1,0 +1,255 @@
+//! The event log: gap-free, fenced, all or nothing.
+
+use rstest::rstest;
+
+use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
+use touchstone::domain::ids::RunId;
+use touchstone::ports::{Fence, StoreError, StoredEvent};
+
+#[rstest]
+#[tokio::test]
+async fn an_appended_log_reads_back_octet_by_octet(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));
+    assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
+
+    // Sizes around those of the prepared statements.
+    let mut all = Vec::new();
+    for count in [1, 3, 4, 31, 33, 255, 257, 600] {
+        let batch = events(&run, all.len() as u64 + 1, count);
+        store.append(&run, fence, &batch, false).await.unwrap();
+        all.extend(batch);
+    }
+    let last = all.len() as u64;
+    assert_eq!(store.head(&run).await.unwrap(), Some(head(last, false)));
+    assert_eq!(store.read(&run, 0, u32::MAX).await.unwrap(), all);
+    assert_eq!(store.read(&run, 100, 7).await.unwrap(), all[100..107]);
+    assert_eq!(store.read(&run, last, 10).await.unwrap(), []);
+    assert_eq!(store.read(&run, u64::MAX, 10).await.unwrap(), []);
+}
+
+#[rstest]
+#[tokio::test]
+async fn bodies_may_hold_any_text_of_any_size(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let bodies = [
+        r#"{"b":1,"a":2,"a":1.0e2}"#.to_owned(),
+        r#"{"text":"\u0000 \\ ' \" $1 ? ;--"}"#.to_owned(),
+        "{\"text\":\"čeština, 中文, 🦀, \u{202e}rtl, e\u{301}\"}".to_owned(),
+        format!("{{\"text\":\"{}\"}}", "ž🦀".repeat(1_000_000)),
+        String::new(),
+    ];
+    let stored: Vec<StoredEvent> = (1..)
+        .zip(bodies)
+        .map(|(sequence, body)| StoredEvent {
+            sequence,
+            kind: "touchstone.ž🦀".into(),
+            body: body.into(),
+        })
+        .collect();
+    store.append(&run, fence, &stored, false).await.unwrap();
+    assert_eq!(store.read(&run, 0, 10).await.unwrap(), stored);
+}
+
+#[rstest]
+#[case::gap(5, 1)]
+#[case::duplicate(3, 1)]
+#[case::overlap(2, 3)]
+#[case::from_the_start(1, 3)]
+#[tokio::test]
+async fn an_append_that_does_not_continue_the_log_is_refused(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] first: u64,
+    #[case] count: u64,
+) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let before = events(&run, 1, 3);
+    store.append(&run, fence, &before, false).await.unwrap();
+    let refused = store
+        .append(&run, fence, &events(&run, first, count), true)
+        .await;
+    assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
+    assert_eq!(store.head(&run).await.unwrap(), Some(head(3, false)));
+    assert_eq!(store.read(&run, 0, 10).await.unwrap(), before);
+}
+
+#[rstest]
+#[case::gap(&[1, 3])]
+#[case::duplicate(&[1, 1])]
+#[case::descending(&[2, 1])]
+#[case::from_zero(&[0, 1])]
+#[tokio::test]
+async fn a_batch_out_of_order_is_refused(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] sequences: &[u64],
+) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let batch: Vec<_> = sequences
+        .iter()
+        .map(|&sequence| StoredEvent {
+            sequence,
+            kind: "eval.scored".into(),
+            body: "{}".into(),
+        })
+        .collect();
+    let refused = store.append(&run, fence, &batch, false).await;
+    assert!(
+        matches!(refused, Err(StoreError::Inconsistent { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));
+}
+
+#[rstest]
+#[tokio::test]
+async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let no_end = store.append(&run, fence, &[], true).await;
+    assert!(
+        matches!(no_end, Err(StoreError::Inconsistent { .. })),
+        "an end needs its event"
+    );
+    store.append(&run, fence, &[], false).await.unwrap();
+    store
+        .append(&run, fence, &events(&run, 1, 2), true)
+        .await
+        .unwrap();
+    assert_eq!(store.head(&run).await.unwrap(), Some(head(2, true)));
+    let refused = store.append(&run, fence, &events(&run, 3, 1), false).await;
+    assert!(matches!(refused, Err(StoreError::Fenced)));
+    assert_eq!(store.read(&run, 0, 10).await.unwrap().len(), 2);
+    let claim = store.claim("other", at(1_000_000), super::TTL).await;
+    assert!(claim.unwrap().is_none(), "an ended run is out of the queue");
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (run, old) = claimed(&*store, "run_1").await;
+    store
+        .append(&run, old, &events(&run, 1, 2), false)
+        .await
+        .unwrap();
+    let claim = store.claim("other", at(1_000), super::TTL).await.unwrap();
+    let claim = claim.unwrap();
+    assert!(claim.fence > old);
+    assert_eq!(claim.head, head(2, false));
+
+    for fence in [old, Fence(claim.fence.0 + 1), Fence(0)] {
+        let refused = store.append(&run, fence, &events(&run, 3, 300), true).await;
+        assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
+    }
+    assert_eq!(store.head(&run).await.unwrap(), Some(head(2, false)));
+    assert_eq!(store.read(&run, 2, 10).await.unwrap(), []);
+    let new = events(&run, 3, 1);
+    store.append(&run, claim.fence, &new, false).await.unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_unknown_run_has_no_log(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let run = RunId::from("run_unknown");
+    assert_eq!(store.head(&run).await.unwrap(), None);
+    assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
+    assert_eq!(store.sequence_of(&run, "evt_1").await.unwrap(), None);
+    let refused = store
+        .append(&run, Fence(1), &events(&run, 1, 1), false)
+        .await;
+    assert!(matches!(refused, Err(StoreError::Fenced)));
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (one, fence) = claimed(&*store, "run_1").await;
+    store
+        .append(&one, fence, &events(&one, 1, 50), false)
+        .await
+        .unwrap();
+    let (two, fence) = claimed(&*store, "run_2").await;
+    store
+        .append(&two, fence, &events(&two, 1, 5), false)
+        .await
+        .unwrap();
+
+    // Every id is mentioned twice: by its own event, and as the cause of the next.
+    for sequence in [1, 7, 50] {
+        let id = format!("evt_run_1_{sequence}");
+        assert_eq!(store.sequence_of(&one, &id).await.unwrap(), Some(sequence));
+        assert_eq!(store.sequence_of(&two, &id).await.unwrap(), None);
+    }
+    for id in ["", "evt_run_1_0", "evt_run_1", "%", "_", &"e".repeat(129)] {
+        assert_eq!(store.sequence_of(&one, id).await.unwrap(), None, "{id}");
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_run_is_created_once_and_seen_by_its_tenant_only(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (acme, globex) = (tenant("acme"), tenant("globex"));
+    let first = record("run_1", "acme", 3);
+    store.create(&first, None).await.unwrap();
+    let again = store.create(&record("run_1", "globex", 1), None).await;
+    assert!(matches!(again, Err(StoreError::Exists(_))));
+    let second = record("run_2", "acme", 20_000);
+    store.create(&second, None).await.unwrap();
+
+    let id = RunId::from("run_1");
+    assert_eq!(store.run(&acme, &id).await.unwrap(), Some(first.clone()));
+    assert_eq!(store.run(&globex, &id).await.unwrap(), None);
+    assert_eq!(
+        store.recent(&acme, 10).await.unwrap(),
+        [second.clone(), first]
+    );
+    assert_eq!(store.recent(&acme, 1).await.unwrap(), [second]);
+    assert_eq!(store.recent(&globex, 10).await.unwrap(), []);
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_see_whole_batches_while_they_are_written(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    const BATCH: u64 = 50;
+    const BATCHES: u64 = 40;
+
+    open!(engine => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let mut readers = Vec::new();
+    for replica in [std::sync::Arc::clone(&store), database.open().await] {
+        for _ in 0..4 {
+            let (store, run) = (std::sync::Arc::clone(&replica), run.clone());
+            readers.push(tokio::spawn(async move {
+                let mut seen = 0;
+                while seen < BATCH * BATCHES {
+                    let reach = store.head(&run).await.unwrap().unwrap().sequence;
+                    let read = store.read(&run, seen, u32::MAX).await.unwrap();
+                    for event in &read {
+                        seen += 1;
+                        assert_eq!(event.sequence, seen, "in order, no gap");
+                    }
+                    assert!(seen >= reach, "what the head promises is there");
+                    assert_eq!(seen % BATCH, 0, "a batch is seen whole");
+                }
+            }));
+        }
+    }
+    for batch in 0..BATCHES {
+        let batch = events(&run, batch * BATCH + 1, BATCH);
+        store.append(&run, fence, &batch, false).await.unwrap();
+    }
+    for reader in readers {
+        reader.await.unwrap();
+    }
+}

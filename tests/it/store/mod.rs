@@ -1,0 +1,149 @@
+//! The contract of the store: every test runs on both engines.
+
+mod idempotency;
+mod inventory;
+mod log;
+mod queue;
+mod records;
+mod recovery;
+mod signals;
+mod throughput;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, json};
+use tempfile::TempDir;
+
+use crate::support::postgres::TestDatabase;
+use touchstone::domain::ids::{RunId, TaskId, TenantId};
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec, RunRecord, RunSpec};
+use touchstone::ports::{Fence, Head, Store, StoredEvent};
+use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
+
+pub const TTL: Duration = Duration::from_secs(30);
+
+/// Long enough that a test which waits this long has failed.
+pub const TOO_LONG: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// An empty database of one engine.
+pub enum Database {
+    Sqlite(TempDir),
+    Postgres(TestDatabase),
+}
+
+impl Engine {
+    /// `None`, said aloud, when this engine is not at hand.
+    pub async fn database(self) -> Option<Database> {
+        Some(match self {
+            Self::Sqlite => Database::Sqlite(TempDir::new().unwrap()),
+            Self::Postgres => Database::Postgres(TestDatabase::create().await?),
+        })
+    }
+}
+
+impl Database {
+    pub fn location(&self) -> String {
+        match self {
+            Self::Sqlite(dir) => format!("sqlite:{}", dir.path().join("test.db").display()),
+            Self::Postgres(database) => database.url(),
+        }
+    }
+
+    /// One more replica on this database.
+    pub async fn open(&self) -> Arc<dyn Store> {
+        touchstone::store::open(&self.location()).await.unwrap()
+    }
+}
+
+/// Begins a test: an empty database and a store on it, or an early return.
+macro_rules! open {
+    ($engine:expr => $database:ident, $store:ident) => {
+        let Some($database) = $engine.database().await else {
+            return;
+        };
+        let $store = $database.open().await;
+    };
+}
+use open;
+
+/// A moment, in seconds of the tests' own era.
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+pub fn tenant(name: &str) -> TenantId {
+    TenantId::from(name)
+}
+
+pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
+    let tasks = (0..tasks).map(|n| TaskId::from(format!("task-{n}")));
+    RunRecord {
+        run_id: id.into(),
+        tenant: tenant.into(),
+        principal: "key_1".to_owned(),
+        created_at: at(0),
+        spec: RunSpec {
+            workflow_id: "eval:suite@1.0.0".to_owned(),
+            eval: EvalSpec {
+                suite_id: "suite".to_owned(),
+                suite_version: "1.0.0".to_owned(),
+                suite_digest: "sha256-suite".to_owned(),
+                suite_signed: true,
+                suite_task_count: tasks.len(),
+                agent_id: "pack.agent".into(),
+                agent_version: "1.0.0".to_owned(),
+                pack_integrity: "sha256-pack".to_owned(),
+                model_class: ModelClass::Classification,
+                modes: vec![EvalMode::Golden],
+                tasks: tasks.collect(),
+                baseline: None,
+                ignore: Vec::new(),
+                concurrency: 10,
+                temperature: None,
+                max_tokens: None,
+                cost_ceiling: None,
+                budget: BudgetSpec::default(),
+                run_timeout_ms: 60_000,
+                retry_of: None,
+            },
+            configurable: Map::new(),
+            inputs: Map::new(),
+            tags: Vec::new(),
+            metadata: Map::new(),
+        },
+    }
+}
+
+/// Events `first..first + count`, each with an id of its own.
+pub fn events(run: &RunId, first: u64, count: u64) -> Vec<StoredEvent> {
+    let event = |sequence| {
+        let body = json!({"eventId": format!("evt_{run}_{sequence}"), "runId": run, "sequence": sequence,
+            "type": "eval.scored", "causationId": format!("evt_{run}_{}", sequence - 1)});
+        StoredEvent {
+            sequence,
+            kind: "eval.scored".into(),
+            body: body.to_string().into(),
+        }
+    };
+    (first..first + count).map(event).collect()
+}
+
+pub fn head(sequence: u64, ended: bool) -> Head {
+    Head { sequence, ended }
+}
+
+/// Creates a run and claims it.
+pub async fn claimed(store: &dyn Store, id: &str) -> (RunId, Fence) {
+    store.create(&record(id, "acme", 1), None).await.unwrap();
+    let claim = store.claim("worker", at(0), TTL).await.unwrap().unwrap();
+    assert_eq!(claim.run.run_id.as_str(), id);
+    (claim.run.run_id.clone(), claim.fence)
+}

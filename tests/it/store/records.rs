@@ -1,0 +1,58 @@
+//! Keys and blobs.
+
+use rstest::rstest;
+
+use super::{Engine, Engine::*, at, open, tenant};
+use touchstone::ports::{KeyRecord, StoreError};
+
+fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
+    KeyRecord {
+        id: id.into(),
+        tenant: tenant(owner),
+        secret_hash: [7; 32],
+        scopes: vec!["runs:create".to_owned(), "ž🦀".to_owned()],
+        created_at: at(created),
+        expires_at: Some(at(created + 60)),
+        revoked_at: None,
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn keys_are_kept_listed_and_revoked(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (old, new, foreign) = (
+        key("k1", "acme", 2),
+        key("k2", "acme", 1),
+        key("k3", "globex", 0),
+    );
+    for key in [&old, &new, &foreign] {
+        store.add_key(key).await.unwrap();
+    }
+    let again = store.add_key(&key("k1", "globex", 0)).await;
+    assert!(matches!(again, Err(StoreError::Exists(_))));
+    assert_eq!(store.key(&"k1".into()).await.unwrap(), Some(old.clone()));
+    assert_eq!(store.key(&"k9".into()).await.unwrap(), None);
+    let acme = store.keys(Some(&tenant("acme"))).await.unwrap();
+    assert_eq!(acme, [new.clone(), old.clone()]);
+    assert_eq!(store.keys(None).await.unwrap(), [foreign, new, old]);
+
+    assert!(store.revoke_key(&"k1".into(), at(5)).await.unwrap());
+    assert!(store.revoke_key(&"k1".into(), at(9)).await.unwrap());
+    assert!(!store.revoke_key(&"k9".into(), at(5)).await.unwrap());
+    let revoked = store.key(&"k1".into()).await.unwrap().unwrap();
+    assert_eq!(revoked.revoked_at, Some(at(5)), "the first time stands");
+}
+
+#[rstest]
+#[tokio::test]
+async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let octets: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
+    for (digest, octets) in [("sha256-a", octets.as_slice()), ("sha256-b", b"")] {
+        store.put(digest, octets).await.unwrap();
+        store.put(digest, octets).await.unwrap();
+        assert_eq!(store.get(digest).await.unwrap().unwrap(), octets);
+    }
+    assert_eq!(store.get("sha256-c").await.unwrap(), None);
+}

@@ -1,0 +1,162 @@
+//! What is left after interruptions: everything that was acknowledged, and no halves.
+
+use std::time::Duration;
+
+use rstest::rstest;
+use tempfile::TempDir;
+
+use super::{Database, Engine, Engine::*, TTL, at, claimed, events, head, open, record, tenant};
+use touchstone::ports::{RunLog, StoreError};
+
+#[rstest]
+#[tokio::test]
+async fn a_reopened_store_goes_on_where_it_ended(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let log = events(&run, 1, 300);
+    store.append(&run, fence, &log, false).await.unwrap();
+    drop(store);
+
+    let store = database.open().await;
+    assert_eq!(store.read(&run, 0, 1_000).await.unwrap(), log);
+    let found = store.run(&tenant("acme"), &run).await.unwrap();
+    assert_eq!(found, Some(record("run_1", "acme", 1)));
+    let claim = store.claim("next", at(1_000), TTL).await.unwrap().unwrap();
+    assert!(claim.fence > fence);
+    assert_eq!(claim.head, head(300, false));
+}
+
+/// An append whose caller goes away at any moment is there as a whole or not at all.
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine: Engine) {
+    const BATCH: u64 = 700;
+
+    open!(engine => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let (mut dropped, mut log) = (0, Vec::new());
+    for round in 0..40 {
+        let reach = store.head(&run).await.unwrap().unwrap().sequence;
+        assert_eq!(reach % BATCH, 0, "a half");
+        let batch = events(&run, reach + 1, BATCH);
+        let patience = Duration::from_micros(200 * round);
+        let append = store.append(&run, fence, &batch, false);
+        match tokio::time::timeout(patience, append).await {
+            // One that was dropped may still have come first.
+            Ok(Ok(()) | Err(StoreError::Fenced)) => {}
+            Ok(Err(failed)) => panic!("{failed:?}"),
+            Err(_) => dropped += 1,
+        }
+    }
+    assert!(dropped > 0, "no append was interrupted");
+    let other = database.open().await;
+    loop {
+        let end = events(&run, log.len() as u64 + 1, 1);
+        match store.append(&run, fence, &end, true).await {
+            Ok(()) => break,
+            Err(_) => log = other.read(&run, 0, u32::MAX).await.unwrap(),
+        }
+    }
+    log.extend(events(&run, log.len() as u64 + 1, 1));
+    assert_eq!(log.len() as u64 % BATCH, 1);
+    assert_eq!(log, events(&run, 1, log.len() as u64));
+    assert_eq!(other.read(&run, 0, u32::MAX).await.unwrap(), log);
+}
+
+/// What is on the disk when an append returns is enough: the process may die without closing anything.
+#[tokio::test]
+async fn an_acknowledged_append_is_on_disk() {
+    let Some(Database::Sqlite(dir)) = Sqlite.database().await else {
+        unreachable!("SQLite is always there");
+    };
+    let database = Database::Sqlite(dir);
+    let store = database.open().await;
+    let (run, fence) = claimed(&*store, "run_1").await;
+    for round in 0..5 {
+        let batch = events(&run, round * 900 + 1, 900);
+        store.append(&run, fence, &batch, false).await.unwrap();
+
+        let left = TempDir::new().unwrap();
+        let Database::Sqlite(dir) = &database else {
+            unreachable!("SQLite was asked for");
+        };
+        for name in ["test.db", "test.db-wal"] {
+            std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
+        }
+        let left = Database::Sqlite(left);
+        let log = left.open().await.read(&run, 0, u32::MAX).await.unwrap();
+        assert_eq!(log, events(&run, 1, (round + 1) * 900));
+    }
+}
+
+/// Several processes may create and open the same place at once.
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let location = database.location();
+    let openers = (0..8).map(|n| {
+        let location = location.clone();
+        tokio::spawn(async move {
+            let store = touchstone::store::open(&location).await.unwrap();
+            let run = record(&format!("run_{n}"), "acme", 1);
+            store.create(&run, None).await.unwrap();
+        })
+    });
+    for opener in openers.collect::<Vec<_>>() {
+        opener.await.unwrap();
+    }
+    let store = database.open().await;
+    let runs = store.recent(&tenant("acme"), 100).await.unwrap();
+    assert_eq!(runs.len(), 8);
+}
+
+#[rstest]
+#[case::folder("sqlite:/")]
+#[case::missing_folder("sqlite:/nonexistent/folder/x.db")]
+#[case::bad_url("postgres://user:hunter2@[::bad/x")]
+#[case::no_server("postgres://user:hunter2@127.0.0.1:1/x")]
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location: &str) {
+    let error = match touchstone::store::open(location).await {
+        Ok(_) => panic!("{location} was opened"),
+        Err(error) => error,
+    };
+    let debug = format!("{error:?}");
+    let chain = format!("{debug} {:#}", anyhow::Error::new(error));
+    assert!(!chain.contains("hunter2"), "{chain}");
+}
+
+/// The server restarts: whatever was on its way fails or not, and then everything goes on.
+#[tokio::test]
+async fn a_lost_connection_is_made_again() {
+    open!(Postgres => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let Database::Postgres(server) = &database else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    for sequence in 1..=3 {
+        server.disconnect_all().await;
+        let event = events(&run, sequence, 1);
+        store.append(&run, fence, &event, false).await.unwrap();
+    }
+    assert_eq!(store.read(&run, 0, 10).await.unwrap(), events(&run, 1, 3));
+}
+
+#[tokio::test]
+async fn the_concrete_stores_close_in_order() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("test.db");
+    let store = touchstone::store::SqliteStore::open(&path).await.unwrap();
+    let run = record("run_1", "acme", 1);
+    store.create(&run, None).await.unwrap();
+    store.close().await;
+    assert!(
+        !dir.path().join("test.db-wal").exists(),
+        "folded into the file"
+    );
+    let refused = store.create(&record("run_2", "acme", 1), None).await;
+    assert!(matches!(refused, Err(StoreError::Backend(_))));
+}

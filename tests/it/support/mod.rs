@@ -1,0 +1,3 @@
+//! What several areas of the tests need.
+
+pub mod postgres;

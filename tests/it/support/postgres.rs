@@ -1,0 +1,76 @@
+//! A fresh PostgreSQL database for each test.
+//!
+//! `./test` starts a private server and names it in `TOUCHSTONE_TEST_POSTGRES_URL`. Without one, the PostgreSQL half of
+//! the tests says so and is left out; on CI (`CI=true`) that is a failure.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+
+const SERVER: &str = "TOUCHSTONE_TEST_POSTGRES_URL";
+
+/// A database that goes away with this value, whoever is still connected.
+pub struct TestDatabase {
+    server: String,
+    name: String,
+}
+
+impl TestDatabase {
+    /// `None` when there is no server and there need not be one.
+    pub async fn create() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+
+        let Ok(server) = std::env::var(SERVER) else {
+            eprintln!("NOT RUN: no PostgreSQL ({SERVER} unset)");
+            let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+            assert!(!ci, "CI must run the PostgreSQL half: set {SERVER}");
+            return None;
+        };
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("touchstone_test_{}_{count}", std::process::id());
+        // A run that was killed may have left one of the same name.
+        execute(
+            &server,
+            format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
+        )
+        .await;
+        execute(&server, format!("CREATE DATABASE {name}")).await;
+        Some(Self { server, name })
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        let options: PgConnectOptions = self.server.parse().unwrap();
+        options.database(&self.name).to_url_lossy().to_string()
+    }
+
+    /// Breaks every connection to it, as a restart of the server would.
+    pub async fn disconnect_all(&self) {
+        let sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = ";
+        execute(&self.server, format!("{sql} '{}'", self.name)).await;
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let server = self.server.clone();
+        let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(execute(&server, sql));
+        });
+        assert!(dropped.join().is_ok() || std::thread::panicking());
+    }
+}
+
+async fn execute(server: &str, sql: String) {
+    let mut connection = PgConnection::connect(server).await.unwrap();
+    sqlx::query(AssertSqlSafe(sql))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+}
