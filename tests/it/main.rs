@@ -1,5 +1,12 @@
 //! Everything that is tested through public interfaces, in one binary.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking; clippy exempts test functions, not what they share"
+)]
+
 mod agent;
 mod store;
 mod support;
