@@ -2,5 +2,5 @@
 
 pub mod fold;
 pub mod record;
-
+pub mod request;
 pub mod snapshot;

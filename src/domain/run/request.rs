@@ -90,23 +90,45 @@ pub struct CreateRun {
 /// `validation_error` naming the field; `capability_not_provided` for what this host does not offer.
 pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
     const FIELDS: &[&str] = &[
-        "workflowId", "inputs", "tenantId", "scopeId", "callbackUrl", "residency", "mode", "evalSuiteRef", "agentId",
-        "configurable", "tags", "metadata",
+        "workflowId",
+        "inputs",
+        "tenantId",
+        "scopeId",
+        "callbackUrl",
+        "residency",
+        "mode",
+        "evalSuiteRef",
+        "agentId",
+        "configurable",
+        "tags",
+        "metadata",
     ];
     let Some(body) = body.as_object() else {
         return Err(Problem::validation("", "the body must be a JSON object"));
     };
     if let Some(unknown) = body.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        return Err(Problem::validation(unknown, format!("unknown field; known are {}", FIELDS.join(", "))));
+        return Err(Problem::validation(
+            unknown,
+            format!("unknown field; known are {}", FIELDS.join(", ")),
+        ));
     }
-    let body = Fields { members: body, prefix: "" };
+    let body = Fields {
+        members: body,
+        prefix: "",
+    };
     match body.text("mode")? {
         Some("eval") => {}
         Some(_) => return Err(body.invalid("mode", "must be \"eval\"")),
         None => {
             return Err(match body.text("workflowId")? {
-                Some(_) => body.invalid("workflowId", "no such workflow; this host runs evals: send `mode: \"eval\"`"),
-                None => body.invalid("mode", "is missing; send `mode: \"eval\"` with `evalSuiteRef` and `agentId`"),
+                Some(_) => body.invalid(
+                    "workflowId",
+                    "no such workflow; this host runs evals: send `mode: \"eval\"`",
+                ),
+                None => body.invalid(
+                    "mode",
+                    "is missing; send `mode: \"eval\"` with `evalSuiteRef` and `agentId`",
+                ),
             });
         }
     }
@@ -116,15 +138,23 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         }
     }
     let reference = body.required_text("evalSuiteRef")?;
-    let suite = SuiteRef::parse(reference).map_err(|fault| body.invalid("evalSuiteRef", &fault.to_string()))?;
+    let suite = reference
+        .parse::<SuiteRef>()
+        .map_err(|fault| body.invalid("evalSuiteRef", &fault.to_string()))?;
     let agent_id = AgentId::from(body.required_text("agentId")?);
     let configurable = body.object("configurable")?.unwrap_or_default();
-    let fields = Fields { members: &configurable, prefix: "configurable." };
+    let fields = Fields {
+        members: &configurable,
+        prefix: "configurable.",
+    };
     let ignore = match fields.object("evalMatch")? {
         None => Vec::new(),
         Some(matching) => {
             if let Some(unknown) = matching.keys().find(|key| *key != "ignore") {
-                return Err(fields.invalid(&format!("evalMatch.{unknown}"), "is unknown; the only member is `ignore`"));
+                return Err(fields.invalid(
+                    &format!("evalMatch.{unknown}"),
+                    "is unknown; the only member is `ignore`",
+                ));
             }
             ignore_list(&matching)?
         }
@@ -152,7 +182,10 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         inputs: body.object("inputs")?.unwrap_or_default(),
         tags: tags(&body)?,
         metadata: metadata(&body)?,
-        configurable: configurable.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        configurable: configurable
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .collect(),
     })
 }
 
@@ -207,8 +240,12 @@ pub fn plan(
     agent: Option<&AgentFacts<'_>>,
     baseline: Option<&BaselineFacts<'_>>,
 ) -> Result<RunSpec, Problem> {
-    let Some(suite) = suite else { return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE)) };
-    let Some(agent) = agent else { return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE)) };
+    let Some(suite) = suite else {
+        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
+    };
+    let Some(agent) = agent else {
+        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
+    };
     let document = suite.document;
     if let Some(target) = &document.target_agent_id
         && target != agent.agent_id
@@ -216,7 +253,9 @@ pub fn plan(
     {
         return Err(Problem::validation(
             "agentId",
-            format!("the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"),
+            format!(
+                "the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"
+            ),
         ));
     }
     if let Some(allowed) = &document.allowed_models
@@ -224,14 +263,19 @@ pub fn plan(
     {
         return Err(Problem::validation(
             "agentId",
-            format!("the suite does not allow the agent's model class `{}`", agent.model_class.as_str()),
+            format!(
+                "the suite does not allow the agent's model class `{}`",
+                agent.model_class.as_str()
+            ),
         ));
     }
     let modes = usable_modes(&request, document)?;
     let tasks: Vec<TaskId> = document
         .tasks
         .iter()
-        .filter(|task| task.expected.kind == ExpectedKind::Golden || modes.contains(&EvalMode::Rubric))
+        .filter(|task| {
+            task.expected.kind == ExpectedKind::Golden || modes.contains(&EvalMode::Rubric)
+        })
         .map(|task| task.task_id.clone())
         .collect();
     if tasks.is_empty() {
@@ -250,10 +294,17 @@ pub fn plan(
             ),
         ));
     }
-    if let Some(task) = document.tasks.iter().find(|task| !(agent.accepts)(&task.input)) {
+    if let Some(task) = document
+        .tasks
+        .iter()
+        .find(|task| !(agent.accepts)(&task.input))
+    {
         return Err(Problem::validation(
             "evalSuiteRef",
-            format!("the input of task `{}` does not satisfy the agent's task schema", task.task_id),
+            format!(
+                "the input of task `{}` does not satisfy the agent's task schema",
+                task.task_id
+            ),
         ));
     }
     let baseline = match (modes.contains(&EvalMode::Regression), baseline) {
@@ -263,9 +314,17 @@ pub fn plan(
                 && facts.suite_id == document.suite_id
                 && facts.suite_version == document.version =>
         {
-            Some(Baseline { run_id: facts.run_id.clone(), aggregate_score: facts.aggregate_score })
+            Some(Baseline {
+                run_id: facts.run_id.clone(),
+                aggregate_score: facts.aggregate_score,
+            })
         }
-        (true, _) => return Err(Problem::validation("configurable.baselineRunId", NO_BASELINE)),
+        (true, _) => {
+            return Err(Problem::validation(
+                "configurable.baselineRunId",
+                NO_BASELINE,
+            ));
+        }
     };
     if !agent.has_model {
         return Err(Problem::validation(
@@ -276,7 +335,10 @@ pub fn plan(
             ),
         ));
     }
-    let concurrency = request.concurrency.unwrap_or(limits.default_concurrency).clamp(1, limits.max_concurrency.max(1));
+    let concurrency = request
+        .concurrency
+        .unwrap_or(limits.default_concurrency)
+        .clamp(1, limits.max_concurrency.max(1));
     Ok(RunSpec {
         workflow_id: format!("eval:{}@{}", document.suite_id, document.version),
         eval: EvalSpec {
@@ -301,7 +363,9 @@ pub fn plan(
             budget: request.budget,
             run_timeout_ms: request
                 .run_timeout_ms
-                .map_or(limits.max_run_duration_ms, |asked| asked.min(limits.max_run_duration_ms)),
+                .map_or(limits.max_run_duration_ms, |asked| {
+                    asked.min(limits.max_run_duration_ms)
+                }),
             retry_of: None,
         },
         configurable: request.configurable,
@@ -316,25 +380,37 @@ fn usable_modes(request: &CreateRun, suite: &AgentEvalSuite) -> Result<Vec<EvalM
     let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
     for mode in &modes {
         if !suite.modes.contains(mode) {
-            return Err(Problem::validation(field, format!("the suite does not declare the mode `{}`", mode.as_str())));
+            return Err(Problem::validation(
+                field,
+                format!("the suite does not declare the mode `{}`", mode.as_str()),
+            ));
         }
         if !SCORED_MODES.contains(mode) {
             let scored: Vec<&str> = SCORED_MODES.iter().map(|mode| mode.as_str()).collect();
             return Err(Problem::validation(
                 field,
-                format!("this host does not score the mode `{}`; it scores {}", mode.as_str(), scored.join(", ")),
+                format!(
+                    "this host does not score the mode `{}`; it scores {}",
+                    mode.as_str(),
+                    scored.join(", ")
+                ),
             ));
         }
     }
     if modes.contains(&EvalMode::LiveShadow) && modes.len() > 1 {
-        return Err(Problem::validation(field, "`live-shadow` cannot be mixed with other modes"));
+        return Err(Problem::validation(
+            field,
+            "`live-shadow` cannot be mixed with other modes",
+        ));
     }
     Ok(modes)
 }
 
 fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
     let name = "evalModes";
-    let Some(value) = fields.get(name) else { return Ok(None) };
+    let Some(value) = fields.get(name) else {
+        return Ok(None);
+    };
     let shape = "must be a non-empty list of modes without repetition";
     let Some(items) = value.as_array().filter(|items| !items.is_empty()) else {
         return Err(fields.invalid(name, shape));
@@ -353,15 +429,25 @@ fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
 }
 
 fn ignore_list(matching: &Map<String, Value>) -> Result<Vec<String>, Problem> {
-    let fields = Fields { members: matching, prefix: "configurable.evalMatch." };
-    let Some(value) = fields.get("ignore") else { return Ok(Vec::new()) };
-    let shape = format!("must be a list of at most {MAX_IGNORE} JSON Pointers such as \"/rationale\"");
+    let fields = Fields {
+        members: matching,
+        prefix: "configurable.evalMatch.",
+    };
+    let Some(value) = fields.get("ignore") else {
+        return Ok(Vec::new());
+    };
+    let shape =
+        format!("must be a list of at most {MAX_IGNORE} JSON Pointers such as \"/rationale\"");
     let items = value.as_array().filter(|items| items.len() <= MAX_IGNORE);
     items
         .and_then(|items| {
             items
                 .iter()
-                .map(|item| item.as_str().filter(|pointer| is_member_pointer(pointer)).map(str::to_owned))
+                .map(|item| {
+                    item.as_str()
+                        .filter(|pointer| is_member_pointer(pointer))
+                        .map(str::to_owned)
+                })
                 .collect::<Option<Vec<_>>>()
         })
         .ok_or_else(|| fields.invalid("ignore", &shape))
@@ -369,22 +455,37 @@ fn ignore_list(matching: &Map<String, Value>) -> Result<Vec<String>, Problem> {
 
 fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
     const SERVED: &[&str] = &["maxTokens", "maxCostUsd"];
-    let fields = Fields { members, prefix: "configurable.budget." };
-    if let Some((other, _)) = members.iter().find(|(key, value)| !SERVED.contains(&key.as_str()) && !value.is_null()) {
-        return Err(fields.invalid(other, "is not enforced by this host; it enforces maxTokens and maxCostUsd"));
+    let fields = Fields {
+        members,
+        prefix: "configurable.budget.",
+    };
+    if let Some((other, _)) = members
+        .iter()
+        .find(|(key, value)| !SERVED.contains(&key.as_str()) && !value.is_null())
+    {
+        return Err(fields.invalid(
+            other,
+            "is not enforced by this host; it enforces maxTokens and maxCostUsd",
+        ));
     }
     let max_cost = match fields.number("maxCostUsd", 0.0, f64::MAX)? {
         None => None,
-        Some(usd) => {
-            Some(NanoUsd::from_usd(usd).ok_or_else(|| fields.invalid("maxCostUsd", "is too large"))?)
-        }
+        Some(usd) => Some(
+            NanoUsd::from_usd(usd).ok_or_else(|| fields.invalid("maxCostUsd", "is too large"))?,
+        ),
     };
-    Ok(BudgetSpec { max_tokens: fields.whole("maxTokens", 1)?, max_cost })
+    Ok(BudgetSpec {
+        max_tokens: fields.whole("maxTokens", 1)?,
+        max_cost,
+    })
 }
 
 fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
-    let Some(value) = body.get("tags") else { return Ok(Vec::new()) };
-    let shape = format!("must be a list of at most {MAX_TAGS} texts of 1 to {MAX_TAG_CHARS} characters");
+    let Some(value) = body.get("tags") else {
+        return Ok(Vec::new());
+    };
+    let shape =
+        format!("must be a list of at most {MAX_TAGS} texts of 1 to {MAX_TAG_CHARS} characters");
     let items = value.as_array().filter(|items| items.len() <= MAX_TAGS);
     items
         .and_then(|items| {
@@ -402,11 +503,20 @@ fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
 
 fn metadata(body: &Fields<'_>) -> Result<Map<String, Value>, Problem> {
     let metadata = body.object("metadata")?.unwrap_or_default();
-    if metadata.values().any(|value| depth(value) > MAX_METADATA_DEPTH - 1) {
-        return Err(body.invalid("metadata", &format!("must not be nested deeper than {MAX_METADATA_DEPTH}")));
+    if metadata
+        .values()
+        .any(|value| depth(value) > MAX_METADATA_DEPTH - 1)
+    {
+        return Err(body.invalid(
+            "metadata",
+            &format!("must not be nested deeper than {MAX_METADATA_DEPTH}"),
+        ));
     }
     if Value::Object(metadata.clone()).to_string().len() > MAX_METADATA_BYTES {
-        return Err(body.invalid("metadata", &format!("must not be larger than {MAX_METADATA_BYTES} bytes")));
+        return Err(body.invalid(
+            "metadata",
+            &format!("must not be larger than {MAX_METADATA_BYTES} bytes"),
+        ));
     }
     Ok(metadata)
 }
@@ -445,7 +555,8 @@ impl<'a> Fields<'a> {
     }
 
     fn required_text(&self, name: &str) -> Result<&'a str, Problem> {
-        self.text(name)?.ok_or_else(|| self.invalid(name, "is required with `mode: \"eval\"`"))
+        self.text(name)?
+            .ok_or_else(|| self.invalid(name, "is required with `mode: \"eval\"`"))
     }
 
     fn object(&self, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
@@ -469,7 +580,9 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(value) => match value.as_u64().filter(|number| *number >= least) {
                 Some(number) => Ok(Some(number)),
-                None => Err(self.invalid(name, &format!("must be a whole number of at least {least}"))),
+                None => {
+                    Err(self.invalid(name, &format!("must be a whole number of at least {least}")))
+                }
             },
         }
     }
@@ -477,11 +590,307 @@ impl<'a> Fields<'a> {
     fn number(&self, name: &str, least: f64, most: f64) -> Result<Option<f64>, Problem> {
         match self.get(name) {
             None => Ok(None),
-            Some(value) => match value.as_f64().filter(|number| (least..=most).contains(number)) {
+            Some(value) => match value
+                .as_f64()
+                .filter(|number| (least..=most).contains(number))
+            {
                 Some(number) => Ok(Some(number)),
-                None if most < f64::MAX => Err(self.invalid(name, &format!("must be a number from {least} to {most}"))),
+                None if most < f64::MAX => {
+                    Err(self.invalid(name, &format!("must be a number from {least} to {most}")))
+                }
                 None => Err(self.invalid(name, &format!("must be a number of at least {least}"))),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn body() -> Value {
+        json!({
+            "mode": "eval",
+            "evalSuiteRef": "vendor.acme.evals.triage@1.0.0",
+            "agentId": "vendor.acme.triage.default",
+        })
+    }
+
+    fn with(pointer: &str, value: Value) -> Value {
+        let mut body = body();
+        let (parent, last) = pointer.rsplit_once('/').unwrap();
+        if parent == "/configurable" && body.get("configurable").is_none() {
+            body["configurable"] = json!({});
+        }
+        body.pointer_mut(parent).unwrap()[last] = value;
+        body
+    }
+
+    #[test]
+    fn a_plain_request_is_read() {
+        let request = parse(&body()).unwrap();
+        assert_eq!(request.suite.to_string(), "vendor.acme.evals.triage@1.0.0");
+        assert_eq!(request.modes, None);
+        assert!(request.ignore.is_empty());
+    }
+
+    #[test]
+    fn nulls_and_extras_of_the_published_client_count_as_absent() {
+        let sent = json!({
+            "recursionLimit": null, "model": null, "temperature": null, "maxTokens": null, "evalModes": null,
+            "budget": null, "extras": {}
+        });
+        let request = parse(&with("/configurable", sent)).unwrap();
+        assert_eq!(
+            (request.modes, request.temperature, request.max_tokens),
+            (None, None, None)
+        );
+        assert_eq!(request.configurable.keys().collect::<Vec<_>>(), ["extras"]);
+    }
+
+    #[rstest]
+    #[case("/unknown", json!(1), "unknown")]
+    #[case("/mode", json!("benchmark"), "mode")]
+    #[case("/mode", json!(null), "mode")]
+    #[case("/evalSuiteRef", json!(null), "evalSuiteRef")]
+    #[case("/evalSuiteRef", json!(""), "evalSuiteRef")]
+    #[case("/evalSuiteRef", json!(5), "evalSuiteRef")]
+    #[case("/evalSuiteRef", json!("vendor.acme.evals.triage"), "evalSuiteRef")]
+    #[case("/evalSuiteRef", json!("vendor.acme.evals.triage@^1.0.0"), "evalSuiteRef")]
+    #[case("/agentId", json!(null), "agentId")]
+    #[case("/agentId", json!(["a"]), "agentId")]
+    #[case("/callbackUrl", json!("http://127.0.0.1/"), "callbackUrl")]
+    #[case("/configurable", json!([]), "configurable")]
+    #[case("/configurable/evalModes", json!("golden"), "configurable.evalModes")]
+    #[case("/configurable/evalModes", json!([]), "configurable.evalModes")]
+    #[case("/configurable/evalModes", json!([3]), "configurable.evalModes")]
+    #[case("/configurable/evalModes", json!(["vibes"]), "configurable.evalModes")]
+    #[case("/configurable/evalModes", json!(["golden", "golden"]), "configurable.evalModes")]
+    #[case("/configurable/temperature", json!(2.1), "configurable.temperature")]
+    #[case("/configurable/maxTokens", json!(0), "configurable.maxTokens")]
+    #[case("/configurable/runTimeoutMs", json!(-1), "configurable.runTimeoutMs")]
+    #[case("/configurable/evalConcurrency", json!(0.5), "configurable.evalConcurrency")]
+    #[case("/configurable/evalMatch", json!({"ignore": [""]}), "configurable.evalMatch.ignore")]
+    #[case("/configurable/evalMatch", json!({"subset": true}), "configurable.evalMatch.subset")]
+    #[case("/configurable/budget", json!({"maxRetries": 3}), "configurable.budget.maxRetries")]
+    #[case("/configurable/budget", json!({"maxCostUsd": -1}), "configurable.budget.maxCostUsd")]
+    #[case("/tags", json!([""]), "tags")]
+    #[case("/tags", json!(vec!["t"; 101]), "tags")]
+    #[case("/metadata", json!({"a": {"b": {"c": {"d": {}}}}}), "metadata")]
+    #[case("/metadata", json!({"a": "x".repeat(9000)}), "metadata")]
+    fn an_unsound_field_is_named(#[case] pointer: &str, #[case] value: Value, #[case] field: &str) {
+        let problem = parse(&with(pointer, value)).unwrap_err();
+        assert_eq!(
+            problem.code,
+            crate::protocol::error::ErrorCode::ValidationError
+        );
+        assert_eq!(problem.details.get("field"), Some(&json!(field)));
+    }
+
+    fn suite(change: impl Fn(&mut Value)) -> AgentEvalSuite {
+        let mut document = json!({
+            "suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "modes": ["golden", "regression", "rubric"],
+            "tasks": [
+                {"taskId": "a", "input": {"text": "x"}, "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}},
+                {"taskId": "b", "input": {"text": "x"}, "expected": {"kind": "rubric", "rubric": [{"criterion": "c", "weight": 1}]}},
+            ],
+        });
+        change(&mut document);
+        serde_json::from_value(document).unwrap()
+    }
+
+    fn limits() -> HostLimits {
+        HostLimits {
+            max_tasks_per_suite: 2,
+            max_cost_per_suite: NanoUsd::from_usd(25.0),
+            max_run_duration_ms: 60_000,
+            default_concurrency: 4,
+            max_concurrency: 8,
+        }
+    }
+
+    fn planned(body: &Value, suite: &AgentEvalSuite) -> Result<RunSpec, Problem> {
+        planned_with(body, suite, &limits(), &|_| true, None)
+    }
+
+    fn planned_with(
+        body: &Value,
+        document: &AgentEvalSuite,
+        limits: &HostLimits,
+        accepts: &dyn Fn(&Value) -> bool,
+        baseline: Option<&BaselineFacts<'_>>,
+    ) -> Result<RunSpec, Problem> {
+        let agent = AgentFacts {
+            agent_id: &AgentId::from("vendor.acme.triage.default"),
+            version: "1.2.0",
+            pack_integrity: "sha256-p",
+            model_class: ModelClass::Classification,
+            accepts,
+            has_model: true,
+        };
+        let suite = SuiteFacts {
+            document,
+            digest: "sha256-s",
+            signed: true,
+        };
+        plan(
+            parse(body).unwrap(),
+            limits,
+            Some(&suite),
+            Some(&agent),
+            baseline,
+        )
+    }
+
+    fn golden() -> Value {
+        with("/configurable/evalModes", json!(["golden"]))
+    }
+
+    #[test]
+    fn everything_is_pinned() {
+        let spec = planned(&golden(), &suite(|_| {})).unwrap();
+        assert_eq!(spec.workflow_id, "eval:vendor.acme.evals.triage@1.0.0");
+        assert_eq!(
+            (
+                spec.eval.agent_version.as_str(),
+                spec.eval.pack_integrity.as_str()
+            ),
+            ("1.2.0", "sha256-p")
+        );
+        assert_eq!(
+            (spec.eval.suite_digest.as_str(), spec.eval.suite_signed),
+            ("sha256-s", true)
+        );
+        assert_eq!(
+            (spec.eval.concurrency, spec.eval.run_timeout_ms),
+            (4, 60_000)
+        );
+    }
+
+    #[test]
+    fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
+        let spec = planned(&golden(), &suite(|_| {})).unwrap();
+        assert_eq!(
+            (spec.eval.tasks, spec.eval.suite_task_count),
+            (vec!["a".into()], 2)
+        );
+    }
+
+    #[test]
+    fn all_declared_modes_run_when_none_is_named_and_an_unscored_one_is_refused() {
+        let problem = planned(&body(), &suite(|_| {})).unwrap_err();
+        assert_eq!(
+            problem.details.get("field"),
+            Some(&json!("configurable.evalModes"))
+        );
+        let spec = planned(&body(), &suite(|s| s["modes"] = json!(["golden"]))).unwrap();
+        assert_eq!(spec.eval.modes, [EvalMode::Golden]);
+    }
+
+    #[rstest]
+    #[case::undeclared(with("/configurable/evalModes", json!(["adversarial"])), "configurable.evalModes")]
+    #[case::unscored(with("/configurable/evalModes", json!(["rubric"])), "configurable.evalModes")]
+    #[case::no_baseline(with("/configurable/evalModes", json!(["regression"])), "configurable.baselineRunId")]
+    fn modes_are_refused_by_name(#[case] body: Value, #[case] field: &str) {
+        let problem = planned(&body, &suite(|_| {})).unwrap_err();
+        assert_eq!(problem.details.get("field"), Some(&json!(field)));
+    }
+
+    #[test]
+    fn a_suite_for_another_agent_needs_an_override() {
+        let foreign = suite(|s| s["targetAgentId"] = json!("vendor.acme.other.default"));
+        assert_eq!(
+            planned(&golden(), &foreign)
+                .unwrap_err()
+                .details
+                .get("field"),
+            Some(&json!("agentId"))
+        );
+        let mut body = golden();
+        body["configurable"]["evalTargetOverride"] = json!(true);
+        assert!(planned(&body, &foreign).is_ok());
+    }
+
+    #[test]
+    fn a_model_class_the_suite_does_not_allow_is_refused() {
+        let coding = suite(|s| s["allowedModels"] = json!(["coding"]));
+        assert_eq!(
+            planned(&golden(), &coding)
+                .unwrap_err()
+                .details
+                .get("field"),
+            Some(&json!("agentId"))
+        );
+    }
+
+    #[test]
+    fn too_many_tasks_are_refused() {
+        let small = HostLimits {
+            max_tasks_per_suite: 1,
+            ..limits()
+        };
+        let problem = planned_with(&golden(), &suite(|_| {}), &small, &|_| true, None).unwrap_err();
+        assert_eq!(problem.details.get("field"), Some(&json!("evalSuiteRef")));
+    }
+
+    #[test]
+    fn an_input_off_the_task_schema_never_reaches_the_agent() {
+        let problem =
+            planned_with(&golden(), &suite(|_| {}), &limits(), &|_| false, None).unwrap_err();
+        assert!(problem.message.contains("`a`"));
+    }
+
+    #[test]
+    fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
+        let body = with("/configurable/evalModes", json!(["regression"]));
+        let run_id = RunId::from("run_0");
+        let good = BaselineFacts {
+            run_id: &run_id,
+            completed: true,
+            suite_id: "vendor.acme.evals.triage",
+            suite_version: "1.0.0",
+            aggregate_score: 0.5,
+        };
+        let plan = |facts: &BaselineFacts<'_>| {
+            planned_with(&body, &suite(|_| {}), &limits(), &|_| true, Some(facts))
+        };
+        assert_eq!(
+            plan(&good).unwrap().eval.baseline.unwrap().aggregate_score,
+            0.5
+        );
+        let running = plan(&BaselineFacts {
+            completed: false,
+            ..good
+        })
+        .unwrap_err();
+        let other = plan(&BaselineFacts {
+            suite_version: "1.0.1",
+            ..good
+        })
+        .unwrap_err();
+        assert_eq!(running.message, other.message);
+    }
+
+    #[test]
+    fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
+        let document = suite(|_| {});
+        let suite = SuiteFacts {
+            document: &document,
+            digest: "d",
+            signed: false,
+        };
+        let no_agent = plan(
+            parse(&golden()).unwrap(),
+            &limits(),
+            Some(&suite),
+            None,
+            None,
+        )
+        .unwrap_err();
+        let no_suite = plan(parse(&golden()).unwrap(), &limits(), None, None, None).unwrap_err();
+        assert_eq!(no_agent.envelope(), no_suite.envelope());
     }
 }

@@ -1,0 +1,297 @@
+//! Creating runs and looking at them.
+//!
+//! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tracing::error;
+
+use super::access::Caller;
+use super::library::Library;
+use super::packs::Packs;
+use super::projections::{self, Projections};
+use crate::domain::eval::report::{EvalReport, report};
+use crate::domain::eval::scoring::summary;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::fold::{RunState, RunStatus};
+use crate::domain::run::record::{RunRecord, RunSpec};
+use crate::domain::run::request::{AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan};
+use crate::domain::run::snapshot::{snapshot, visible_status};
+use crate::ports::{
+    CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Models, Store, StoreError,
+};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::suite::Thresholds;
+use crate::protocol::openwop::summary::EvalSummary;
+
+/// A run that was created.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The run.
+    pub run_id: RunId,
+    /// The body of the `201`.
+    pub body: Value,
+}
+
+/// The use cases of runs.
+pub struct Runs {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    library: Arc<Library>,
+    packs: Arc<Packs>,
+    models: Arc<dyn Models>,
+    projections: Arc<Projections>,
+    limits: HostLimits,
+}
+
+impl Runs {
+    /// The use cases over their ports.
+    #[expect(clippy::too_many_arguments, reason = "called once, by the composition root")]
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        library: Arc<Library>,
+        packs: Arc<Packs>,
+        models: Arc<dyn Models>,
+        projections: Arc<Projections>,
+        limits: HostLimits,
+    ) -> Self {
+        Self { store, clock, ids, library, packs, models, projections, limits }
+    }
+
+    /// Creates an eval run. With a claim, the idempotency record is completed in the same transaction.
+    ///
+    /// # Errors
+    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`.
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let request = parse(body)?;
+        if request.tenant_id.as_deref().is_some_and(|tenant| tenant != caller.tenant.as_str()) {
+            return Err(Problem::new(ErrorCode::Forbidden, "`tenantId` is not the tenant of this key; leave it out")
+                .with("field", "tenantId"));
+        }
+        let spec = self.plan(&caller.tenant, request).await?;
+        self.record_run(caller, spec, claim).await
+    }
+
+    /// Creates a run that reuses every judged task of `source` and executes only the rest, with everything else pinned as
+    /// it was.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` while the source runs or when nothing is left to judge.
+    pub async fn retry(
+        &self,
+        caller: &Caller,
+        source: &RunId,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let record = self.record(&caller.tenant, source).await?;
+        let planned = record.spec.eval.tasks.len();
+        let (status, judged) = self
+            .look(source, |state| {
+                let judged = state.eval.tasks.values().filter(|task| task.scored && task.unjudged.is_none()).count();
+                (state.status, judged)
+            })
+            .await?;
+        if !status.is_terminal() {
+            return Err(Problem::new(ErrorCode::Conflict, "the run has not ended; wait for it or cancel it first"));
+        }
+        if judged == planned {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "every task of this run was judged; start a new run to judge them again",
+            ));
+        }
+        let mut spec = record.spec.clone();
+        spec.eval.retry_of = Some(source.clone());
+        self.record_run(caller, spec, claim).await
+    }
+
+    /// The record of a run of this tenant.
+    ///
+    /// # Errors
+    /// `not_found`, with one text for every reason.
+    pub async fn record(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<RunRecord>, Problem> {
+        let record = self.projections.record(tenant, run).await.map_err(|cause| internal(&cause))?;
+        record.ok_or_else(not_found)
+    }
+
+    /// The run's snapshot.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn snapshot(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
+        let record = self.record(tenant, run).await?;
+        let cancelling = self.cancelling(run).await?;
+        let document = self.look(run, |state| serde_json::to_value(snapshot(&record, state, cancelling))).await?;
+        document.map_err(|cause| internal(&cause))
+    }
+
+    /// The run's `EvalSummary`.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended.
+    pub async fn summary(&self, tenant: &TenantId, run: &RunId) -> Result<EvalSummary, Problem> {
+        let record = self.record(tenant, run).await?;
+        let thresholds = self.thresholds(&record).await?;
+        let found = self
+            .look(run, |state| {
+                state.status.is_terminal().then(|| summary(&record.spec.eval, &thresholds, &state.eval))
+            })
+            .await?;
+        found.ok_or_else(|| {
+            Problem::new(ErrorCode::Conflict, "the eval run has not ended; its summary is served once it has")
+        })
+    }
+
+    /// The run's report, at any time.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
+        let record = self.record(tenant, run).await?;
+        let thresholds = self.thresholds(&record).await?;
+        self.look(run, |state| report(&record, &thresholds, state)).await
+    }
+
+    /// Asks for a run to be cancelled; a run that has ended keeps its status.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn cancel(&self, caller: &Caller, run: &RunId, reason: Option<String>) -> Result<RunStatus, Problem> {
+        self.record(&caller.tenant, run).await?;
+        let request = CancelRequest { cancelled_by: caller.key_id.to_string(), reason };
+        let accepted = self.store.request_cancel(run, &request).await.map_err(|cause| internal(&cause))?;
+        if accepted {
+            self.store.notify_work().await;
+        }
+        self.look(run, |state| visible_status(state, accepted)).await
+    }
+
+    async fn plan(&self, tenant: &TenantId, request: CreateRun) -> Result<RunSpec, Problem> {
+        let fail = |cause: &dyn std::error::Error| internal(cause);
+        let (id, version) = (&request.suite.suite_id, &request.suite.version);
+        let suite = self.store.suite(tenant, id, version).await.map_err(|cause| fail(&cause))?;
+        let document = match &suite {
+            Some(suite) => self.library.suite(&suite.digest).await.map_err(|cause| fail(&cause))?,
+            None => None,
+        };
+        let agent = self.packs.agent(tenant, &request.agent_id, request.agent_version.as_deref()).await?;
+        let baseline = self.baseline(tenant, &request).await?;
+        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+        plan(
+            request,
+            &self.limits,
+            suite
+                .as_ref()
+                .zip(document.as_ref())
+                .map(|(suite, document)| SuiteFacts { document, digest: &suite.digest, signed: suite.signed })
+                .as_ref(),
+            agent
+                .as_ref()
+                .map(|agent| AgentFacts {
+                    agent_id: &agent.definition.agent_id,
+                    version: &agent.version,
+                    pack_integrity: &agent.pack_integrity,
+                    model_class: agent.definition.model_class,
+                    accepts: &accepts,
+                    has_model: self.models.resolve(agent.definition.model_class).is_some(),
+                })
+                .as_ref(),
+            baseline
+                .as_ref()
+                .map(|(record, status, aggregate_score)| BaselineFacts {
+                    run_id: &record.run_id,
+                    completed: *status == RunStatus::Completed,
+                    suite_id: &record.spec.eval.suite_id,
+                    suite_version: &record.spec.eval.suite_version,
+                    aggregate_score: *aggregate_score,
+                })
+                .as_ref(),
+        )
+    }
+
+    async fn baseline(
+        &self,
+        tenant: &TenantId,
+        request: &CreateRun,
+    ) -> Result<Option<(Arc<RunRecord>, RunStatus, f64)>, Problem> {
+        let Some(run) = &request.baseline_run_id else { return Ok(None) };
+        let record = self.projections.record(tenant, run).await.map_err(|cause| internal(&cause))?;
+        let Some(record) = record else { return Ok(None) };
+        let thresholds = self.thresholds(&record).await?;
+        let (status, aggregate) = self
+            .look(run, |state| (state.status, summary(&record.spec.eval, &thresholds, &state.eval).aggregate_score))
+            .await?;
+        Ok(Some((record, status, aggregate)))
+    }
+
+    async fn record_run(
+        &self,
+        caller: &Caller,
+        spec: RunSpec,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let run_id = RunId::from(self.ids.mint("run"));
+        let body = json!({
+            "runId": run_id,
+            "status": RunStatus::Pending,
+            "eventsUrl": format!("/v1/runs/{run_id}/events"),
+            "statusUrl": format!("/v1/runs/{run_id}"),
+        });
+        let record = RunRecord {
+            run_id: run_id.clone(),
+            tenant: caller.tenant.clone(),
+            principal: caller.key_id.to_string(),
+            created_at: self.clock.now(),
+            spec,
+        };
+        let completes = claim.map(|claim| IdempotencyCompletion {
+            claim: claim.clone(),
+            status: 201,
+            body: body.to_string().into(),
+        });
+        self.store.create(&record, completes.as_ref()).await.map_err(|cause| internal(&cause))?;
+        self.store.notify_work().await;
+        Ok(Created { run_id, body })
+    }
+
+    async fn thresholds(&self, record: &RunRecord) -> Result<Thresholds, Problem> {
+        let digest = &record.spec.eval.suite_digest;
+        let suite = self.library.suite(digest).await.map_err(|cause| internal(&cause))?;
+        let suite = suite.ok_or_else(|| internal(&StoreError::Inconsistent { table: "blob", column: "digest" }))?;
+        Ok(suite.thresholds.unwrap_or_default())
+    }
+
+    async fn cancelling(&self, run: &RunId) -> Result<bool, Problem> {
+        Ok(self.store.cancel_requested(run).await.map_err(|cause| internal(&cause))?.is_some())
+    }
+
+    async fn look<T>(&self, run: &RunId, look: impl FnOnce(&RunState) -> T) -> Result<T, Problem> {
+        self.projections.with_state(run, look).await.map_err(|cause: projections::Error| internal(&cause))
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::new(ErrorCode::NotFound, "no such run")
+}
+
+/// A fault of ours: the cause chain goes to the log, the client learns only that it happened.
+pub(super) fn internal(cause: &dyn std::error::Error) -> Problem {
+    let mut chain = cause.to_string();
+    let mut source = cause.source();
+    while let Some(next) = source {
+        chain.push_str(": ");
+        chain.push_str(&next.to_string());
+        source = next.source();
+    }
+    error!(cause = chain, "a request failed");
+    Problem::new(ErrorCode::InternalError, "the host failed; try again, and tell its operator if it persists")
+}
