@@ -10,6 +10,7 @@
 //! agent      the agent runtime: model turns, tool calls, retries, model adapters
 //! store      event log, work queue and records on SQLite and PostgreSQL
 //! registry   where packs come from: a file, a directory, an HTTP registry
+//! system     the real clock and randomness
 //! net        the one guarded HTTP client for everything outgoing
 //! http       the OpenWOP surface: router, auth, SSE
 //! cli        one file per subcommand; speaks to a remote host or an embedded one
@@ -40,4 +41,5 @@ pub mod registry;
 pub mod render;
 pub mod service;
 pub mod store;
+pub mod system;
 pub mod telemetry;

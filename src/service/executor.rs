@@ -24,13 +24,14 @@ use crate::domain::ids::{EventId, TaskId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::{
-    AgentRuntime, CancelRequest, Claim, Clock, EventSink, Exhausted, Ids, Invocation, InvocationEnd, InvocationResult,
-    Meter, ModelBinding, Models, Store,
+    AgentRuntime, CancelRequest, Claim, Clock, EventSink, Exhausted, Ids, Invocation,
+    InvocationEnd, InvocationResult, Meter, ModelBinding, Models, Store,
 };
 use crate::protocol::openwop::events::{
-    AgentInvocationCompleted, BudgetExhausted, BudgetReserved, CapBreached, ENGINE_VERSION, EffectiveBudget,
-    EvalCompleted, EvalScored, EvalStarted, Event, EventDocument, InvocationOutcome, NewEvent, Owner, RunCancelled,
-    RunCompleted, RunError, RunFailed, RunStarted, TaskFailed, TaskReused, TaskUnjudged,
+    AgentInvocationCompleted, BudgetExhausted, BudgetReserved, CapBreached, ENGINE_VERSION,
+    EffectiveBudget, EvalCompleted, EvalScored, EvalStarted, Event, EventDocument,
+    InvocationOutcome, NewEvent, Owner, RunCancelled, RunCompleted, RunError, RunFailed,
+    RunStarted, TaskFailed, TaskReused, TaskUnjudged,
 };
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
 
@@ -83,7 +84,16 @@ impl Executor {
         per_tenant: usize,
     ) -> Arc<Self> {
         let tenants = Mutex::default();
-        Arc::new(Self { store, clock, ids, library, models, runtime, per_tenant, tenants })
+        Arc::new(Self {
+            store,
+            clock,
+            ids,
+            library,
+            models,
+            runtime,
+            per_tenant,
+            tenants,
+        })
     }
 
     /// Carries out a claimed run as far as it goes. `true` if it has reached its terminal event.
@@ -116,7 +126,12 @@ impl Executor {
     }
 
     /// `true` once the terminal event is emitted.
-    async fn carry_out(self: &Arc<Self>, run: &Arc<RunRecord>, writer: &RunWriter, mut control: RunControl) -> bool {
+    async fn carry_out(
+        self: &Arc<Self>,
+        run: &Arc<RunRecord>,
+        writer: &RunWriter,
+        mut control: RunControl,
+    ) -> bool {
         if writer.with_state(|state| state.started_at.is_none()) {
             writer.emit(&NewEvent::of_run(Event::RunStarted(started(run))));
         }
@@ -127,7 +142,9 @@ impl Executor {
         let context = match self.prepare(run, writer).await {
             Ok(context) => Arc::new(context),
             Err(failure) => {
-                writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed { error: failure })));
+                writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+                    error: failure,
+                })));
                 return true;
             }
         };
@@ -138,10 +155,17 @@ impl Executor {
         self.conclude(&context, end)
     }
 
-    async fn prepare(&self, run: &Arc<RunRecord>, writer: &RunWriter) -> Result<RunContext, RunError> {
+    async fn prepare(
+        &self,
+        run: &Arc<RunRecord>,
+        writer: &RunWriter,
+    ) -> Result<RunContext, RunError> {
         let spec = &run.spec.eval;
         let suite = self.library.suite(&spec.suite_digest).await;
-        let agent = self.library.agent(&spec.pack_integrity, &spec.agent_id).await;
+        let agent = self
+            .library
+            .agent(&spec.pack_integrity, &spec.agent_id)
+            .await;
         let (suite, agent) = match (suite, agent) {
             (Ok(Some(suite)), Ok(Some(agent))) => (suite, agent),
             (suite, agent) => {
@@ -156,24 +180,51 @@ impl Executor {
         let Some(model) = self.models.resolve(spec.model_class) else {
             return Err(RunError {
                 code: "capability_not_provided".to_owned(),
-                message: format!("no model is configured for class `{}`", spec.model_class.as_str()),
+                message: format!(
+                    "no model is configured for class `{}`",
+                    spec.model_class.as_str()
+                ),
             });
         };
-        let tasks = suite.tasks.iter().enumerate().map(|(index, task)| (task.task_id.clone(), index)).collect();
-        let (spent, tokens) = writer.with_state(|state| (state.eval.total_cost, state.eval.total_tokens));
-        let meter = RunMeter::new(limits(spec), Estimate { tokens, cost: spent });
-        Ok(RunContext { run: run.clone(), writer: writer.clone(), suite, tasks, agent, model, meter })
+        let tasks = suite
+            .tasks
+            .iter()
+            .enumerate()
+            .map(|(index, task)| (task.task_id.clone(), index))
+            .collect();
+        let (spent, tokens) =
+            writer.with_state(|state| (state.eval.total_cost, state.eval.total_tokens));
+        let meter = RunMeter::new(
+            limits(spec),
+            Estimate {
+                tokens,
+                cost: spent,
+            },
+        );
+        Ok(RunContext {
+            run: run.clone(),
+            writer: writer.clone(),
+            suite,
+            tasks,
+            agent,
+            model,
+            meter,
+        })
     }
 
     /// Records what comes before the tasks, once; closes invocations that were cut off; takes over judged tasks.
     async fn open_eval(&self, context: &RunContext) -> Result<(), Closed> {
         let (writer, spec) = (&context.writer, &context.run.spec.eval);
-        let (opened, budget_reserved) = writer.with_state(|state| (state.eval.started, state.budget_reserved));
+        let (opened, budget_reserved) =
+            writer.with_state(|state| (state.eval.started, state.budget_reserved));
         let limits = limits(spec);
         if !opened {
             if !budget_reserved && limits != Limits::default() {
                 writer.emit(&NewEvent::of_run(Event::BudgetReserved(BudgetReserved {
-                    effective_budget: EffectiveBudget { max_tokens: limits.max_tokens, max_cost_usd: limits.max_cost },
+                    effective_budget: EffectiveBudget {
+                        max_tokens: limits.max_tokens,
+                        max_cost_usd: limits.max_cost,
+                    },
                     scope: "run".to_owned(),
                 })));
             }
@@ -182,7 +233,10 @@ impl Executor {
                 suite_version: spec.suite_version.clone(),
                 task_count: spec.tasks.len(),
                 modes: spec.modes.clone(),
-                baseline_run_id: spec.baseline.as_ref().map(|baseline| baseline.run_id.clone()),
+                baseline_run_id: spec
+                    .baseline
+                    .as_ref()
+                    .map(|baseline| baseline.run_id.clone()),
             })));
         }
         let cut_off: Vec<(TaskId, String)> = writer.with_state(|state| {
@@ -200,14 +254,20 @@ impl Executor {
                 outcome: InvocationOutcome::Failed,
                 schema_validated: None,
             };
-            writer.emit(&NewEvent::of_task(Event::AgentInvocationCompleted(completed), &task, None));
+            writer.emit(&NewEvent::of_task(
+                Event::AgentInvocationCompleted(completed),
+                &task,
+                None,
+            ));
         }
         self.take_over(context).await
     }
 
     /// Re-emits the recorded facts of every task an earlier run judged, each task in one transaction.
     async fn take_over(&self, context: &RunContext) -> Result<(), Closed> {
-        let Some(source) = &context.run.spec.eval.retry_of else { return Ok(()) };
+        let Some(source) = &context.run.spec.eval.retry_of else {
+            return Ok(());
+        };
         let writer = &context.writer;
         let mut by_task: HashMap<TaskId, Vec<NewEvent>> = HashMap::new();
         let mut after = 0;
@@ -222,8 +282,12 @@ impl Executor {
             };
             for stored in &events {
                 after = stored.sequence;
-                let Ok(document) = EventDocument::read(&stored.body) else { continue };
-                let Ok(Some(event)) = document.event() else { continue };
+                let Ok(document) = EventDocument::read(&stored.body) else {
+                    continue;
+                };
+                let Ok(Some(event)) = document.event() else {
+                    continue;
+                };
                 let task = match (&event, document.node_id) {
                     (Event::EvalScored(scored), _) => scored.task_id.clone(),
                     (_, Some(task)) => task,
@@ -251,12 +315,19 @@ impl Executor {
         mut facts: Vec<NewEvent>,
     ) -> Result<(), Closed> {
         let writer = &context.writer;
-        let judged = !facts.iter().any(|fact| matches!(fact.event, Event::TaskUnjudged(_)));
+        let judged = !facts
+            .iter()
+            .any(|fact| matches!(fact.event, Event::TaskUnjudged(_)));
         let known = writer.with_state(|state| state.eval.scored(task).is_some());
         if judged && !known && context.tasks.contains_key(task) {
-            let reused = facts.iter().any(|fact| matches!(fact.event, Event::TaskReused(_)));
+            let reused = facts
+                .iter()
+                .any(|fact| matches!(fact.event, Event::TaskReused(_)));
             if !reused {
-                let reused = TaskReused { task_id: task.clone(), source_run_id: source.clone() };
+                let reused = TaskReused {
+                    task_id: task.clone(),
+                    source_run_id: source.clone(),
+                };
                 facts.insert(0, NewEvent::of_task(Event::TaskReused(reused), task, None));
             }
             writer.emit_all(&facts);
@@ -265,10 +336,18 @@ impl Executor {
         Ok(())
     }
 
-    async fn run_tasks(self: &Arc<Self>, context: &Arc<RunContext>, control: &mut RunControl) -> LoopEnd {
+    async fn run_tasks(
+        self: &Arc<Self>,
+        context: &Arc<RunContext>,
+        control: &mut RunControl,
+    ) -> LoopEnd {
         let spec = &context.run.spec.eval;
         let mut waiting: VecDeque<TaskId> = context.writer.with_state(|state| {
-            spec.tasks.iter().filter(|task| state.eval.scored(task).is_none()).cloned().collect()
+            spec.tasks
+                .iter()
+                .filter(|task| state.eval.scored(task).is_none())
+                .cloned()
+                .collect()
         });
         let deadline = tokio::time::sleep(self.time_left(context));
         let tenant = self.tenant_permits(&context.run.tenant);
@@ -280,12 +359,18 @@ impl Executor {
                 if context.writer.ready().await.is_err() {
                     return LoopEnd::Lost;
                 }
-                let Some(task) = waiting.pop_front() else { break };
+                let Some(task) = waiting.pop_front() else {
+                    break;
+                };
                 let (executor, context, tenant) = (self.clone(), context.clone(), tenant.clone());
                 flying.spawn(async move { executor.run_task(&context, &task, tenant).await });
             }
             if flying.is_empty() {
-                return if waiting.is_empty() { LoopEnd::AllScored } else { LoopEnd::Draining };
+                return if waiting.is_empty() {
+                    LoopEnd::AllScored
+                } else {
+                    LoopEnd::Draining
+                };
             }
             tokio::select! {
                 ended = flying.join_next() => match ended {
@@ -336,14 +421,24 @@ impl Executor {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         // Forget tenants nobody works for, so that the table does not grow for ever.
         tenants.retain(|_, permits| Arc::strong_count(permits) > 1);
-        tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.per_tenant))).clone()
+        tenants
+            .entry(tenant.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(self.per_tenant)))
+            .clone()
     }
 
     async fn run_task(&self, context: &RunContext, id: &TaskId, tenant: Arc<Semaphore>) -> TaskEnd {
-        let Ok(permit): Result<OwnedSemaphorePermit, _> = tenant.acquire_owned().await else { return TaskEnd::Closed };
-        let Some(task) = context.task(id) else { return TaskEnd::Closed };
+        let Ok(permit): Result<OwnedSemaphorePermit, _> = tenant.acquire_owned().await else {
+            return TaskEnd::Closed;
+        };
+        let Some(task) = context.task(id) else {
+            return TaskEnd::Closed;
+        };
         let spec = &context.run.spec.eval;
-        let sink = TaskSink { writer: &context.writer, task: id };
+        let sink = TaskSink {
+            writer: &context.writer,
+            task: id,
+        };
         let result = self
             .runtime
             .invoke(
@@ -384,39 +479,71 @@ impl Executor {
                 let limit = spec.run_timeout_ms;
                 let started = writer.with_state(|state| state.started_at);
                 let observed = started
-                    .map_or(0, |at| u64::try_from(self.clock.now().duration_since(at).as_millis()).unwrap_or(0))
+                    .map_or(0, |at| {
+                        u64::try_from(self.clock.now().duration_since(at).as_millis()).unwrap_or(0)
+                    })
                     .max(limit + 1);
                 warn!(run_id = %context.run.run_id, limit, "the run reached its longest duration");
-                fail_at_cap(writer, "run-duration", limit, observed, "run_timeout", "the run reached its longest duration");
+                fail_at_cap(
+                    writer,
+                    "run-duration",
+                    limit,
+                    observed,
+                    "run_timeout",
+                    "the run reached its longest duration",
+                );
             }
             LoopEnd::BudgetExhausted(dimension) => {
                 let spent = context.meter.spent();
                 let limits = limits(spec);
                 let (consumed, limit) = match dimension {
-                    Dimension::Tokens => (to_f64(spent.tokens), to_f64(limits.max_tokens.unwrap_or(0))),
-                    Dimension::Cost => (spent.cost.usd(), limits.max_cost.unwrap_or_default().usd()),
+                    Dimension::Tokens => {
+                        (to_f64(spent.tokens), to_f64(limits.max_tokens.unwrap_or(0)))
+                    }
+                    Dimension::Cost => {
+                        (spent.cost.usd(), limits.max_cost.unwrap_or_default().usd())
+                    }
                 };
-                let exhausted = BudgetExhausted { dimension: dimension.as_str().to_owned(), consumed, limit };
+                let exhausted = BudgetExhausted {
+                    dimension: dimension.as_str().to_owned(),
+                    consumed,
+                    limit,
+                };
                 writer.emit(&NewEvent::of_run(Event::BudgetExhausted(exhausted)));
                 let kind = format!("budget-{}", dimension.as_str());
-                fail_with(writer, &kind, limit, consumed, BUDGET_EXHAUSTED, "the run's budget is used up");
+                fail_with(
+                    writer,
+                    &kind,
+                    limit,
+                    consumed,
+                    BUDGET_EXHAUSTED,
+                    "the run's budget is used up",
+                );
             }
             LoopEnd::AllScored => {
                 let thresholds = context.thresholds();
-                let (outputs, started) =
-                    writer.with_state(|state| (summary(spec, &thresholds, &state.eval), state.started_at));
-                let duration = started.map_or(0, |at| self.clock.now().duration_since(at).as_millis());
+                let (outputs, started) = writer.with_state(|state| {
+                    (summary(spec, &thresholds, &state.eval), state.started_at)
+                });
+                let duration =
+                    started.map_or(0, |at| self.clock.now().duration_since(at).as_millis());
                 if writer.with_state(|state| state.eval.completed.is_none()) {
                     writer.emit(&NewEvent::of_run(Event::EvalCompleted(EvalCompleted {
                         aggregate_score: outputs.aggregate_score,
                         passed: outputs.passed,
                         task_count: outputs.task_count,
                         passed_count: outputs.passed_count,
-                        regression_vs_baseline: outputs.regression.as_ref().map(|regression| regression.score_delta),
+                        regression_vs_baseline: outputs
+                            .regression
+                            .as_ref()
+                            .map(|regression| regression.score_delta),
                     })));
                 }
                 let duration_ms = u64::try_from(duration).unwrap_or(0);
-                writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted { outputs, duration_ms })));
+                writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted {
+                    outputs,
+                    duration_ms,
+                })));
             }
         }
         true
@@ -461,18 +588,31 @@ fn record_score(context: &RunContext, task: &Task, result: InvocationResult) {
     match result.end {
         InvocationEnd::Decided { output } => {
             let ignore = &context.run.spec.eval.ignore;
-            passed = task.expected.matching.as_ref().is_some_and(|expected| matches(expected, &output, ignore));
+            passed = task
+                .expected
+                .matching
+                .as_ref()
+                .is_some_and(|expected| matches(expected, &output, ignore));
         }
         InvocationEnd::Failed { reason } => {
-            let failed = TaskFailed { task_id: id.clone(), reason };
+            let failed = TaskFailed {
+                task_id: id.clone(),
+                reason,
+            };
             events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
         }
         InvocationEnd::Unjudged { reason } => {
-            let unjudged = TaskUnjudged { task_id: id.clone(), reason };
+            let unjudged = TaskUnjudged {
+                task_id: id.clone(),
+                reason,
+            };
             events.push(NewEvent::of_task(Event::TaskUnjudged(unjudged), id, None));
         }
     }
-    let cost = context.writer.with_state(|state| state.eval.tasks.get(id).map(|facts| facts.cost)).unwrap_or_default();
+    let cost = context
+        .writer
+        .with_state(|state| state.eval.tasks.get(id).map(|facts| facts.cost))
+        .unwrap_or_default();
     let scored = EvalScored {
         task_id: id.clone(),
         score: if passed { 1.0 } else { 0.0 },
@@ -492,31 +632,54 @@ fn started(run: &RunRecord) -> RunStarted {
         inputs: run.spec.inputs.clone(),
         transport: "rest".to_owned(),
         engine_version: ENGINE_VERSION.to_owned(),
-        owner: Owner { tenant: run.tenant.to_string(), principal: Some(run.principal.clone()) },
+        owner: Owner {
+            tenant: run.tenant.to_string(),
+            principal: Some(run.principal.clone()),
+        },
         tags: run.spec.tags.clone(),
         metadata: run.spec.metadata.clone(),
     }
 }
 
 fn cancel(writer: &RunWriter, request: CancelRequest) {
-    let cancelled = RunCancelled { reason: request.reason, cancelled_by: request.cancelled_by };
+    let cancelled = RunCancelled {
+        reason: request.reason,
+        cancelled_by: request.cancelled_by,
+    };
     writer.emit(&NewEvent::of_run(Event::RunCancelled(cancelled)));
 }
 
-fn fail_at_cap(writer: &RunWriter, kind: &str, limit: u64, observed: u64, code: &str, message: &str) {
+fn fail_at_cap(
+    writer: &RunWriter,
+    kind: &str,
+    limit: u64,
+    observed: u64,
+    code: &str,
+    message: &str,
+) {
     fail_with(writer, kind, to_f64(limit), to_f64(observed), code, message);
 }
 
 fn fail_with(writer: &RunWriter, kind: &str, limit: f64, observed: f64, code: &str, message: &str) {
-    let breached = CapBreached { kind: kind.to_owned(), limit, observed };
-    let error = RunError { code: code.to_owned(), message: message.to_owned() };
+    let breached = CapBreached {
+        kind: kind.to_owned(),
+        limit,
+        observed,
+    };
+    let error = RunError {
+        code: code.to_owned(),
+        message: message.to_owned(),
+    };
     writer.emit_all(&[
         NewEvent::of_run(Event::CapBreached(breached)),
         NewEvent::of_run(Event::RunFailed(RunFailed { error })),
     ]);
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliseconds and tokens are far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds and tokens are far below 2^53"
+)]
 fn to_f64(number: u64) -> f64 {
     number as f64
 }
@@ -527,14 +690,20 @@ fn limits(spec: &EvalSpec) -> Limits {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     };
-    Limits { max_tokens: spec.budget.max_tokens, max_cost }
+    Limits {
+        max_tokens: spec.budget.max_tokens,
+        max_cost,
+    }
 }
 
 /// A bound the caller set ends the run (RFC 0084, hard); the host's ceiling leaves the rest of the tasks unjudged (RFC 0081).
 fn is_callers_bound(spec: &EvalSpec, dimension: Dimension) -> bool {
     match dimension {
         Dimension::Tokens => true,
-        Dimension::Cost => spec.budget.max_cost.is_some_and(|own| spec.cost_ceiling.is_none_or(|host| own <= host)),
+        Dimension::Cost => spec
+            .budget
+            .max_cost
+            .is_some_and(|own| spec.cost_ceiling.is_none_or(|host| own <= host)),
     }
 }
 
@@ -545,7 +714,8 @@ struct TaskSink<'a> {
 
 impl EventSink for TaskSink<'_> {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
-        self.writer.emit(&NewEvent::of_task(event, self.task, cause))
+        self.writer
+            .emit(&NewEvent::of_task(event, self.task, cause))
     }
 }
 
@@ -557,7 +727,10 @@ struct RunMeter {
 
 impl RunMeter {
     fn new(limits: Limits, spent: Estimate) -> Self {
-        Self { budget: Mutex::new(Budget::new(limits, spent)), settled: Notify::new() }
+        Self {
+            budget: Mutex::new(Budget::new(limits, spent)),
+            settled: Notify::new(),
+        }
     }
 
     fn budget(&self) -> std::sync::MutexGuard<'_, Budget> {

@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tracing::error;
 
 use super::access::Caller;
+use super::fault::internal;
 use super::library::Library;
-use super::packs::Packs;
 use super::projections::{self, Projections};
 use crate::domain::eval::report::{EvalReport, report};
 use crate::domain::eval::scoring::summary;
@@ -40,7 +39,6 @@ pub struct Runs {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     library: Arc<Library>,
-    packs: Arc<Packs>,
     models: Arc<dyn Models>,
     projections: Arc<Projections>,
     limits: HostLimits,
@@ -48,18 +46,16 @@ pub struct Runs {
 
 impl Runs {
     /// The use cases over their ports.
-    #[expect(clippy::too_many_arguments, reason = "called once, by the composition root")]
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         library: Arc<Library>,
-        packs: Arc<Packs>,
-        models: Arc<dyn Models>,
+            models: Arc<dyn Models>,
         projections: Arc<Projections>,
         limits: HostLimits,
     ) -> Self {
-        Self { store, clock, ids, library, packs, models, projections, limits }
+        Self { store, clock, ids, library, models, projections, limits }
     }
 
     /// Creates an eval run. With a claim, the idempotency record is completed in the same transaction.
@@ -183,7 +179,11 @@ impl Runs {
             Some(suite) => self.library.suite(&suite.digest).await.map_err(|cause| fail(&cause))?,
             None => None,
         };
-        let agent = self.packs.agent(tenant, &request.agent_id, request.agent_version.as_deref()).await?;
+        let agent = self
+            .library
+            .installed_agent(tenant, &request.agent_id, request.agent_version.as_deref())
+            .await
+            .map_err(|cause| fail(&cause))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
         plan(
@@ -281,17 +281,4 @@ impl Runs {
 
 fn not_found() -> Problem {
     Problem::new(ErrorCode::NotFound, "no such run")
-}
-
-/// A fault of ours: the cause chain goes to the log, the client learns only that it happened.
-pub(super) fn internal(cause: &dyn std::error::Error) -> Problem {
-    let mut chain = cause.to_string();
-    let mut source = cause.source();
-    while let Some(next) = source {
-        chain.push_str(": ");
-        chain.push_str(&next.to_string());
-        source = next.source();
-    }
-    error!(cause = chain, "a request failed");
-    Problem::new(ErrorCode::InternalError, "the host failed; try again, and tell its operator if it persists")
 }

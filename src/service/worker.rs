@@ -68,7 +68,15 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Arc<Self> {
         let (held, runs) = (Mutex::default(), TaskTracker::new());
-        Arc::new(Self { store, clock, executor, owner, settings, held, runs })
+        Arc::new(Self {
+            store,
+            clock,
+            executor,
+            owner,
+            settings,
+            held,
+            runs,
+        })
     }
 
     /// Works until `shutdown`, then drains. Returns when nothing of ours runs any more.
@@ -80,7 +88,11 @@ impl Worker {
         };
         let draining = CancellationToken::new();
         while !shutdown.is_cancelled() {
-            let claimed = if self.runs.len() < self.settings.max_runs { self.claim().await } else { None };
+            let claimed = if self.runs.len() < self.settings.max_runs {
+                self.claim().await
+            } else {
+                None
+            };
             match claimed {
                 Some(claim) => self.start(claim, &draining),
                 None => {
@@ -102,7 +114,11 @@ impl Worker {
     }
 
     async fn claim(&self) -> Option<Claim> {
-        match self.store.claim(&self.owner, self.clock.now(), self.settings.lease).await {
+        match self
+            .store
+            .claim(&self.owner, self.clock.now(), self.settings.lease)
+            .await
+        {
             Ok(claim) => claim,
             Err(cause) => {
                 report(cause, "the queue cannot be read");
@@ -123,7 +139,14 @@ impl Worker {
             draining: draining.clone(),
             drain: self.settings.drain,
         };
-        self.held().insert(run_id.clone(), Held { fence, cancel, lost });
+        self.held().insert(
+            run_id.clone(),
+            Held {
+                fence,
+                cancel,
+                lost,
+            },
+        );
         let worker = self.clone();
         self.runs.spawn(async move {
             let ended = worker.executor.execute(claim, control).await;
@@ -142,11 +165,18 @@ impl Worker {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(self.settings.lease / 3) => {}
             }
-            match self.store.renew(&self.owner, self.clock.now(), self.settings.lease).await {
+            match self
+                .store
+                .renew(&self.owner, self.clock.now(), self.settings.lease)
+                .await
+            {
                 Ok(kept) => {
                     let held = self.held();
                     for (run, ours) in held.iter() {
-                        match kept.iter().find(|(id, fence, _)| id == run && *fence == ours.fence) {
+                        match kept
+                            .iter()
+                            .find(|(id, fence, _)| id == run && *fence == ours.fence)
+                        {
                             Some((_, _, cancel)) => tell(ours, cancel.clone()),
                             // A run that has just ended is no longer leased either; its task is past caring.
                             None => ours.lost.cancel(),

@@ -1,0 +1,199 @@
+//! Suites and agents as runs use them: loaded from content-addressed octets, kept warm.
+//!
+//! What is loaded here was verified when it was installed. The digest is checked again on every load, so octets that were
+//! changed in the store are refused rather than run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use moka::future::Cache;
+use semver::Version;
+use serde_json::Value;
+
+use crate::domain::eval::suite_rules::read_suite;
+use crate::domain::ids::{AgentId, TenantId};
+use crate::domain::pack::capabilities::PeerPolicy;
+use crate::domain::pack::manifest::Host;
+use crate::domain::pack::{archive, contents, integrity};
+use crate::ports::{AgentDefinition, Store, StoreError};
+use crate::protocol::openwop::suite::AgentEvalSuite;
+use crate::protocol::schema::CompiledSchema;
+
+const CACHED_SUITES: u64 = 64;
+const CACHED_PACKS: u64 = 64;
+
+/// Something that was installed cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The octets do not have the digest they are kept under, or no longer read as what they were.
+    #[error("the {what} {digest} was changed in the store")]
+    Damaged {
+        /// `suite` or `pack`.
+        what: &'static str,
+        /// The digest.
+        digest: String,
+    },
+}
+
+/// An agent of an installed pack.
+#[derive(Debug)]
+pub struct LoadedAgent {
+    /// What the runtime needs.
+    pub definition: AgentDefinition,
+    /// The version of its pack.
+    pub version: String,
+    /// The digest of its pack.
+    pub pack_integrity: String,
+    task_schema: Option<CompiledSchema>,
+}
+
+impl LoadedAgent {
+    /// Whether a task's input satisfies the agent's task schema.
+    pub fn accepts(&self, input: &Value) -> bool {
+        self.task_schema
+            .as_ref()
+            .is_none_or(|schema| schema.is_valid(input))
+    }
+}
+
+type Agents = HashMap<AgentId, Arc<LoadedAgent>>;
+
+/// Loads suites and agents.
+pub struct Library {
+    store: Arc<dyn Store>,
+    suites: Cache<String, Arc<AgentEvalSuite>>,
+    packs: Cache<String, Arc<Agents>>,
+}
+
+impl Library {
+    /// A library over `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            suites: Cache::new(CACHED_SUITES),
+            packs: Cache::new(CACHED_PACKS),
+        }
+    }
+
+    /// The suite with this digest.
+    ///
+    /// # Errors
+    /// The store failed or the suite was changed in it.
+    pub async fn suite(&self, digest: &str) -> Result<Option<Arc<AgentEvalSuite>>, Error> {
+        if let Some(suite) = self.suites.get(digest).await {
+            return Ok(Some(suite));
+        }
+        let Some(octets) = self.store.get(digest).await? else {
+            return Ok(None);
+        };
+        let damaged = || Error::Damaged {
+            what: "suite",
+            digest: digest.to_owned(),
+        };
+        let document = read_suite(&octets).map_err(|_| damaged())?;
+        if document.digest() != digest {
+            return Err(damaged());
+        }
+        let suite = Arc::new(document.suite);
+        self.suites.insert(digest.to_owned(), suite.clone()).await;
+        Ok(Some(suite))
+    }
+
+    /// An agent of the pack with this digest.
+    ///
+    /// # Errors
+    /// The store failed or the pack was changed in it.
+    pub async fn agent(
+        &self,
+        pack_integrity: &str,
+        agent: &AgentId,
+    ) -> Result<Option<Arc<LoadedAgent>>, Error> {
+        if let Some(agents) = self.packs.get(pack_integrity).await {
+            return Ok(agents.get(agent).cloned());
+        }
+        let Some(octets) = self.store.get(pack_integrity).await? else {
+            return Ok(None);
+        };
+        let agents = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
+            what: "pack",
+            digest: pack_integrity.to_owned(),
+        })?;
+        let agents = Arc::new(agents);
+        self.packs
+            .insert(pack_integrity.to_owned(), agents.clone())
+            .await;
+        Ok(agents.get(agent).cloned())
+    }
+
+    /// The agent as this tenant has it installed: the version asked for, else the highest that is no pre-release, else the
+    /// highest.
+    ///
+    /// # Errors
+    /// The store failed or the pack was changed in it.
+    pub async fn installed_agent(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: Option<&str>,
+    ) -> Result<Option<Arc<LoadedAgent>>, Error> {
+        // An agent's id is its pack's name and one more segment (RFC 0003 §B).
+        let Some((pack, _)) = agent.as_str().rsplit_once('.') else {
+            return Ok(None);
+        };
+        let installs = self.store.installs(tenant).await?;
+        let newest = installs
+            .iter()
+            .filter(|install| {
+                install.name == pack && version.is_none_or(|version| install.version == version)
+            })
+            .max_by_key(|install| {
+                let parsed = Version::parse(&install.version).ok();
+                (
+                    parsed
+                        .as_ref()
+                        .is_some_and(|version| version.pre.is_empty()),
+                    parsed,
+                )
+            });
+        match newest {
+            Some(install) => self.agent(&install.integrity, agent).await,
+            None => Ok(None),
+        }
+    }
+}
+
+fn load(pack_integrity: &str, octets: &[u8]) -> Option<Agents> {
+    if !integrity::matches(pack_integrity, octets) {
+        return None;
+    }
+    // Admission was decided at install; a stricter setting since then must not keep a run from resuming.
+    let host = Host {
+        peers: PeerPolicy::Degrade,
+        ..Host::default()
+    };
+    let pack = contents::load(archive::read(octets).ok()?, &host).ok()?;
+    let version = pack.manifest.version.clone();
+    let agents = pack.agents.into_iter().map(|agent| {
+        let id = AgentId::from(agent.manifest.agent_id.as_str());
+        let definition = AgentDefinition {
+            agent_id: id.clone(),
+            model_class: agent.manifest.model_class,
+            prompt: agent.prompt.as_str().into(),
+            tool_allowlist: agent.tools().to_vec(),
+            return_schema: agent
+                .return_schema
+                .map(|schema| (Arc::new(schema.source().clone()), schema)),
+        };
+        let loaded = LoadedAgent {
+            definition,
+            version: version.to_string(),
+            pack_integrity: pack_integrity.to_owned(),
+            task_schema: agent.task_schema,
+        };
+        (id, Arc::new(loaded))
+    });
+    Some(agents.collect())
+}

@@ -1,0 +1,38 @@
+//! The real clock and the real randomness.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::ports::{Clock, Ids};
+
+/// The system's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let now = Timestamp::now();
+        // Microseconds are what the stores keep; a value that was stored must equal the one that was shown.
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+}
+
+/// Time-ordered ids and secrets from the operating system's generator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemIds;
+
+impl Ids for SystemIds {
+    fn mint(&self, prefix: &str) -> String {
+        let mut buffer = [0; uuid::fmt::Simple::LENGTH];
+        let unique = Uuid::now_v7().simple().encode_lower(&mut buffer);
+        let mut id = String::with_capacity(prefix.len() + 1 + unique.len());
+        id.push_str(prefix);
+        id.push('_');
+        id.push_str(unique);
+        id
+    }
+
+    fn secret(&self) -> [u8; 32] {
+        rand::random()
+    }
+}
