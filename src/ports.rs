@@ -12,6 +12,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::domain::agent::{ModelReply, ModelRequest, Rejection, RetryPolicy};
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{AgentId, EventId, KeyId, RunId, TaskId, TenantId};
 use crate::domain::money::TokenPrice;
@@ -364,90 +365,6 @@ impl<T: RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotenc
 
 // ---------------------------------------------------------------------------------------------------------------- model
 
-/// Who said a message.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Message {
-    /// Instructions.
-    System(String),
-    /// The task.
-    User(String),
-    /// The model, with the tool calls it asked for.
-    Assistant {
-        /// Text, if any.
-        text: Option<String>,
-        /// Tool calls, if any.
-        tool_calls: Vec<ToolCall>,
-    },
-    /// A tool's answer.
-    Tool {
-        /// Which call it answers.
-        call_id: String,
-        /// The answer as text.
-        content: String,
-    },
-}
-
-/// A tool the model may call, as it is told about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolSpec {
-    /// The full `<scope>:<tool-id>`; adapters map it to a name their wire allows.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-}
-
-/// A call the model asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolCall {
-    /// The provider's id of the call.
-    pub id: String,
-    /// The full tool name, mapped back; unknown names come as they are.
-    pub tool: String,
-    /// The arguments; `Err` when they were not JSON.
-    pub arguments: Result<Value, String>,
-}
-
-/// One request to a model.
-#[derive(Clone, Debug)]
-pub struct ModelRequest {
-    /// The conversation so far.
-    pub messages: Vec<Message>,
-    /// Tools on offer.
-    pub tools: Vec<ToolSpec>,
-    /// The schema the final answer must satisfy, if there is one.
-    pub response_schema: Option<Arc<Value>>,
-    /// Sampling temperature, 0.0..=2.0.
-    pub temperature: Option<f64>,
-    /// Most tokens the answer may have.
-    pub max_tokens: Option<u64>,
-}
-
-/// Tokens a call used, as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TokenUsage {
-    /// Prompt tokens.
-    pub input: u64,
-    /// Completion tokens.
-    pub output: u64,
-    /// Prompt tokens served from the provider's cache.
-    pub cached_input: Option<u64>,
-}
-
-/// A model's answer.
-#[derive(Clone, Debug)]
-pub struct ModelReply {
-    /// Text, if any.
-    pub text: Option<String>,
-    /// Tool calls, if any.
-    pub tool_calls: Vec<ToolCall>,
-    /// What was used; `None` if the provider did not say.
-    pub usage: Option<TokenUsage>,
-    /// The provider's own words for a refusal, if it refused.
-    pub refused: bool,
-    /// Whether the answer was cut at the token limit.
-    pub truncated: bool,
-}
-
 /// Why a call gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -462,10 +379,10 @@ pub enum ModelError {
         retry_after: Option<Duration>,
     },
     /// The endpoint understood and refused this request (context overflow, content filter): the agent's own failure.
-    #[error("the model refused the request: {reason}")]
+    #[error("the model endpoint refused the request: {reason}")]
     Rejected {
-        /// A label from a closed list (`context_overflow`, `content_filter`).
-        reason: String,
+        /// Which refusal.
+        reason: Rejection,
     },
 }
 
@@ -473,7 +390,7 @@ pub enum ModelError {
 #[async_trait]
 pub trait Model: Send + Sync {
     /// Asks once. Dropping the future cancels the request.
-    async fn complete(&self, request: &ModelRequest) -> Result<ModelReply, ModelError>;
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError>;
     /// What is known of the endpoint.
     fn info(&self) -> &ModelInfo;
 }
@@ -491,6 +408,8 @@ pub struct ModelInfo {
     pub max_concurrency: u32,
     /// Longest time one attempt may take.
     pub timeout: Duration,
+    /// How failed attempts are repeated.
+    pub retry: RetryPolicy,
 }
 
 // -------------------------------------------------------------------------------------------------------- agent runtime

@@ -1,1 +1,9 @@
-//! The agent runtime: a loop of model turns and tool calls until the final decision.
+//! The agent runtime: drives the pure conversation of `domain::agent` against a model endpoint.
+//!
+//! [`Runtime`] implements the `AgentRuntime` port, [`model::ModelCatalog`] the `Models` port. It owns what the rules must not know: concurrency per endpoint, deadlines,
+//! retries, the clock for latencies, and the order in which events are recorded (OpenWOP agent-evaluation; RFC 0077).
+
+pub mod model;
+mod runtime;
+
+pub use runtime::Runtime;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::HeaderMap;
 use reqwest::redirect;
 use tokio::time::Instant;
 use url::{Host, Url};
@@ -105,11 +105,11 @@ impl Client {
         }
     }
 
-    /// Posts a JSON document; any status is an answer.
+    /// Posts a document of which `headers` says what it is; any status is an answer.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn post_json(
+    pub async fn post(
         &self,
         url: &Url,
         headers: &HeaderMap,
@@ -120,7 +120,6 @@ impl Client {
             .of_scheme(url)?
             .post(url.clone())
             .headers(headers.clone())
-            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(body);
         self.exchange(
             request,

@@ -267,6 +267,7 @@ impl RunState {
             }
             Event::CapBreached(_)
             | Event::BudgetExhausted(_)
+            | Event::UsageEstimated(_)
             | Event::AgentReasoned(_)
             | Event::AgentToolCalled(_)
             | Event::AgentDecided(_) => {}

@@ -88,6 +88,8 @@ events! {
     ProviderUsage(ProviderUsage) = "provider.usage";
     /// A model call is tried again.
     ModelRetried(ModelRetried) = "touchstone.model.retried";
+    /// The provider reported no usage: the `provider.usage` before this event is estimated by size.
+    UsageEstimated(UsageEstimated) = "touchstone.usage.estimated";
     /// A tool was called for which the suite has no response.
     FixtureMissing(FixtureMissing) = "touchstone.fixture.missing";
     /// The agent failed the task by its own doing.
@@ -561,6 +563,16 @@ pub struct ModelRetried {
     pub reason: String,
     /// How long until the next attempt.
     pub wait_ms: u64,
+}
+
+/// `touchstone.usage.estimated`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageEstimated {
+    /// Prompt tokens, by size.
+    pub input_tokens: u64,
+    /// Completion tokens, by size.
+    pub output_tokens: u64,
 }
 
 /// `touchstone.fixture.missing`.

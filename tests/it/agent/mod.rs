@@ -2,3 +2,5 @@
 
 mod net;
 mod raw_server;
+mod runtime;
+mod support;

@@ -1,0 +1,125 @@
+//! The `[[models]]` entries of the configuration.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use url::Url;
+
+use crate::protocol::openwop::suite::ModelClass;
+
+/// One model endpoint and the class of agents it serves.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// The class of agents it serves; `*` for all that no other entry names.
+    pub class: ClassSelector,
+    /// Which adapter speaks to it.
+    pub provider: Provider,
+    /// `openai`: where the API starts, such as `http://127.0.0.1:9000/v1`.
+    #[serde(default, deserialize_with = "url")]
+    pub base_url: Option<Url>,
+    /// The model's name at the endpoint; for `scripted`, the name shown (default `scripted`).
+    #[serde(default)]
+    pub model: Option<String>,
+    /// `openai`: the environment variable that holds the API key. The key itself never stands in a file.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// Price of a million input tokens in USD.
+    #[serde(default)]
+    pub input_usd_per_mtok: f64,
+    /// Price of a million output tokens in USD.
+    #[serde(default)]
+    pub output_usd_per_mtok: f64,
+    /// Calls in flight at most, over all entries with the same `base_url` (the smallest number counts).
+    #[serde(default = "default_concurrency")]
+    pub max_concurrency: u32,
+    /// Longest time one attempt may take, in seconds.
+    #[serde(default = "default_timeout")]
+    pub timeout_s: f64,
+    /// Attempts of one call in all, the first included.
+    #[serde(default = "default_attempts")]
+    pub max_attempts: u32,
+    /// `scripted`: the file with the answers.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+}
+
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    // The parser's message does not quote the text, which may hold a password.
+    text.map(|text| text.parse().map_err(serde::de::Error::custom))
+        .transpose()
+}
+
+const fn default_concurrency() -> u32 {
+    64
+}
+const fn default_timeout() -> f64 {
+    60.0
+}
+const fn default_attempts() -> u32 {
+    3
+}
+
+/// Which adapter speaks to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// The OpenAI chat-completions wire.
+    Openai,
+    /// Answers from a file.
+    Scripted,
+}
+
+/// A model class, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum ClassSelector {
+    /// One class.
+    Class(ModelClass),
+    /// `*`.
+    Any(Star),
+}
+
+/// The text `*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Star {
+    /// `*`.
+    #[serde(rename = "*")]
+    Star,
+}
+
+impl ModelConfig {
+    /// An endpoint on the OpenAI wire for every class, free of charge, with the usual bounds.
+    pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
+        Self {
+            base_url: Some(base_url),
+            model: Some(model.into()),
+            ..Self::of(Provider::Openai)
+        }
+    }
+
+    /// A script for every class.
+    pub fn scripted(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: Some(file.into()),
+            ..Self::of(Provider::Scripted)
+        }
+    }
+
+    fn of(provider: Provider) -> Self {
+        Self {
+            class: ClassSelector::Any(Star::Star),
+            provider,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            input_usd_per_mtok: 0.0,
+            output_usd_per_mtok: 0.0,
+            max_concurrency: default_concurrency(),
+            timeout_s: default_timeout(),
+            max_attempts: default_attempts(),
+            file: None,
+        }
+    }
+}

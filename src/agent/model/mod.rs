@@ -1,0 +1,276 @@
+//! Model endpoints: which one serves a class, and the adapters that speak to them.
+
+mod config;
+pub mod openai;
+pub mod scripted;
+mod tool_names;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::domain::agent::RetryPolicy;
+use crate::domain::money::TokenPrice;
+use crate::net;
+use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models};
+use crate::protocol::openwop::suite::ModelClass;
+
+pub use config::{ClassSelector, ModelConfig, Provider, Star};
+use openai::OpenAiModel;
+use scripted::{Script, ScriptedModel};
+
+/// Why the models of a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field that the provider needs is missing.
+    #[error("models[{index}].{field} is missing: provider \"{provider}\" needs it")]
+    Missing {
+        /// Position in the list, from 0.
+        index: usize,
+        /// The field.
+        field: &'static str,
+        /// The provider.
+        provider: &'static str,
+    },
+    /// A field has no sensible value.
+    #[error("models[{index}].{field} {problem}")]
+    Invalid {
+        /// Position in the list, from 0.
+        index: usize,
+        /// The field.
+        field: &'static str,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Two entries serve the same class.
+    #[error("models[{index}].class is served by an earlier entry; keep one of them")]
+    ClassTwice {
+        /// Position in the list, from 0.
+        index: usize,
+    },
+    /// The script could not be read.
+    #[error("models[{index}].file {path} could not be read: {source}")]
+    Unreadable {
+        /// Position in the list, from 0.
+        index: usize,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The script is none.
+    #[error("models[{index}].file is no script: {source}")]
+    Script {
+        /// Position in the list, from 0.
+        index: usize,
+        /// Why.
+        source: scripted::Error,
+    },
+    /// The HTTP client could not be set up.
+    #[error(transparent)]
+    Net(#[from] net::Error),
+}
+
+/// Which endpoint serves which class.
+#[derive(Clone, Default)]
+pub struct ModelCatalog {
+    by_class: HashMap<ModelClass, ModelBinding>,
+    default: Option<ModelBinding>,
+}
+
+impl Models for ModelCatalog {
+    fn resolve(&self, class: ModelClass) -> Option<ModelBinding> {
+        self.by_class.get(&class).or(self.default.as_ref()).cloned()
+    }
+}
+
+impl ModelCatalog {
+    /// One model for every class, with permits of its own.
+    pub fn of(model: Arc<dyn Model>) -> Self {
+        let permits = semaphore(model.info().max_concurrency);
+        Self {
+            by_class: HashMap::new(),
+            default: Some(ModelBinding { model, permits }),
+        }
+    }
+
+    /// Sets up every configured endpoint. Keys are read from the environment through `environment`, now and never again.
+    ///
+    /// # Errors
+    /// The first entry that cannot be used.
+    pub fn build(
+        configs: &[ModelConfig],
+        environment: &dyn Fn(&str) -> Option<String>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let mut catalog = Self::default();
+        let mut shared: HashMap<String, Arc<Semaphore>> = HashMap::new();
+        for (index, config) in configs.iter().enumerate() {
+            check(index, config)?;
+            let model: Arc<dyn Model> = match config.provider {
+                Provider::Openai => openai(index, config, environment, clock)?,
+                Provider::Scripted => script(index, config)?,
+            };
+            let permits = match shared_with(config) {
+                None => semaphore(config.max_concurrency),
+                Some(place) => shared
+                    .entry(place.clone())
+                    .or_insert_with(|| {
+                        let others = configs
+                            .iter()
+                            .filter(|other| shared_with(other).as_ref() == Some(&place));
+                        semaphore(others.map(|c| c.max_concurrency).min().unwrap_or(1))
+                    })
+                    .clone(),
+            };
+            let binding = ModelBinding { model, permits };
+            let earlier = match config.class {
+                ClassSelector::Class(class) => catalog.by_class.insert(class, binding),
+                ClassSelector::Any(_) => catalog.default.replace(binding),
+            };
+            if earlier.is_some() {
+                return Err(Error::ClassTwice { index });
+            }
+        }
+        Ok(catalog)
+    }
+}
+
+fn semaphore(permits: u32) -> Arc<Semaphore> {
+    let permits = usize::try_from(permits).unwrap_or(Semaphore::MAX_PERMITS);
+    Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+}
+
+/// What two entries must have in common to share their permits.
+fn shared_with(config: &ModelConfig) -> Option<String> {
+    let url = config.base_url.as_ref()?;
+    Some(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn check(index: usize, config: &ModelConfig) -> Result<(), Error> {
+    let invalid = |field, problem: &str| {
+        Err(Error::Invalid {
+            index,
+            field,
+            problem: problem.to_owned(),
+        })
+    };
+    for (field, price) in [
+        ("input_usd_per_mtok", config.input_usd_per_mtok),
+        ("output_usd_per_mtok", config.output_usd_per_mtok),
+    ] {
+        if !price.is_finite() || price < 0.0 {
+            return invalid(field, "must be a finite number of at least 0");
+        }
+    }
+    if !(0.001..=86_400.0).contains(&config.timeout_s) {
+        return invalid("timeout_s", "must be between 0.001 and 86400 seconds");
+    }
+    if config.max_concurrency == 0 {
+        return invalid("max_concurrency", "must be at least 1");
+    }
+    if !(1..=10).contains(&config.max_attempts) {
+        return invalid("max_attempts", "must be between 1 and 10");
+    }
+    match config.provider {
+        Provider::Openai if config.file.is_some() => {
+            invalid("file", "belongs to provider \"scripted\"; remove it")
+        }
+        Provider::Scripted if config.base_url.is_some() => {
+            invalid("base_url", "belongs to provider \"openai\"; remove it")
+        }
+        Provider::Scripted if config.api_key_env.is_some() => {
+            invalid("api_key_env", "belongs to provider \"openai\"; remove it")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
+    ModelInfo {
+        provider: provider.to_owned(),
+        model,
+        price: TokenPrice::per_million(config.input_usd_per_mtok, config.output_usd_per_mtok),
+        max_concurrency: config.max_concurrency,
+        timeout: Duration::from_secs_f64(config.timeout_s),
+        retry: RetryPolicy {
+            attempts: config.max_attempts,
+            ..RetryPolicy::default()
+        },
+    }
+}
+
+fn openai(
+    index: usize,
+    config: &ModelConfig,
+    environment: &dyn Fn(&str) -> Option<String>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Model>, Error> {
+    let provider = "openai";
+    let missing = |field| Error::Missing {
+        index,
+        field,
+        provider,
+    };
+    let base_url = config
+        .base_url
+        .as_ref()
+        .ok_or_else(|| missing("base_url"))?;
+    let model = config.model.clone().ok_or_else(|| missing("model"))?;
+    let key =
+        match &config.api_key_env {
+            None => None,
+            Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(
+                || Error::Invalid {
+                    index,
+                    field: "api_key_env",
+                    problem: format!("names the environment variable {name}, which is not set"),
+                },
+            )?),
+        };
+    let model = OpenAiModel::new(
+        base_url,
+        key.map(Into::into),
+        info(config, provider, model),
+        clock.clone(),
+    )
+    .map_err(|e| match e {
+        openai::Error::Net(e @ net::Error::Setup(_)) => Error::Net(e),
+        openai::Error::Net(e) => Error::Invalid {
+            index,
+            field: "base_url",
+            problem: format!("cannot be used: {e}"),
+        },
+        openai::Error::Key => Error::Invalid {
+            index,
+            field: "api_key_env",
+            problem: "names a variable whose value is no API key: it holds line breaks or other \
+                      characters a header cannot carry"
+                .to_owned(),
+        },
+    })?;
+    Ok(Arc::new(model))
+}
+
+fn script(index: usize, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
+    let provider = "scripted";
+    let path = config.file.as_ref().ok_or(Error::Missing {
+        index,
+        field: "file",
+        provider,
+    })?;
+    let text = std::fs::read(path).map_err(|source| Error::Unreadable {
+        index,
+        path: path.clone(),
+        source,
+    })?;
+    let script = Script::parse(&text).map_err(|source| Error::Script { index, source })?;
+    let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
+    Ok(Arc::new(ScriptedModel::new(
+        script,
+        info(config, provider, name),
+    )))
+}

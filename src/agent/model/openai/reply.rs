@@ -1,0 +1,322 @@
+//! Reading an answer: tolerant of what servers leave out, strict about what is there.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::agent::model::tool_names::ToolNames;
+use crate::domain::agent::{ModelReply, Rejection, TokenUsage, ToolCall};
+
+#[derive(Deserialize)]
+struct Completion {
+    choices: Vec<Choice>,
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: WireReply,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WireReply {
+    #[serde(default, deserialize_with = "content")]
+    content: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+    #[serde(default)]
+    reasoning_content: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<WireCall>>,
+}
+
+#[derive(Deserialize)]
+struct WireCall {
+    #[serde(default)]
+    id: Option<String>,
+    function: WireFunction,
+}
+
+#[derive(Deserialize)]
+struct WireFunction {
+    name: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+/// The reply in a successful answer; `None` if it holds none.
+pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
+    let completion: Completion = serde_json::from_slice(body).ok()?;
+    let choice = completion.choices.into_iter().next()?;
+    let (message, finish) = (choice.message, choice.finish_reason);
+    let finish = finish.as_deref().unwrap_or_default();
+    let refusal = message.refusal.filter(|text| !text.is_empty());
+    let calls = message.tool_calls.unwrap_or_default();
+    Some(ModelReply {
+        refused: refusal.is_some() || finish == "content_filter",
+        truncated: finish == "length",
+        text: refusal.or(message.content),
+        reasoning: message.reasoning_content,
+        tool_calls: calls.into_iter().map(|c| tool_call(c, names)).collect(),
+        usage: completion.usage.and_then(|usage| {
+            Some(TokenUsage {
+                input: usage.prompt_tokens?,
+                // Servers that count no output leave the member out.
+                output: usage.completion_tokens.unwrap_or(0),
+                cached_input: usage.prompt_tokens_details.and_then(|d| d.cached_tokens),
+            })
+        }),
+    })
+}
+
+fn tool_call(call: WireCall, names: &ToolNames<'_>) -> ToolCall {
+    let arguments = match call.function.arguments {
+        None | Some(Value::Null) => Ok(Value::Object(Map::new())),
+        // A tool without parameters is called with nothing by some models.
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
+        Some(Value::String(text)) => serde_json::from_str(&text).map_err(|_| text),
+        Some(value) => Ok(value),
+    };
+    ToolCall {
+        id: call.id.unwrap_or_default(),
+        tool: names.to_full(&call.function.name).to_owned(),
+        arguments,
+    }
+}
+
+/// Content is a text, a list of parts, or nothing.
+fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    struct Content;
+
+    impl<'de> Visitor<'de> for Content {
+        type Value = Option<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text or a list of parts")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(text.to_owned()))
+        }
+
+        fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+            Ok(Some(text))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+            #[derive(Deserialize)]
+            struct Part {
+                #[serde(default)]
+                text: Option<String>,
+            }
+            let mut whole = String::new();
+            while let Some(part) = parts.next_element::<Part>()? {
+                whole.push_str(part.text.as_deref().unwrap_or_default());
+            }
+            Ok(Some(whole))
+        }
+    }
+
+    deserializer.deserialize_any(Content)
+}
+
+/// What an endpoint's refusal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request itself: the agent's own failure.
+    Rejected(Rejection),
+    /// `response_format` or its schema.
+    ResponseFormat,
+    /// `max_tokens`.
+    MaxTokens,
+    /// The model takes no tools.
+    NoTools,
+    /// The account is out of money: waiting does not help.
+    QuotaExhausted,
+    /// Anything else.
+    Other,
+}
+
+/// Octets of an error that are looked at.
+const LOOKED_AT: usize = 16 * 1024;
+
+/// Sorts an error body. Codes are few and servers many, so most of it goes by words; the words are never passed on.
+pub fn read_refusal(body: &[u8]) -> Refusal {
+    let text = String::from_utf8_lossy(body.get(..LOOKED_AT).unwrap_or(body)).to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if says(&[
+        "context_length_exceeded",
+        "exceed_context_size",
+        "context length",
+        "context window",
+        "context size",
+        "maximum context",
+        "prompt is too long",
+        "exceeds the maximum number of tokens",
+    ]) {
+        Refusal::Rejected(Rejection::ContextOverflow)
+    } else if says(&["content_filter", "content_policy_violation"]) {
+        Refusal::Rejected(Rejection::ContentFilter)
+    } else if says(&["insufficient_quota", "billing_hard_limit"]) {
+        Refusal::QuotaExhausted
+    } else if says(&[
+        "response_format",
+        "json_schema",
+        "json_object",
+        "structured output",
+        "grammar",
+    ]) {
+        Refusal::ResponseFormat
+    } else if says(&["max_completion_tokens"]) {
+        Refusal::MaxTokens
+    } else if says(&[
+        "not support tools",
+        "tool use is not supported",
+        "tools are not supported",
+        "tool choice requires",
+    ]) {
+        Refusal::NoTools
+    } else {
+        Refusal::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: Value) -> Option<ModelReply> {
+        let tools = ["openwop:core.rag.retrieve".to_owned()];
+        read_reply(body.to_string().as_bytes(), &ToolNames::new(&tools))
+    }
+
+    #[test]
+    fn what_servers_leave_out_is_tolerated() {
+        let bare = read(json!({"choices": [{"message": {"content": "hi"}}]})).unwrap();
+        assert_eq!(bare.text.as_deref(), Some("hi"));
+        assert_eq!(bare.usage, None);
+        let nulls = json!({
+            "choices": [{
+                "message": {"content": null, "tool_calls": null, "refusal": null, "reasoning_content": null},
+                "finish_reason": null
+            }],
+            "usage": null
+        });
+        let nulls = read(nulls).unwrap();
+        assert_eq!(
+            (nulls.text, nulls.refused, nulls.truncated),
+            (None, false, false)
+        );
+    }
+
+    #[test]
+    fn content_may_come_in_parts() {
+        let parts = json!([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]);
+        let reply = read(json!({"choices": [{"message": {"content": parts}}]})).unwrap();
+        assert_eq!(reply.text.as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn usage_tells_cached_tokens() {
+        let usage = json!({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}});
+        let reply =
+            read(json!({"choices": [{"message": {"content": ""}}], "usage": usage})).unwrap();
+        let expected = TokenUsage {
+            input: 9,
+            output: 2,
+            cached_input: Some(4),
+        };
+        assert_eq!(reply.usage, Some(expected));
+    }
+
+    #[rstest]
+    #[case(json!("{\"q\":1}"), Ok(json!({"q": 1})))]
+    #[case(json!({"q": 1}), Ok(json!({"q": 1})))]
+    #[case(json!(""), Ok(json!({})))]
+    #[case(json!(null), Ok(json!({})))]
+    #[case(json!("{q:1"), Err("{q:1".to_owned()))]
+    fn arguments_are_json_or_kept_as_they_came(
+        #[case] arguments: Value,
+        #[case] expected: Result<Value, String>,
+    ) {
+        let call = json!({"id": "c", "function": {"name": "openwop_core_rag_retrieve", "arguments": arguments}});
+        let reply = read(json!({"choices": [{"message": {"tool_calls": [call]}}]})).unwrap();
+        assert_eq!(reply.tool_calls[0].tool, "openwop:core.rag.retrieve");
+        assert_eq!(reply.tool_calls[0].arguments, expected);
+    }
+
+    #[rstest]
+    #[case("length", json!({"content": "x"}), (false, true))]
+    #[case("content_filter", json!({"content": "x"}), (true, false))]
+    #[case("stop", json!({"refusal": "no"}), (true, false))]
+    #[case("stop", json!({"content": "x", "refusal": ""}), (false, false))]
+    fn refusals_and_cut_answers_are_told_apart(
+        #[case] finish: &str,
+        #[case] message: Value,
+        #[case] expected: (bool, bool),
+    ) {
+        let reply =
+            read(json!({"choices": [{"message": message, "finish_reason": finish}]})).unwrap();
+        assert_eq!((reply.refused, reply.truncated), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"choices": []}))]
+    #[case(json!({"error": {"message": "overloaded"}}))]
+    #[case(json!({"choices": [{"message": {"content": 7}}]}))]
+    #[case(json!([]))]
+    fn what_holds_no_reply_is_none(#[case] body: Value) {
+        assert!(read(body).is_none());
+    }
+
+    #[rstest]
+    #[case::openai(r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#, Refusal::Rejected(Rejection::ContextOverflow))]
+    #[case::llama_cpp(r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#, Refusal::Rejected(Rejection::ContextOverflow))]
+    #[case::azure(
+        r#"{"error":{"code":"content_filter"}}"#,
+        Refusal::Rejected(Rejection::ContentFilter)
+    )]
+    #[case::quota(r#"{"error":{"code":"insufficient_quota"}}"#, Refusal::QuotaExhausted)]
+    #[case::old_openai(r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."}}"#, Refusal::ResponseFormat)]
+    #[case::lm_studio(
+        r#"{"error":"'response_format.type' must be 'json_schema' or 'text'"}"#,
+        Refusal::ResponseFormat
+    )]
+    #[case::newer_openai(r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}"#, Refusal::MaxTokens)]
+    #[case::ollama(
+        r#"{"error":{"message":"gemma does not support tools"}}"#,
+        Refusal::NoTools
+    )]
+    #[case::other("<html>", Refusal::Other)]
+    fn refusals_are_sorted_by_what_servers_say(#[case] body: &str, #[case] expected: Refusal) {
+        assert_eq!(read_refusal(body.as_bytes()), expected);
+    }
+}

@@ -1,0 +1,261 @@
+//! Writing a request. Everything is borrowed; the body is written once.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
+use serde_json::Value;
+
+use crate::agent::model::tool_names::ToolNames;
+use crate::domain::agent::{Message, ModelRequest, ToolCall};
+
+/// How the endpoint is told of the return schema, from the strictest way on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ResponseFormat {
+    /// The schema itself.
+    JsonSchema = 0,
+    /// Any JSON object; the schema stands in a system message.
+    JsonObject = 1,
+    /// Nothing; the schema stands in a system message.
+    None = 2,
+}
+
+impl ResponseFormat {
+    pub fn from_level(level: u8) -> Self {
+        match level {
+            0 => Self::JsonSchema,
+            1 => Self::JsonObject,
+            _ => Self::None,
+        }
+    }
+
+    pub fn weaker(self) -> Option<Self> {
+        match self {
+            Self::JsonSchema => Some(Self::JsonObject),
+            Self::JsonObject => Some(Self::None),
+            Self::None => None,
+        }
+    }
+}
+
+/// What is known of the endpoint's dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    pub format: ResponseFormat,
+    pub completion_tokens: bool,
+}
+
+/// The body of a request.
+pub fn write_request(
+    model: &str,
+    request: &ModelRequest<'_>,
+    names: &ToolNames<'_>,
+    dialect: Dialect,
+) -> serde_json::Result<Vec<u8>> {
+    let schema = request.response_schema;
+    let described = schema.filter(|_| dialect.format != ResponseFormat::JsonSchema);
+    let max = request.max_tokens;
+    let body = Body {
+        model,
+        messages: Messages {
+            messages: &request.messages,
+            described,
+            names,
+        },
+        tools: (!request.tools.is_empty()).then_some(Tools {
+            tools: request.tools,
+            names,
+        }),
+        response_format: schema.and_then(|schema| Format::of(dialect.format, schema)),
+        temperature: request.temperature,
+        max_tokens: max.filter(|_| !dialect.completion_tokens),
+        max_completion_tokens: max.filter(|_| dialect.completion_tokens),
+        stream: false,
+    };
+    let mut octets = Vec::with_capacity(1024);
+    body.serialize(&mut serde_json::Serializer::new(&mut octets))?;
+    Ok(octets)
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Messages<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Tools<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Format<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    stream: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonSchema { json_schema: NamedSchema<'a> },
+    JsonObject,
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'static str,
+    schema: &'a Value,
+}
+
+impl<'a> Format<'a> {
+    fn of(format: ResponseFormat, schema: &'a Value) -> Option<Self> {
+        match format {
+            // Not `strict`: that takes only a part of JSON Schema, and agents bring theirs as it is.
+            ResponseFormat::JsonSchema => Some(Self::JsonSchema {
+                json_schema: NamedSchema {
+                    name: "answer",
+                    schema,
+                },
+            }),
+            ResponseFormat::JsonObject => Some(Self::JsonObject),
+            ResponseFormat::None => None,
+        }
+    }
+}
+
+struct Messages<'a> {
+    messages: &'a [Message],
+    described: Option<&'a Value>,
+    names: &'a ToolNames<'a>,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        let mut described = self.described;
+        for message in self.messages {
+            // The description stands at the end of the instructions, before the task.
+            if !matches!(message, Message::System(_))
+                && let Some(schema) = described.take()
+            {
+                let content = format!(
+                    "Your final answer must be one JSON document that satisfies this JSON Schema, \
+                     without any text or code fence around it:\n{schema}"
+                );
+                seq.serialize_element(&WireMessage::System { content: &content })?;
+            }
+            seq.serialize_element(&WireMessage::of(message, self.names))?;
+        }
+        seq.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum WireMessage<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+impl<'a> WireMessage<'a> {
+    fn of(message: &'a Message, names: &'a ToolNames<'_>) -> Self {
+        match message {
+            Message::System(content) => Self::System { content },
+            Message::User(content) => Self::User { content },
+            Message::Assistant { text, tool_calls } => Self::Assistant {
+                content: text.as_deref(),
+                tool_calls: tool_calls.iter().map(|c| WireCall::of(c, names)).collect(),
+            },
+            Message::Tool { call_id, content } => Self::Tool {
+                tool_call_id: call_id,
+                content,
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: Cow<'a, str>,
+    arguments: Cow<'a, str>,
+}
+
+impl<'a> WireCall<'a> {
+    fn of(call: &'a ToolCall, names: &'a ToolNames<'_>) -> Self {
+        Self {
+            id: &call.id,
+            r#type: "function",
+            function: WireFunction {
+                name: names.to_wire(&call.tool),
+                arguments: match &call.arguments {
+                    Ok(value) => Cow::Owned(value.to_string()),
+                    // Some servers parse what they are sent back and refuse the whole conversation otherwise.
+                    Err(_) => Cow::Borrowed("{}"),
+                },
+            },
+        }
+    }
+}
+
+struct Tools<'a> {
+    tools: &'a [String],
+    names: &'a ToolNames<'a>,
+}
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.tools.iter().map(|tool| WireTool {
+            r#type: "function",
+            function: Declaration {
+                name: self.names.to_wire(tool),
+                description: tool,
+                parameters: Parameters {
+                    r#type: "object",
+                    additional_properties: true,
+                },
+            },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    r#type: &'static str,
+    function: Declaration<'a>,
+}
+
+#[derive(Serialize)]
+struct Declaration<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    parameters: Parameters,
+}
+
+/// Packs declare no tool schemas, so any object is an argument.
+#[derive(Serialize)]
+struct Parameters {
+    r#type: &'static str,
+    #[serde(rename = "additionalProperties")]
+    additional_properties: bool,
+}

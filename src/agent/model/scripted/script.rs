@@ -1,0 +1,241 @@
+//! The two forms of a script file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Why a file is no script.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It does not have the shape of one.
+    #[error("line {line}, column {column}: {problem}")]
+    Shape {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// A rule has neither turns nor an echo, or both.
+    #[error("rules[{0}] needs either \"turns\" or \"echo\"")]
+    Rule(usize),
+}
+
+/// What a model answers.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub(super) rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Rule {
+    #[serde(default)]
+    pub when: Condition,
+    #[serde(default)]
+    pub turns: Vec<Turn>,
+    #[serde(default)]
+    pub echo: Option<Echo>,
+    #[serde(default)]
+    pub fail_first: Option<FailFirst>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Condition {
+    #[serde(default)]
+    pub task_id: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    pub input: Option<Value>,
+    #[serde(default)]
+    pub contains: Option<String>,
+}
+
+/// `"input": null` is a condition too.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Turn {
+    #[serde(flatten)]
+    pub say: Option<Say>,
+    #[serde(default)]
+    pub tool_calls: Vec<ScriptedCall>,
+    #[serde(default)]
+    pub usage: Option<ScriptedUsage>,
+    #[serde(default)]
+    pub delay_ms: u64,
+    #[serde(default)]
+    pub refused: bool,
+    #[serde(default)]
+    pub truncated: bool,
+    #[serde(default)]
+    pub fail: Option<Fault>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Say {
+    Output(Value),
+    Text(String),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ScriptedCall {
+    pub tool: String,
+    #[serde(default = "no_arguments")]
+    pub arguments: Value,
+    #[serde(default)]
+    pub raw_arguments: Option<String>,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(Map::new())
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScriptedUsage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    #[serde(default)]
+    pub cached_input_tokens: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Echo {
+    pub output: String,
+    #[serde(default)]
+    pub delay_ms: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct FailFirst {
+    pub times: u32,
+    pub fail: Fault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Fault {
+    Unavailable,
+    RateLimited,
+    Unauthorized,
+    ContextOverflow,
+    ContentFilter,
+}
+
+/// Answers by task id, as they are exchanged with suites: `{"format": 1, "answers": {"<taskId>": {…}}}`.
+#[derive(Deserialize)]
+struct Answers {
+    answers: BTreeMap<String, Recorded>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recorded {
+    output: Value,
+    #[serde(default)]
+    usage: Option<ScriptedUsage>,
+    #[serde(default)]
+    tool_calls: Vec<ScriptedCall>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    #[serde(default, rename = "about")]
+    _about: Option<String>,
+    rules: Vec<Rule>,
+}
+
+impl Script {
+    /// Reads either form.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn parse(text: &[u8]) -> Result<Self, Error> {
+        let is_answers = serde_json::from_slice::<Map<String, Value>>(text)
+            .is_ok_and(|members| members.contains_key("answers"));
+        let rules = if is_answers {
+            let answers: Answers = serde_json::from_slice(text).map_err(shape)?;
+            answers.answers.into_iter().map(recorded).collect()
+        } else {
+            serde_json::from_slice::<Rules>(text).map_err(shape)?.rules
+        };
+        match rules
+            .iter()
+            .position(|rule| rule.turns.is_empty() == rule.echo.is_none())
+        {
+            Some(index) => Err(Error::Rule(index)),
+            None => Ok(Self { rules }),
+        }
+    }
+
+    /// Answers every task with the member `say` of its input, after `delayMs` of it: the conformance kit's stub agent.
+    pub fn echo() -> Self {
+        Self {
+            rules: vec![Rule {
+                when: Condition::default(),
+                turns: Vec::new(),
+                echo: Some(Echo {
+                    output: "/say".to_owned(),
+                    delay_ms: Some("/delayMs".to_owned()),
+                }),
+                fail_first: None,
+            }],
+        }
+    }
+}
+
+fn shape(error: serde_json::Error) -> Error {
+    let (line, column) = (error.line(), error.column());
+    let problem = error.to_string();
+    let place = format!(" at line {line} column {column}");
+    Error::Shape {
+        line,
+        column,
+        problem: problem.trim_end_matches(&place).to_owned(),
+    }
+}
+
+/// One recorded answer: its tool calls in a first turn, then its output. The recorded usage is that of the task as a whole
+/// and stands with the last turn, so that costs add up; the recorded latency is not replayed.
+fn recorded((task_id, answer): (String, Recorded)) -> Rule {
+    let mut turns = Vec::with_capacity(2);
+    if !answer.tool_calls.is_empty() {
+        turns.push(Turn {
+            tool_calls: answer.tool_calls,
+            usage: answer.usage.map(|_| ScriptedUsage {
+                input_tokens: 0,
+                output_tokens: 0,
+                cached_input_tokens: None,
+            }),
+            ..Turn::default()
+        });
+    }
+    turns.push(Turn {
+        say: Some(match answer.output {
+            Value::String(text) => Say::Text(text),
+            output => Say::Output(output),
+        }),
+        usage: answer.usage,
+        ..Turn::default()
+    });
+    Rule {
+        when: Condition {
+            task_id: Some(task_id),
+            ..Condition::default()
+        },
+        turns,
+        echo: None,
+        fail_first: None,
+    }
+}

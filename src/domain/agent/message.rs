@@ -1,0 +1,95 @@
+//! What is said between an agent and its model, free of any wire format.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::ids::TaskId;
+
+/// Who said a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// Instructions.
+    System(Arc<str>),
+    /// The task.
+    User(Arc<str>),
+    /// The model, with the tool calls it asked for.
+    Assistant {
+        /// Text, if any.
+        text: Option<String>,
+        /// Tool calls, if any.
+        tool_calls: Vec<ToolCall>,
+    },
+    /// A tool's answer.
+    Tool {
+        /// Which call it answers.
+        call_id: String,
+        /// The answer as text.
+        content: String,
+    },
+}
+
+/// A call the model asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The provider's id of the call.
+    pub id: String,
+    /// The full tool name, mapped back; unknown names come as they are.
+    pub tool: String,
+    /// The arguments; `Err` holds them as they came when they were not JSON.
+    pub arguments: Result<Value, String>,
+}
+
+/// Which task a request is for. Scripted answers are looked up by it; it is never sent to an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskHint<'a> {
+    /// The task.
+    pub id: &'a TaskId,
+    /// Its input.
+    pub input: &'a Value,
+}
+
+/// One request to a model.
+#[derive(Clone, Debug)]
+pub struct ModelRequest<'a> {
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// Tools on offer, by their full `<scope>:<tool-id>`; adapters map them to names their wire allows.
+    pub tools: &'a [String],
+    /// The schema the final answer must satisfy, if there is one.
+    pub response_schema: Option<&'a Value>,
+    /// Sampling temperature, 0.0..=2.0.
+    pub temperature: Option<f64>,
+    /// Most tokens the answer may have.
+    pub max_tokens: Option<u64>,
+    /// The task it is for.
+    pub task: Option<TaskHint<'a>>,
+}
+
+/// Tokens a call used, as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenUsage {
+    /// Prompt tokens.
+    pub input: u64,
+    /// Completion tokens.
+    pub output: u64,
+    /// Prompt tokens served from the provider's cache.
+    pub cached_input: Option<u64>,
+}
+
+/// A model's answer.
+#[derive(Clone, Debug, Default)]
+pub struct ModelReply {
+    /// Text, if any.
+    pub text: Option<String>,
+    /// The model's reasoning, where the endpoint hands it out apart from the text.
+    pub reasoning: Option<String>,
+    /// Tool calls, if any.
+    pub tool_calls: Vec<ToolCall>,
+    /// What was used; `None` if the provider did not say.
+    pub usage: Option<TokenUsage>,
+    /// Whether the model or its content filter refused.
+    pub refused: bool,
+    /// Whether the answer was cut at the token limit.
+    pub truncated: bool,
+}

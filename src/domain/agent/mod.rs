@@ -1,0 +1,20 @@
+//! The agent loop as pure rules: what is said to the model, what its tool calls get back, when it is done.
+//!
+//! [`Conversation`] is the state machine (RFC 0072 live runtime; OpenWOP agent-evaluation, fixtures): it is stepped with a
+//! model's reply and says what comes next. It knows no endpoint, no clock and no event log; the runtime around it does.
+
+mod conversation;
+mod failure;
+mod fixtures;
+mod message;
+mod metering;
+mod output;
+mod retry;
+
+pub use conversation::{Brief, Conversation, Limits, Next, Step, ToolOutcome};
+pub use failure::{FailureReason, Rejection};
+pub use fixtures::FixtureCursor;
+pub use message::{Message, ModelReply, ModelRequest, TaskHint, TokenUsage, ToolCall};
+pub use metering::{estimate, usage_from_size};
+pub use output::{Answer, read_answer};
+pub use retry::RetryPolicy;

@@ -1,0 +1,187 @@
+//! What the runtime's tests share: a recording sink, a counting meter, an agent.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use touchstone::agent::Runtime;
+use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::scripted::{Script, ScriptedModel};
+use touchstone::domain::agent::RetryPolicy;
+use touchstone::domain::budget::Estimate;
+use touchstone::domain::ids::{AgentId, EventId, TaskId};
+use touchstone::domain::money::TokenPrice;
+use touchstone::ports::*;
+use touchstone::protocol::openwop::events::Event;
+use touchstone::protocol::openwop::suite::{Fixtures, ModelClass};
+use touchstone::protocol::schema::compile_untrusted;
+
+pub const PROMPT: &str = "canary-prompt: answer";
+
+pub fn info() -> ModelInfo {
+    ModelInfo {
+        provider: "openai".to_owned(),
+        model: "m".to_owned(),
+        price: TokenPrice::per_million(1.0, 2.0),
+        max_concurrency: 8,
+        timeout: std::time::Duration::from_secs(5),
+        retry: RetryPolicy {
+            attempts: 3,
+            base: std::time::Duration::from_millis(1),
+            ..RetryPolicy::default()
+        },
+    }
+}
+
+pub fn agent(tools: &[&str], schema: Option<Value>) -> AgentDefinition {
+    AgentDefinition {
+        agent_id: AgentId::from("vendor.acme.pack.default"),
+        model_class: ModelClass::General,
+        prompt: PROMPT.into(),
+        tool_allowlist: tools.iter().map(|t| (*t).to_owned()).collect(),
+        return_schema: schema.map(|schema| {
+            let compiled = compile_untrusted(&schema).unwrap();
+            (schema.into(), compiled)
+        }),
+    }
+}
+
+#[derive(Default)]
+pub struct Recorder {
+    pub events: Mutex<Vec<(Event, Option<EventId>)>>,
+}
+
+impl EventSink for Recorder {
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        let mut events = self.events.lock().unwrap();
+        events.push((event, cause.cloned()));
+        EventId::from(format!("evt_{}", events.len()))
+    }
+}
+
+impl Recorder {
+    pub fn kinds(&self) -> Vec<&'static str> {
+        self.events
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(event, _)| event.kind())
+            .collect()
+    }
+
+    /// The payloads of one type.
+    pub fn payloads(&self, kind: &str) -> Vec<Value> {
+        let events = self.events.lock().unwrap();
+        let of_kind = events.iter().filter(|(event, _)| event.kind() == kind);
+        of_kind
+            .map(|(event, _)| serde_json::to_value(event).unwrap())
+            .collect()
+    }
+}
+
+/// Grants everything up to a number of calls and keeps the books.
+pub struct Ledger {
+    pub calls: usize,
+    pub reserved: AtomicUsize,
+    pub settled: Mutex<Vec<(Estimate, Estimate)>>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            calls: usize::MAX,
+            reserved: AtomicUsize::new(0),
+            settled: Mutex::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Meter for Ledger {
+    async fn reserve(&self, _: Estimate) -> Result<(), Exhausted> {
+        if self.reserved.load(Ordering::SeqCst) >= self.calls {
+            return Err(Exhausted);
+        }
+        self.reserved.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn settle(&self, estimate: Estimate, used: Estimate) {
+        self.settled.lock().unwrap().push((estimate, used));
+    }
+}
+
+/// One invocation and everything it left behind.
+pub struct Trial {
+    pub agent: AgentDefinition,
+    pub input: Value,
+    pub fixtures: Fixtures,
+    pub recorder: Recorder,
+    pub ledger: Ledger,
+    pub runtime: Runtime,
+}
+
+impl Trial {
+    pub fn new(agent: AgentDefinition) -> Self {
+        Self {
+            agent,
+            input: json!({"q": "canary-input"}),
+            fixtures: Fixtures::default(),
+            recorder: Recorder::default(),
+            ledger: Ledger::default(),
+            runtime: Runtime::default(),
+        }
+    }
+
+    pub fn with_fixtures(mut self, fixtures: Value) -> Self {
+        self.fixtures = serde_json::from_value(fixtures).unwrap();
+        self
+    }
+
+    pub async fn run(&self, binding: &ModelBinding) -> InvocationResult {
+        let task = TaskId::from("task-1");
+        let invocation = Invocation {
+            invocation_id: "inv_1".to_owned(),
+            agent: &self.agent,
+            agent_version: "1.0.0",
+            model: binding,
+            input: &self.input,
+            fixtures: Some(&self.fixtures),
+            temperature: Some(0.0),
+            max_tokens: Some(50),
+            node_id: &task,
+        };
+        self.runtime
+            .invoke(invocation, &self.ledger, &self.recorder)
+            .await
+    }
+
+    pub async fn run_script(&self, script: Value) -> InvocationResult {
+        let script = Script::parse(script.to_string().as_bytes()).unwrap();
+        let catalog = ModelCatalog::of(std::sync::Arc::new(ScriptedModel::new(script, info())));
+        self.run(&catalog.resolve(ModelClass::General).unwrap())
+            .await
+    }
+}
+
+pub fn decided(result: &InvocationResult) -> &Value {
+    match &result.end {
+        InvocationEnd::Decided { output } => output,
+        other => panic!("no decision: {other:?}"),
+    }
+}
+
+pub fn failed(result: &InvocationResult) -> &str {
+    match &result.end {
+        InvocationEnd::Failed { reason } => reason,
+        other => panic!("no failure of the agent: {other:?}"),
+    }
+}
+
+pub fn unjudged(result: &InvocationResult) -> &str {
+    match &result.end {
+        InvocationEnd::Unjudged { reason } => reason,
+        other => panic!("judged: {other:?}"),
+    }
+}
