@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stderr,
     reason = "a test fails by panicking; clippy exempts test functions, not what they share"
 )]

@@ -73,20 +73,26 @@ pub enum Provider {
 
 /// A model class, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(try_from = "String")]
 pub enum ClassSelector {
     /// One class.
     Class(ModelClass),
     /// `*`.
-    Any(Star),
+    Any,
 }
 
-/// The text `*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Star {
-    /// `*`.
-    #[serde(rename = "*")]
-    Star,
+impl TryFrom<String> for ClassSelector {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name == "*" {
+            return Ok(Self::Any);
+        }
+        ModelClass::parse(&name).map(Self::Class).ok_or_else(|| {
+            let known = ModelClass::ALL.map(ModelClass::as_str).join(", ");
+            format!("class must be `*` or one of {known}")
+        })
+    }
 }
 
 impl ModelConfig {
@@ -109,7 +115,7 @@ impl ModelConfig {
 
     fn of(provider: Provider) -> Self {
         Self {
-            class: ClassSelector::Any(Star::Star),
+            class: ClassSelector::Any,
             provider,
             base_url: None,
             model: None,

@@ -18,7 +18,7 @@ use crate::net;
 use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models};
 use crate::protocol::openwop::suite::ModelClass;
 
-pub use config::{ClassSelector, ModelConfig, Provider, Star};
+pub use config::{ClassSelector, ModelConfig, Provider};
 use openai::OpenAiModel;
 use scripted::{Script, ScriptedModel};
 
@@ -129,7 +129,7 @@ impl ModelCatalog {
             let binding = ModelBinding { model, permits };
             let earlier = match config.class {
                 ClassSelector::Class(class) => catalog.by_class.insert(class, binding),
-                ClassSelector::Any(_) => catalog.default.replace(binding),
+                ClassSelector::Any => catalog.default.replace(binding),
             };
             if earlier.is_some() {
                 return Err(Error::ClassTwice { index });

@@ -37,7 +37,7 @@ impl<'a> FixtureCursor<'a> {
             Some(after_first) => own
                 .clone()
                 .nth(after_first)
-                .or_else(|| own.last())
+                .or_else(|| own.next_back())
                 .unwrap_or(first),
         };
         Some(&chosen.response)

@@ -1,0 +1,463 @@
+//! The chat-completions adapter against servers that behave, and against servers that do not.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::openai::OpenAiModel;
+use touchstone::domain::agent::{Message, ModelRequest, Rejection, TaskHint};
+use touchstone::domain::ids::TaskId;
+use touchstone::ports::*;
+use touchstone::protocol::openwop::suite::ModelClass;
+use wiremock::matchers::{header, method, path};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+use super::raw_server::{RawServer, Then, deserted};
+use super::support::*;
+
+const KEY: &str = "sk-canary-key";
+
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        "1994-11-06T08:49:00Z".parse().unwrap()
+    }
+}
+
+fn model_with(base: &str, info: ModelInfo) -> Arc<OpenAiModel> {
+    let base = base.parse().unwrap();
+    Arc::new(OpenAiModel::new(&base, Some(KEY.to_owned().into()), info, Arc::new(Fixed)).unwrap())
+}
+
+fn model(base: &str) -> Arc<OpenAiModel> {
+    model_with(base, info())
+}
+
+fn binding(base: &str) -> ModelBinding {
+    ModelCatalog::of(model(base))
+        .resolve(ModelClass::General)
+        .unwrap()
+}
+
+fn answer(text: &str) -> Value {
+    json!({
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+    })
+}
+
+fn ok(body: Value) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_json(body)
+}
+
+fn refusal(status: u16, message: &str) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_json(json!({"error": {"message": message}}))
+}
+
+/// Answers by a function of the request and its number, and keeps the bodies.
+struct Scripted<F> {
+    bodies: Arc<Mutex<Vec<Value>>>,
+    reply: F,
+}
+
+impl<F: Fn(usize, &Value) -> ResponseTemplate + Send + Sync> Respond for Scripted<F> {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let mut bodies = self.bodies.lock().unwrap();
+        bodies.push(body.clone());
+        (self.reply)(bodies.len(), &body)
+    }
+}
+
+async fn serve(
+    reply: impl Fn(usize, &Value) -> ResponseTemplate + Send + Sync + 'static,
+) -> (MockServer, Arc<Mutex<Vec<Value>>>) {
+    let server = MockServer::start().await;
+    let bodies = Arc::default();
+    Mock::given(method("POST"))
+        .and(path("/v1/chat/completions"))
+        .and(header("authorization", format!("Bearer {KEY}")))
+        .respond_with(Scripted {
+            bodies: Arc::clone(&bodies),
+            reply,
+        })
+        .mount(&server)
+        .await;
+    (server, bodies)
+}
+
+fn base(server: &MockServer) -> String {
+    format!("{}/v1", server.uri())
+}
+
+/// One call without a runtime around it.
+async fn ask(model: &OpenAiModel) -> Result<touchstone::domain::agent::ModelReply, ModelError> {
+    let (task, input) = (TaskId::from("task-1"), json!({}));
+    let request = ModelRequest {
+        messages: vec![
+            Message::System(PROMPT.into()),
+            Message::User("canary-input".into()),
+        ],
+        tools: &[],
+        response_schema: None,
+        temperature: None,
+        max_tokens: None,
+        task: Some(TaskHint {
+            id: &task,
+            input: &input,
+        }),
+    };
+    model.complete(&request).await
+}
+
+fn label(error: &ModelError) -> (&str, bool) {
+    match error {
+        ModelError::Unavailable {
+            reason, retryable, ..
+        } => (reason, *retryable),
+        ModelError::Rejected { .. } => panic!("{error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_request_says_what_the_agent_may_and_nothing_of_the_task() {
+    let (server, bodies) = serve(|n, _| {
+        ok(if n == 1 {
+            let call = json!({"id": "call_a", "type": "function",
+                "function": {"name": "openwop_core_rag_retrieve", "arguments": "{\"query\":\"x\"}"}});
+            json!({"choices": [{"finish_reason": "tool_calls", "message": {"content": null, "tool_calls": [call]}}],
+                "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
+        } else {
+            answer("{\"queue\":\"billing\"}")
+        })
+    })
+    .await;
+    let schema = json!({"type": "object", "required": ["queue"]});
+    let trial = Trial::new(agent(&["openwop:core.rag.retrieve"], Some(schema.clone())))
+        .with_fixtures(json!({"toolResponses": [{"tool": "openwop:core.rag.retrieve", "response": {"hits": []}}]}));
+    // A base URL may end in a slash.
+    let result = trial.run(&binding(&format!("{}/", base(&server)))).await;
+    assert_eq!(decided(&result), &json!({"queue": "billing"}));
+
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies.len(), 2);
+    let first = &bodies[0];
+    assert_eq!(
+        first["messages"],
+        json!([
+            {"role": "system", "content": PROMPT},
+            {"role": "user", "content": "{\"q\":\"canary-input\"}"},
+        ])
+    );
+    assert_eq!(
+        first["tools"][0]["function"]["name"],
+        json!("openwop_core_rag_retrieve")
+    );
+    assert_eq!(
+        first["tools"][0]["function"]["description"],
+        json!("openwop:core.rag.retrieve")
+    );
+    assert_eq!(first["response_format"]["json_schema"]["schema"], schema);
+    assert_eq!(
+        (&first["max_tokens"], &first["temperature"]),
+        (&json!(50), &json!(0.0))
+    );
+    assert_eq!(
+        (&first["model"], &first["stream"]),
+        (&json!("m"), &json!(false))
+    );
+    assert!(!first.to_string().contains("task-1"));
+    assert_eq!(
+        bodies[1]["messages"].as_array().unwrap()[2..],
+        [
+            json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_a", "type": "function",
+            "function": {"name": "openwop_core_rag_retrieve", "arguments": "{\"query\":\"x\"}"}}]}),
+            json!({"role": "tool", "tool_call_id": "call_a", "content": "{\"hits\":[]}"}),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_without_schemas_is_told_in_words_and_remembered() {
+    let (server, bodies) = serve(|_, body| match body["response_format"]["type"].as_str() {
+        Some("json_schema") => refusal(
+            400,
+            "'response_format' of type 'json_schema' is not supported",
+        ),
+        Some("json_object") => refusal(400, "'response_format.type' must be 'text'"),
+        _ => ok(answer("{\"queue\":1}")),
+    })
+    .await;
+    let binding = binding(&base(&server));
+    for _ in 0..2 {
+        let trial = Trial::new(agent(
+            &[],
+            Some(json!({"type": "object", "required": ["queue"]})),
+        ));
+        assert_eq!(decided(&trial.run(&binding).await), &json!({"queue": 1}));
+        assert!(
+            trial
+                .recorder
+                .payloads("touchstone.model.retried")
+                .is_empty()
+        );
+    }
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(
+        bodies.len(),
+        4,
+        "the second conversation starts where the first one got to"
+    );
+    assert!(bodies[0]["messages"][1]["role"] == "user");
+    for body in &bodies[1..] {
+        let told = body["messages"][1]["content"].as_str().unwrap();
+        assert!(told.contains("\"required\":[\"queue\"]"), "{told}");
+        assert_eq!(body["messages"][2]["role"], json!("user"));
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_wants_max_completion_tokens_gets_them() {
+    let (server, bodies) = serve(|_, body| {
+        if body.get("max_tokens").is_some() {
+            refusal(
+                400,
+                "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            )
+        } else {
+            ok(answer("x"))
+        }
+    })
+    .await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(
+        decided(&trial.run(&binding(&base(&server))).await),
+        &json!("x")
+    );
+    assert_eq!(
+        bodies.lock().unwrap()[1]["max_completion_tokens"],
+        json!(50)
+    );
+}
+
+#[rstest]
+#[case(
+    400,
+    "This model's maximum context length is 8192 tokens",
+    Rejection::ContextOverflow
+)]
+#[case(400, "content_filter", Rejection::ContentFilter)]
+#[tokio::test]
+async fn what_is_wrong_with_the_request_is_the_agents_own(
+    #[case] status: u16,
+    #[case] message: &'static str,
+    #[case] expected: Rejection,
+) {
+    let (server, _) = serve(move |_, _| refusal(status, message)).await;
+    let error = ask(&model(&base(&server))).await.unwrap_err();
+    assert_eq!(error, ModelError::Rejected { reason: expected });
+}
+
+#[rstest]
+#[case(401, "unauthorized", false)]
+#[case(403, "forbidden", false)]
+#[case(404, "not_found", false)]
+#[case(400, "status_400", false)]
+#[case(408, "status_408", true)]
+#[case(429, "rate_limited", true)]
+#[case(500, "status_500", true)]
+#[case(503, "status_503", true)]
+#[case(302, "redirect", false)]
+#[tokio::test]
+async fn every_status_has_a_label(
+    #[case] status: u16,
+    #[case] reason: &str,
+    #[case] retryable: bool,
+) {
+    let (server, _) = serve(move |_, _| refusal(status, "canary-body")).await;
+    let error = ask(&model(&base(&server))).await.unwrap_err();
+    assert_eq!(label(&error), (reason, retryable));
+}
+
+#[tokio::test]
+async fn an_account_without_money_is_not_asked_again() {
+    let (server, _) = serve(|_, _| {
+        ResponseTemplate::new(429).set_body_json(json!({"error": {"code": "insufficient_quota"}}))
+    })
+    .await;
+    let error = ask(&model(&base(&server))).await.unwrap_err();
+    assert_eq!(label(&error), ("quota_exhausted", false));
+}
+
+#[rstest]
+#[case::seconds("2", 2)]
+#[case::date("Sun, 06 Nov 1994 08:49:03 GMT", 3)]
+#[tokio::test]
+async fn retry_after_is_passed_on(#[case] value: &'static str, #[case] seconds: u64) {
+    let (server, _) = serve(move |_, _| refusal(429, "").insert_header("retry-after", value)).await;
+    let error = ask(&model(&base(&server))).await.unwrap_err();
+    let ModelError::Unavailable { retry_after, .. } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(retry_after, Some(Duration::from_secs(seconds)));
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_waited_out_as_long_as_it_says() {
+    let (server, bodies) = serve(|n, _| match n {
+        1 => refusal(429, "slow down").insert_header("retry-after", "0.05"),
+        _ => ok(answer("x")),
+    })
+    .await;
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.run(&binding(&base(&server))).await;
+    assert_eq!(decided(&result), &json!("x"));
+    let retried = &trial.recorder.payloads("touchstone.model.retried")[0];
+    assert_eq!(retried["reason"], json!("rate_limited"));
+    assert!(retried["waitMs"].as_u64().unwrap() >= 50);
+    assert!(result.latency_ms >= 50);
+    assert_eq!(bodies.lock().unwrap().len(), 2);
+}
+
+#[rstest]
+#[case::no_json(
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\r\n{oops",
+    Then::Close,
+    "malformed_reply"
+)]
+#[case::no_choices(
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+    Then::Close,
+    "malformed_reply"
+)]
+#[case::a_page(
+    "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}",
+    Then::Close,
+    "wrong_content_type"
+)]
+#[case::reset(
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{\"choi",
+    Then::Reset,
+    "reset"
+)]
+#[case::closed("", Then::Close, "reset")]
+#[tokio::test]
+async fn a_broken_reply_is_the_machinerys_and_is_tried_again(
+    #[case] octets: &str,
+    #[case] then: Then,
+    #[case] reason: &str,
+) {
+    let server = RawServer::start(octets, then).await;
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.run(&binding(server.url("/v1").as_str())).await;
+    assert_eq!(unjudged(&result), reason);
+    assert_eq!(server.requests(), 3);
+    assert_eq!(trial.recorder.payloads("touchstone.model.retried").len(), 2);
+}
+
+#[tokio::test]
+async fn a_huge_reply_is_cut_off_and_not_asked_for_again() {
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n";
+    let server = RawServer::start(head, Then::Hang).await;
+    let error = ask(&model(server.url("/v1").as_str())).await.unwrap_err();
+    assert_eq!(label(&error), ("too_large", false));
+}
+
+#[tokio::test]
+async fn an_absent_and_a_silent_endpoint_have_their_labels() {
+    let nobody = format!("http://{}/v1", deserted().await);
+    assert_eq!(
+        label(&ask(&model(&nobody)).await.unwrap_err()),
+        ("connect", true)
+    );
+    let silent = RawServer::start("", Then::Hang).await;
+    let hasty = ModelInfo {
+        timeout: Duration::from_millis(40),
+        ..info()
+    };
+    let model = model_with(silent.url("/v1").as_str(), hasty);
+    assert_eq!(label(&ask(&model).await.unwrap_err()), ("timeout", true));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_counts_no_tokens_gets_an_estimate_that_says_so() {
+    let (server, _) =
+        serve(|_, _| ok(json!({"choices": [{"message": {"content": "12345678"}}]}))).await;
+    let trial = Trial::new(agent(&[], None));
+    trial.run(&binding(&base(&server))).await;
+    let usage = &trial.recorder.payloads("provider.usage")[0];
+    assert_eq!(usage["outputTokens"], json!(2));
+    assert!(usage["inputTokens"].as_u64().unwrap() >= PROMPT.len() as u64 / 4);
+    let kinds = trial.recorder.kinds();
+    assert_eq!(
+        kinds[1..3],
+        ["provider.usage", "touchstone.usage.estimated"]
+    );
+}
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let body = answer("x").to_string();
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let serving = tokio::spawn(async move {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            counted.fetch_add(1, Ordering::SeqCst);
+            let reply = reply.clone();
+            tokio::spawn(async move {
+                let mut buffer = [0; 16384];
+                while stream.read(&mut buffer).await.unwrap_or(0) > 0 {
+                    stream.write_all(reply.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    let model = model(&format!("http://{address}/v1"));
+    for _ in 0..20 {
+        ask(&model).await.unwrap();
+    }
+    serving.abort();
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn neither_key_nor_prompt_nor_answer_is_in_any_error() {
+    let bodies = [
+        (400, "canary-body response_format"),
+        (401, "canary-body"),
+        (429, "canary-body"),
+        (500, "canary-body"),
+        (200, "canary-body"),
+    ];
+    let mut seen = Vec::new();
+    for (status, body) in bodies {
+        let (server, _) =
+            serve(move |_, _| ResponseTemplate::new(status).set_body_string(body)).await;
+        let model = model(&base(&server));
+        let error = ask(&model).await.unwrap_err();
+        seen.push(format!("{error} {error:?} {model:?}"));
+    }
+    let nobody = model(&format!(
+        "http://{}/v1?token=canary-query",
+        deserted().await
+    ));
+    let error = ask(&nobody).await.unwrap_err();
+    seen.push(format!("{error} {error:?} {nobody:?}"));
+    for text in seen {
+        assert!(!text.contains("canary"), "{text}");
+    }
+}
