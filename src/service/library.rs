@@ -12,8 +12,6 @@ use serde_json::Value;
 
 use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::{AgentId, TenantId};
-use crate::domain::pack::capabilities::PeerPolicy;
-use crate::domain::pack::manifest::Host;
 use crate::domain::pack::{archive, contents, integrity};
 use crate::ports::{AgentDefinition, Store, StoreError};
 use crate::protocol::openwop::suite::AgentEvalSuite;
@@ -170,11 +168,7 @@ fn load(pack_integrity: &str, octets: &[u8]) -> Option<Agents> {
         return None;
     }
     // Admission was decided at install; a stricter setting since then must not keep a run from resuming.
-    let host = Host {
-        peers: PeerPolicy::Degrade,
-        ..Host::default()
-    };
-    let pack = contents::load(archive::read(octets).ok()?, &host).ok()?;
+    let pack = contents::reopen(archive::read(octets).ok()?).ok()?;
     let version = pack.manifest.version.clone();
     let agents = pack.agents.into_iter().map(|agent| {
         let id = AgentId::from(agent.manifest.agent_id.as_str());

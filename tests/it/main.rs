@@ -9,5 +9,6 @@
 )]
 
 mod agent;
+mod pack;
 mod store;
 mod support;

@@ -92,6 +92,17 @@ pub fn load(archive: Archive, host: &Host) -> Result<PackContents, Refusal> {
     resolve(manifest, archive, host)
 }
 
+/// Opens a pack that was admitted before. What the host is may have changed since; what is installed keeps running.
+///
+/// # Errors
+/// When the archive is not the sound one it was.
+pub fn reopen(archive: Archive) -> Result<PackContents, Refusal> {
+    let manifest = manifest::read(archive.manifest()?)?;
+    let host = Host::default();
+    let peers = capabilities::resolve(&manifest, &host.capabilities, host.peers);
+    bind(manifest, archive, peers, &host)
+}
+
 /// Resolves a manifest that has been read already.
 ///
 /// # Errors
@@ -102,6 +113,15 @@ pub fn resolve(
     host: &Host,
 ) -> Result<PackContents, Refusal> {
     let peers = manifest::admit(&manifest, host)?;
+    bind(manifest, archive, peers, host)
+}
+
+fn bind(
+    manifest: PackManifest,
+    archive: Archive,
+    peers: Peers,
+    host: &Host,
+) -> Result<PackContents, Refusal> {
     let mut agents = agents(&manifest, &archive, &peers, host)?;
     let suites = suites(&manifest, &archive)?;
     for agent in &mut agents {

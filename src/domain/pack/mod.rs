@@ -18,6 +18,7 @@ pub mod build;
 pub mod capabilities;
 pub mod contents;
 pub mod integrity;
+pub mod inventory;
 pub mod keys;
 pub mod lint;
 pub mod lockfile;

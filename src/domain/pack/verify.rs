@@ -50,6 +50,9 @@ pub struct Trust {
     pub mode: TrustMode,
     /// The keys.
     pub keys: KeyRing,
+    /// Whether the keys a registry lists itself count. Naming a registry on the command line says so; a host whose trust
+    /// is configured key by key does not.
+    pub registry_keys: bool,
     /// Packs the operator approved, for [`TrustMode::Allowlist`]: names, `name@version`, or `a.b.*`.
     pub approved: Vec<String>,
 }

@@ -238,7 +238,7 @@ pub struct ServedManifest {
 }
 
 /// `/.well-known/openwop-registry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryDiscovery {
     /// Templates of the other addresses.
@@ -378,4 +378,53 @@ pub struct LockedSignature {
     pub public_key: String,
     /// 64 octets in base64, over what the pack's method covers.
     pub value: String,
+}
+
+/// `GET /v1/agents` (RFC 0072 §A). Closed, and without any prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentInventory {
+    /// Sorted by id.
+    pub agents: Vec<AgentInventoryEntry>,
+    /// How many.
+    pub total: usize,
+}
+
+/// An installed agent as others see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInventoryEntry {
+    /// Its id.
+    pub agent_id: String,
+    /// Name for people.
+    pub persona: String,
+    /// Short name; the persona when it has none.
+    pub label: String,
+    /// One line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The kind of model it needs.
+    pub model_class: ModelClass,
+    /// Where it comes from.
+    pub pack_name: String,
+    /// Which version of that.
+    pub pack_version: String,
+    /// The only tools it may call.
+    pub tool_allowlist: Vec<String>,
+    /// Whether tasks and answers are checked.
+    pub has_handoff_schemas: bool,
+    /// Which memory it wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_shape: Option<MemoryShape>,
+    /// When it is sure enough, 0.0..=1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence_threshold: Option<f64>,
+    /// Capabilities it asks for and this host lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
+    /// Whether this host lacks memory it wants (RFC 0080 §C).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_degraded: Option<bool>,
+    /// Which dimensions of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded_memory_dimensions: Vec<String>,
 }

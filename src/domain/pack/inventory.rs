@@ -1,0 +1,115 @@
+//! What is shown and kept of an installed pack: facts, no content (RFC 0072, 0080).
+
+use serde::{Deserialize, Serialize};
+
+use super::contents::{PackAgent, PackContents};
+use super::verify::{SignatureCoverage, SignatureState, VerifiedPack};
+use crate::protocol::openwop::pack::{AgentInventoryEntry, MemoryShape};
+
+/// The facts of an installed pack, decided when it was verified.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackFacts {
+    /// Pack name.
+    pub name: String,
+    /// Pack version.
+    pub version: String,
+    /// `node` or `prompt`.
+    pub kind: String,
+    /// `sha256-<base64>` of the archive.
+    pub integrity: String,
+    /// Who signed it and what that covers.
+    pub signature: SignatureState,
+    /// Capabilities it asks for and this host lacks.
+    pub degraded: Vec<String>,
+    /// What an operator should know.
+    pub warnings: Vec<String>,
+    /// Its agents, sorted by id.
+    pub agents: Vec<AgentInventoryEntry>,
+    /// Its suites, as runs refer to them.
+    pub suites: Vec<SuiteFacts>,
+}
+
+/// The facts of a suite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuiteFacts {
+    /// `suiteId@version`.
+    pub reference: String,
+    /// `sha256-<base64>` of the canonical document.
+    pub digest: String,
+    /// How many tasks.
+    pub task_count: usize,
+    /// Whether the signature covers it.
+    pub signed: bool,
+}
+
+/// The facts of a verified pack.
+pub fn facts(pack: &VerifiedPack) -> PackFacts {
+    let signed = pack.signature.coverage == SignatureCoverage::Tarball;
+    let mut agents: Vec<_> = pack
+        .contents
+        .agents
+        .iter()
+        .map(|agent| entry(&pack.contents, agent))
+        .collect();
+    agents.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
+    let suites = pack.contents.suites.iter().map(|suite| SuiteFacts {
+        reference: suite.suite().reference(),
+        digest: suite.digest.clone(),
+        task_count: suite.suite().tasks.len(),
+        signed,
+    });
+    PackFacts {
+        name: pack.id.name.clone(),
+        version: pack.id.version.to_string(),
+        kind: pack
+            .contents
+            .manifest
+            .kind
+            .clone()
+            .unwrap_or_else(|| "node".to_owned()),
+        integrity: pack.integrity.clone(),
+        signature: pack.signature.clone(),
+        degraded: pack.contents.degraded.clone(),
+        warnings: pack.warnings.clone(),
+        agents,
+        suites: suites.collect(),
+    }
+}
+
+fn entry(pack: &PackContents, agent: &PackAgent) -> AgentInventoryEntry {
+    let manifest = &agent.manifest;
+    let dimensions = lacking_memory(manifest.memory_shape.unwrap_or_default());
+    AgentInventoryEntry {
+        agent_id: manifest.agent_id.clone(),
+        persona: manifest.persona.clone(),
+        label: manifest
+            .label
+            .clone()
+            .unwrap_or_else(|| manifest.persona.clone()),
+        description: manifest.description.clone(),
+        model_class: manifest.model_class,
+        pack_name: pack.manifest.name.clone(),
+        pack_version: pack.manifest.version.clone(),
+        tool_allowlist: agent.tools().to_vec(),
+        has_handoff_schemas: agent.task_schema.is_some() || agent.return_schema.is_some(),
+        memory_shape: manifest.memory_shape,
+        confidence_threshold: manifest.confidence.and_then(|c| c.default_threshold),
+        degraded: agent.degraded.clone(),
+        memory_degraded: (!dimensions.is_empty()).then_some(true),
+        degraded_memory_dimensions: dimensions,
+    }
+}
+
+/// An invocation reads what the task seeds and has its own scratchpad; nothing outlives it.
+fn lacking_memory(shape: MemoryShape) -> Vec<String> {
+    let mut dimensions = Vec::new();
+    if shape.conversation == Some(true) || shape.long_term == Some(true) {
+        dimensions.push("write".to_owned());
+    }
+    if shape.long_term == Some(true) {
+        dimensions.push("long-term-durability".to_owned());
+    }
+    dimensions
+}

@@ -1,0 +1,410 @@
+//! Packs and suites: resolve and verify, install and remove, list.
+//!
+//! A refused pack leaves nothing behind: everything is judged in memory, and what passed is made visible in one step.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use semver::Version;
+
+use super::fault::internal;
+use crate::domain::eval::suite_rules::{SuiteFault, read_suite};
+use crate::domain::ids::TenantId;
+use crate::domain::pack::inventory::{self, PackFacts};
+use crate::domain::pack::name::{PackId, is_pack_name};
+use crate::domain::pack::range::Range;
+use crate::domain::pack::verify::{
+    Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify,
+};
+use crate::domain::pack::{Refusal, Stage, lockfile};
+use crate::ports::{Clock, InstallRecord, PackSource, SourceError, Store, StoreError, SuiteRecord};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::json;
+use crate::protocol::openwop::pack::{
+    AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
+};
+
+/// Which version of a pack is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackRequest {
+    /// This one.
+    Exact(PackId),
+    /// The highest in a range; `*` for the highest of all.
+    Range {
+        /// Pack name.
+        name: String,
+        /// The range.
+        range: Range,
+    },
+}
+
+impl std::str::FromStr for PackRequest {
+    type Err = String;
+
+    /// `NAME`, `NAME@VERSION` or `NAME@RANGE`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, wanted) = text.split_once('@').unwrap_or((text, "*"));
+        if !is_pack_name(name) {
+            return Err("a pack name looks like `vendor.acme.triage`".to_owned());
+        }
+        if let Some(id) = PackId::new(name, wanted) {
+            return Ok(Self::Exact(id));
+        }
+        let range = Range::parse(wanted).map_err(|error| format!("`{wanted}` {error}"))?;
+        Ok(Self::Range {
+            name: name.to_owned(),
+            range,
+        })
+    }
+}
+
+/// A pack that passed, with the octets it came in.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What was found out about it.
+    pub pack: VerifiedPack,
+    /// The archive.
+    pub tgz: Bytes,
+}
+
+/// Finds a version in a registry, fetches it, and verifies it.
+///
+/// # Errors
+/// As [`verify`]; `pack_version_not_found`, `pack_registry_unreachable`.
+pub async fn fetch_and_verify(
+    source: &dyn PackSource,
+    request: &PackRequest,
+    trust: &Trust,
+    policy: &Policy,
+    lock: Option<&Lockfile>,
+) -> Result<Candidate, Refusal> {
+    let discovery = source.discovery().await.map_err(unreachable)?;
+    let id = resolve(source, request, lock).await?;
+    let served = source
+        .served(&id)
+        .await
+        .map_err(unreachable)?
+        .ok_or_else(|| not_found(&id))?;
+    let mut trust = trust.clone();
+    if trust.registry_keys
+        && let Some(discovery) = &discovery
+    {
+        trust.keys.list(discovery);
+        supply_key(source, &served, &mut trust).await?;
+    }
+    let tgz = source
+        .tarball(&id)
+        .await
+        .map_err(unreachable)?
+        .ok_or_else(|| not_found(&id))?;
+    let signature = source.signature(&id).await.map_err(unreachable)?;
+    let fetched = Fetched {
+        served: Some(&served),
+        tgz: &tgz,
+        signature: signature.as_deref(),
+    };
+    let pack = verify(Some(&id), fetched, &trust, policy, lock)?;
+    Ok(Candidate { pack, tgz })
+}
+
+/// Fetches the one key the served manifest names, if the registry lists it and the operator has not pinned it.
+async fn supply_key(
+    source: &dyn PackSource,
+    served: &[u8],
+    trust: &mut Trust,
+) -> Result<(), Refusal> {
+    // Whether the document is sound is decided later; here only the name of the key matters.
+    let Ok(Ok(served)) = json::parse_as::<ServedManifest>(served) else {
+        return Ok(());
+    };
+    let Some(signing) = served.signing else {
+        return Ok(());
+    };
+    for key_id in [signing.key_id, signing.public_key_ref]
+        .into_iter()
+        .flatten()
+    {
+        if trust.keys.is_pinned(&key_id) {
+            continue;
+        }
+        let Some(entry) = trust.keys.entry(&key_id).cloned() else {
+            continue;
+        };
+        if let Some(file) = source.public_key(&entry).await.map_err(unreachable)? {
+            trust.keys.supply(&key_id, file.to_vec());
+        }
+    }
+    Ok(())
+}
+
+/// The version a request means: exact as it is; a range by the lockfile, else the highest that is not yanked.
+async fn resolve(
+    source: &dyn PackSource,
+    request: &PackRequest,
+    lock: Option<&Lockfile>,
+) -> Result<PackId, Refusal> {
+    let (name, range) = match request {
+        PackRequest::Exact(id) => return Ok(id.clone()),
+        PackRequest::Range { name, range } => (name, range),
+    };
+    let none = |reason: &str| Refusal::new(ErrorCode::PackVersionNotFound, Stage::Resolve, reason);
+    if let Some(pinned) = lock.and_then(|lock| lockfile::chosen(lock, name)) {
+        let id = PackId::new(name, &pinned).filter(|id| range.matches(&id.version));
+        return id.ok_or_else(|| none("the version the lockfile chooses is not in the range"));
+    }
+    let index = source.index(name).await.map_err(unreachable)?;
+    let index = index.ok_or_else(|| none("the registry has no pack of this name"))?;
+    highest(&index, range)
+        .map(|version| PackId {
+            name: name.clone(),
+            version,
+        })
+        .ok_or_else(|| none("the registry has no version in this range that is not yanked"))
+}
+
+/// `latest` in an index may name a yanked version, and is not looked at.
+fn highest(index: &PackIndex, range: &Range) -> Option<Version> {
+    let versions = index.versions.iter().filter(|version| !version.yanked);
+    versions
+        .filter_map(|version| Version::parse(&version.version).ok())
+        .filter(|version| range.matches(version))
+        .max_by(Version::cmp_precedence)
+}
+
+fn not_found(id: &PackId) -> Refusal {
+    Refusal::new(
+        ErrorCode::PackVersionNotFound,
+        Stage::Resolve,
+        format!("the registry has no {id}"),
+    )
+}
+
+fn unreachable(error: SourceError) -> Refusal {
+    let code = match error {
+        SourceError::TooLarge {
+            document: "archive",
+        } => ErrorCode::TarballTooLarge,
+        _ => ErrorCode::PackRegistryUnreachable,
+    };
+    Refusal::new(code, Stage::Resolve, error.to_string())
+}
+
+/// Why a suite was not imported.
+#[derive(Debug)]
+pub enum ImportError {
+    /// It is no suite.
+    Faults(Vec<SuiteFault>),
+    /// It is one, and cannot be added.
+    Problem(Problem),
+}
+
+/// What tenants have installed.
+#[derive(Clone)]
+pub struct Packs {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Packs {
+    /// The packs in `store`.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock }
+    }
+
+    /// Makes a verified pack and its suites visible to a tenant, in one step. Installing the same again changes nothing.
+    ///
+    /// # Errors
+    /// `conflict` when the version, or one of its suites, is there with other content.
+    pub async fn install(
+        &self,
+        tenant: &TenantId,
+        candidate: &Candidate,
+    ) -> Result<PackFacts, Problem> {
+        let pack = &candidate.pack;
+        let facts = inventory::facts(pack);
+        let now = self.clock.now();
+        // Octets first: they are addressed by their digest, and nobody sees them before the record below names them.
+        self.keep(&pack.integrity, &candidate.tgz).await?;
+        let mut suites = Vec::with_capacity(pack.contents.suites.len());
+        for suite in &pack.contents.suites {
+            self.keep(&suite.digest, suite.document.canonical.as_bytes())
+                .await?;
+            suites.push(SuiteRecord {
+                tenant: tenant.clone(),
+                suite_id: suite.suite().suite_id.clone(),
+                version: suite.suite().version.clone(),
+                digest: suite.digest.clone(),
+                task_count: u32::try_from(suite.suite().tasks.len()).unwrap_or(u32::MAX),
+                pack: Some(pack.id.to_string()),
+                signed: pack.signature.coverage == SignatureCoverage::Tarball,
+                added_at: now,
+            });
+        }
+        let record = InstallRecord {
+            tenant: tenant.clone(),
+            name: pack.id.name.clone(),
+            version: pack.id.version.to_string(),
+            integrity: pack.integrity.clone(),
+            installed_at: now,
+            facts: serde_json::to_value(&facts).map_err(|cause| internal(&cause))?,
+        };
+        match self.store.install(&record, &suites).await {
+            Ok(()) => Ok(facts),
+            Err(StoreError::Exists(_)) => Err(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "{} or one of its suites is installed with other content; a version never changes, remove it first",
+                    pack.id
+                ),
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    async fn keep(&self, digest: &str, octets: &[u8]) -> Result<(), Problem> {
+        self.store
+            .put(digest, octets)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Removes a pack and its suites from a tenant; runs that use it go on.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn remove(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
+        let removed = self
+            .store
+            .remove(tenant, &pack.name, &pack.version.to_string())
+            .await;
+        match removed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Problem::new(
+                ErrorCode::NotFound,
+                format!("{pack} is not installed"),
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// What a tenant has installed, by name and version.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn list(&self, tenant: &TenantId) -> Result<Vec<PackFacts>, Problem> {
+        let records = self
+            .store
+            .installs(tenant)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        records
+            .into_iter()
+            .map(|record| serde_json::from_value(record.facts).map_err(|cause| internal(&cause)))
+            .collect()
+    }
+
+    /// The agents a tenant has installed, sorted by id; of each the version that runs would use.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn agents(&self, tenant: &TenantId) -> Result<AgentInventory, Problem> {
+        let mut found: Vec<(Option<Version>, AgentInventoryEntry)> = Vec::new();
+        for facts in self.list(tenant).await? {
+            let version = Version::parse(&facts.version).ok();
+            found.extend(
+                facts
+                    .agents
+                    .into_iter()
+                    .map(|agent| (version.clone(), agent)),
+            );
+        }
+        // Releases before pre-releases, then the highest version: as runs choose.
+        let rank = |version: &Option<Version>| {
+            (
+                version.as_ref().is_some_and(|v| v.pre.is_empty()),
+                version.clone(),
+            )
+        };
+        found.sort_by(|(a, one), (b, other)| {
+            one.agent_id
+                .cmp(&other.agent_id)
+                .then_with(|| rank(b).cmp(&rank(a)))
+        });
+        let mut agents: Vec<AgentInventoryEntry> =
+            found.into_iter().map(|(_, agent)| agent).collect();
+        agents.dedup_by(|later, earlier| later.agent_id == earlier.agent_id);
+        Ok(AgentInventory {
+            total: agents.len(),
+            agents,
+        })
+    }
+
+    /// Adds a suite that nobody signed, for local work.
+    ///
+    /// # Errors
+    /// Its faults, or `conflict` when its version is there with other content.
+    pub async fn import_suite(
+        &self,
+        tenant: &TenantId,
+        octets: &[u8],
+    ) -> Result<SuiteRecord, ImportError> {
+        let document = read_suite(octets).map_err(ImportError::Faults)?;
+        let digest = document.digest();
+        let kept = self.keep(&digest, document.canonical.as_bytes()).await;
+        kept.map_err(ImportError::Problem)?;
+        let record = SuiteRecord {
+            tenant: tenant.clone(),
+            suite_id: document.suite.suite_id.clone(),
+            version: document.suite.version.clone(),
+            digest,
+            task_count: u32::try_from(document.suite.tasks.len()).unwrap_or(u32::MAX),
+            pack: None,
+            signed: false,
+            added_at: self.clock.now(),
+        };
+        match self.store.add_suite(&record).await {
+            Ok(()) => Ok(record),
+            Err(StoreError::Exists(_)) => Err(ImportError::Problem(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "{} is there with other content; give the changed suite another version",
+                    document.suite.reference()
+                ),
+            ))),
+            Err(cause) => Err(ImportError::Problem(internal(&cause))),
+        }
+    }
+
+    /// The suites of a tenant, by id and version.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, Problem> {
+        self.store
+            .suites(tenant)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Removes an imported suite.
+    ///
+    /// # Errors
+    /// `not_found`, also when it came with a pack.
+    pub async fn remove_suite(
+        &self,
+        tenant: &TenantId,
+        suite_id: &str,
+        version: &str,
+    ) -> Result<(), Problem> {
+        match self.store.remove_suite(tenant, suite_id, version).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Problem::new(
+                ErrorCode::NotFound,
+                format!(
+                    "{suite_id}@{version} was not imported; suites of packs go with their pack"
+                ),
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+}

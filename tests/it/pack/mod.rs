@@ -1,0 +1,3 @@
+//! Packs: what is read, what is trusted, what is refused, what is installed.
+
+mod reference;
