@@ -1,1 +1,109 @@
-//! telemetry.
+//! Logs and metrics. Neither ever carries task content, keys or query strings: ids, labels, counts and times only.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// Every metric there is. Names are contract: dashboards are built on them.
+pub mod names {
+    /// Requests answered, by `method`, `route` and `status`.
+    pub const HTTP_REQUESTS: &str = "touchstone_http_requests_total";
+    /// Time until an answer's headers were ready, by `method` and `route`.
+    pub const HTTP_SECONDS: &str = "touchstone_http_request_duration_seconds";
+    /// Open connections.
+    pub const HTTP_CONNECTIONS: &str = "touchstone_http_connections";
+    /// Open event streams and long polls.
+    pub const SUBSCRIBERS: &str = "touchstone_event_subscribers";
+    /// Requests answered from an idempotency record.
+    pub const IDEMPOTENT_REPLAYS: &str = "touchstone_idempotent_replays_total";
+    /// Credentials refused, by `code`.
+    pub const AUTH_REFUSALS: &str = "touchstone_auth_refusals_total";
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`. Does nothing if logs go somewhere already.
+pub fn init_logs(format: LogFormat, default_filter: &str) {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr);
+    // A second initialisation, as tests do it, keeps the first.
+    let _ = match format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+}
+
+/// The process's metrics.
+#[derive(Clone)]
+pub struct Metrics {
+    handle: Option<PrometheusHandle>,
+}
+
+impl Metrics {
+    /// Installs the recorder on first use; later calls share it.
+    pub fn install() -> Self {
+        static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+        let handle = HANDLE.get_or_init(|| {
+            let handle = PrometheusBuilder::new()
+                .set_buckets(&[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0])
+                .ok()?
+                .install_recorder()
+                .ok()?;
+            describe();
+            Some(handle)
+        });
+        Self {
+            handle: handle.clone(),
+        }
+    }
+
+    /// All metrics in the Prometheus text format.
+    pub fn render(&self) -> String {
+        self.handle
+            .as_ref()
+            .map(PrometheusHandle::render)
+            .unwrap_or_default()
+    }
+
+    /// Folds samples into histograms now and then, so that they do not pile up while nobody scrapes. Never returns.
+    pub async fn upkeep(&self) {
+        let mut every = tokio::time::interval(Duration::from_secs(5));
+        loop {
+            every.tick().await;
+            if let Some(handle) = &self.handle {
+                handle.run_upkeep();
+            }
+        }
+    }
+}
+
+fn describe() {
+    describe_counter!(names::HTTP_REQUESTS, "Requests answered");
+    describe_histogram!(
+        names::HTTP_SECONDS,
+        metrics::Unit::Seconds,
+        "Time until an answer's headers were ready"
+    );
+    describe_gauge!(names::HTTP_CONNECTIONS, "Open connections");
+    describe_gauge!(names::SUBSCRIBERS, "Open event streams and long polls");
+    describe_counter!(
+        names::IDEMPOTENT_REPLAYS,
+        "Requests answered from an idempotency record"
+    );
+    describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
+}

@@ -1,8 +1,11 @@
 //! Use cases over domain and ports.
 
+pub mod access;
 pub mod executor;
 pub mod fault;
+pub mod keys;
 pub mod library;
+pub mod log_reader;
 pub mod packs;
 pub mod projections;
 pub mod run_writer;
