@@ -165,18 +165,24 @@ impl Worker {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(self.settings.lease / 3) => {}
             }
-            match self
+            // Only runs held before the renewal can have lost their lease by it; one claimed meanwhile is not in its answer.
+            let before: Vec<(RunId, Fence)> = self
+                .held()
+                .iter()
+                .map(|(run, held)| (run.clone(), held.fence))
+                .collect();
+            let renewed = self
                 .store
                 .renew(&self.owner, self.clock.now(), self.settings.lease)
-                .await
-            {
+                .await;
+            match renewed {
                 Ok(kept) => {
                     let held = self.held();
-                    for (run, ours) in held.iter() {
-                        match kept
-                            .iter()
-                            .find(|(id, fence, _)| id == run && *fence == ours.fence)
-                        {
+                    for (run, fence) in before {
+                        let Some(ours) = held.get(&run).filter(|ours| ours.fence == fence) else {
+                            continue;
+                        };
+                        match kept.iter().find(|(id, of, _)| *id == run && *of == fence) {
                             Some((_, _, cancel)) => tell(ours, cancel.clone()),
                             // A run that has just ended is no longer leased either; its task is past caring.
                             None => ours.lost.cancel(),
