@@ -1,1 +1,262 @@
-//! config.
+//! The one configuration: built-in defaults < file (TOML) < environment (`TOUCHSTONE_…`, `__` between levels) < flags.
+//!
+//! Secrets never stand in it: a model's key is *named* by `api_key_env`, API keys live hashed in the store.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::agent::model::ModelConfig;
+use crate::domain::money::NanoUsd;
+use crate::domain::run::request::HostLimits;
+
+/// The configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file, the environment or a value is unsound; the text names the origin and the field.
+    #[error("the configuration is not usable: {0}")]
+    Unusable(String),
+}
+
+/// Everything an operator can set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where `serve` listens. A non-loopback address needs at least one API key.
+    pub listen: String,
+    /// Where the embedded database lives.
+    pub data: PathBuf,
+    /// `postgres://…` instead of the embedded database.
+    pub database_url: Option<String>,
+    /// Bounds.
+    pub limits: Limits,
+    /// How packs are trusted.
+    pub packs: PackSettings,
+    /// Model endpoints.
+    pub models: Vec<ModelConfig>,
+    /// How runs are worked on.
+    pub worker: WorkerConfig,
+}
+
+/// Bounds of the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Tasks in one suite.
+    pub max_tasks_per_suite: usize,
+    /// USD one run may spend; no further task starts beyond it.
+    pub max_cost_usd_per_suite: f64,
+    /// Longest duration of a run, in seconds.
+    pub max_run_duration_s: u64,
+    /// Octets of a request body.
+    pub max_request_body_bytes: usize,
+    /// Tasks of one run in flight when the caller does not say.
+    pub default_concurrency: u32,
+    /// Tasks of one run in flight at most.
+    pub max_concurrency: u32,
+    /// Tasks of one tenant in flight at most, over all its runs.
+    pub max_concurrency_per_tenant: usize,
+    /// Event streams open at the same time.
+    pub max_subscribers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_tasks_per_suite: 200,
+            max_cost_usd_per_suite: 25.0,
+            max_run_duration_s: 3600,
+            max_request_body_bytes: 16 * 1024 * 1024,
+            default_concurrency: 16,
+            max_concurrency: 256,
+            max_concurrency_per_tenant: 512,
+            max_subscribers: 4096,
+        }
+    }
+}
+
+/// How packs are trusted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PackSettings {
+    /// `verified` (default), `allowlist`, `pinned` or `open` (development only).
+    pub trust: TrustMode,
+    /// What to do about required peer capabilities this host lacks: `degrade` (default) or `strict`.
+    pub peers: PeerMode,
+    /// Accept only signatures that cover the whole archive.
+    pub require_full_coverage: bool,
+    /// Keys trusted whatever a registry says.
+    pub keys: Vec<TrustedKey>,
+    /// Packs that may be installed under `allowlist`: `name` or `name@version`.
+    pub allow: Vec<String>,
+}
+
+/// Trust modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrustMode {
+    /// A valid signature by a trusted key.
+    #[default]
+    Verified,
+    /// The same, and the pack is on the list.
+    Allowlist,
+    /// The same, and the pack is pinned in a lockfile.
+    Pinned,
+    /// Anything; marked unsigned.
+    Open,
+}
+
+/// Peer modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerMode {
+    /// Install and list what is missing.
+    #[default]
+    Degrade,
+    /// Refuse.
+    Strict,
+}
+
+/// A key trusted by configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustedKey {
+    /// Key id.
+    pub key_id: String,
+    /// PEM text, or raw 32 octets in base64.
+    pub public_key: String,
+    /// `a.b.*` or exact names.
+    pub namespaces: Vec<String>,
+}
+
+/// How runs are worked on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkerConfig {
+    /// Seconds a lease holds without a heartbeat.
+    pub lease_s: u64,
+    /// Runs worked on at the same time by one replica.
+    pub max_runs: usize,
+    /// Seconds running tasks may go on after shutdown was asked for.
+    pub drain_s: u64,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self {
+            lease_s: 15,
+            max_runs: 32,
+            drain_s: 10,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7800".to_owned(),
+            data: PathBuf::from(".touchstone"),
+            database_url: None,
+            limits: Limits::default(),
+            packs: PackSettings::default(),
+            models: Vec::new(),
+            worker: WorkerConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads file and environment over the defaults. Paths in the file are relative to the file.
+    ///
+    /// # Errors
+    /// [`Error`] naming the origin and the field.
+    pub fn load(file: Option<&Path>) -> Result<Self, Error> {
+        let unusable = |cause: config::ConfigError| Error::Unusable(cause.to_string());
+        let mut builder = config::Config::builder();
+        if let Some(file) = file {
+            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+        }
+        let environment = config::Environment::with_prefix("TOUCHSTONE")
+            .prefix_separator("_")
+            .separator("__")
+            .try_parsing(true)
+            .source(Some(nested_only(std::env::vars())));
+        let mut config: Self = builder
+            .add_source(environment)
+            .build()
+            .map_err(unusable)?
+            .try_deserialize()
+            .map_err(unusable)?;
+        if let Some(folder) = file.and_then(Path::parent) {
+            for script in config
+                .models
+                .iter_mut()
+                .filter_map(|model| model.file.as_mut())
+            {
+                *script = folder.join(&script);
+            }
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks what types cannot say.
+    ///
+    /// # Errors
+    /// [`Error`] naming the field.
+    pub fn check(&self) -> Result<(), Error> {
+        let bad = |field: &str, rule: &str| Err(Error::Unusable(format!("`{field}` {rule}")));
+        if NanoUsd::from_usd(self.limits.max_cost_usd_per_suite).is_none() {
+            return bad(
+                "limits.max_cost_usd_per_suite",
+                "must be an amount in USD of at least 0",
+            );
+        }
+        if self.limits.max_tasks_per_suite == 0 {
+            return bad("limits.max_tasks_per_suite", "must be at least 1");
+        }
+        if self.limits.default_concurrency == 0 || self.limits.max_concurrency == 0 {
+            return bad(
+                "limits.default_concurrency, limits.max_concurrency",
+                "must be at least 1",
+            );
+        }
+        if self.limits.max_concurrency_per_tenant == 0 {
+            return bad("limits.max_concurrency_per_tenant", "must be at least 1");
+        }
+        if self.limits.max_run_duration_s == 0 {
+            return bad("limits.max_run_duration_s", "must be at least 1");
+        }
+        if self.worker.lease_s < 3 {
+            return bad("worker.lease_s", "must be at least 3");
+        }
+        Ok(())
+    }
+
+    /// The bounds a run request is checked against.
+    pub fn host_limits(&self) -> HostLimits {
+        HostLimits {
+            max_tasks_per_suite: self.limits.max_tasks_per_suite,
+            max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
+            max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
+            default_concurrency: self.limits.default_concurrency,
+            max_concurrency: self.limits.max_concurrency,
+        }
+    }
+}
+
+/// Settings from the environment: the first level is part of the name (`TOUCHSTONE_LISTEN`,
+/// `TOUCHSTONE_LIMITS__MAX_TASKS_PER_SUITE`). Variables for the command line or the tests are not settings.
+fn nested_only(
+    variables: impl Iterator<Item = (String, String)>,
+) -> std::collections::HashMap<String, String> {
+    const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
+    const NESTED: &[&str] = &["LIMITS__", "PACKS__", "WORKER__"];
+    variables
+        .filter(|(name, _)| {
+            name.strip_prefix("TOUCHSTONE_").is_some_and(|rest| {
+                TOP.contains(&rest) || NESTED.iter().any(|prefix| rest.starts_with(prefix))
+            })
+        })
+        .collect()
+}

@@ -9,4 +9,5 @@ pub mod log_reader;
 pub mod packs;
 pub mod projections;
 pub mod run_writer;
+pub mod runs;
 pub mod worker;

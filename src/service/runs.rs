@@ -15,7 +15,9 @@ use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::record::{RunRecord, RunSpec};
-use crate::domain::run::request::{AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan};
+use crate::domain::run::request::{
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan,
+};
 use crate::domain::run::snapshot::{snapshot, visible_status};
 use crate::ports::{
     CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Models, Store, StoreError,
@@ -51,11 +53,19 @@ impl Runs {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         library: Arc<Library>,
-            models: Arc<dyn Models>,
+        models: Arc<dyn Models>,
         projections: Arc<Projections>,
         limits: HostLimits,
     ) -> Self {
-        Self { store, clock, ids, library, models, projections, limits }
+        Self {
+            store,
+            clock,
+            ids,
+            library,
+            models,
+            projections,
+            limits,
+        }
     }
 
     /// Creates an eval run. With a claim, the idempotency record is completed in the same transaction.
@@ -69,9 +79,16 @@ impl Runs {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let request = parse(body)?;
-        if request.tenant_id.as_deref().is_some_and(|tenant| tenant != caller.tenant.as_str()) {
-            return Err(Problem::new(ErrorCode::Forbidden, "`tenantId` is not the tenant of this key; leave it out")
-                .with("field", "tenantId"));
+        if request
+            .tenant_id
+            .as_deref()
+            .is_some_and(|tenant| tenant != caller.tenant.as_str())
+        {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "`tenantId` is not the tenant of this key; leave it out",
+            )
+            .with("field", "tenantId"));
         }
         let spec = self.plan(&caller.tenant, request).await?;
         self.record_run(caller, spec, claim).await
@@ -92,12 +109,20 @@ impl Runs {
         let planned = record.spec.eval.tasks.len();
         let (status, judged) = self
             .look(source, |state| {
-                let judged = state.eval.tasks.values().filter(|task| task.scored && task.unjudged.is_none()).count();
+                let judged = state
+                    .eval
+                    .tasks
+                    .values()
+                    .filter(|task| task.scored && task.unjudged.is_none())
+                    .count();
                 (state.status, judged)
             })
             .await?;
         if !status.is_terminal() {
-            return Err(Problem::new(ErrorCode::Conflict, "the run has not ended; wait for it or cancel it first"));
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the run has not ended; wait for it or cancel it first",
+            ));
         }
         if judged == planned {
             return Err(Problem::new(
@@ -115,7 +140,11 @@ impl Runs {
     /// # Errors
     /// `not_found`, with one text for every reason.
     pub async fn record(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<RunRecord>, Problem> {
-        let record = self.projections.record(tenant, run).await.map_err(|cause| internal(&cause))?;
+        let record = self
+            .projections
+            .record(tenant, run)
+            .await
+            .map_err(|cause| internal(&cause))?;
         record.ok_or_else(not_found)
     }
 
@@ -126,7 +155,11 @@ impl Runs {
     pub async fn snapshot(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
         let record = self.record(tenant, run).await?;
         let cancelling = self.cancelling(run).await?;
-        let document = self.look(run, |state| serde_json::to_value(snapshot(&record, state, cancelling))).await?;
+        let document = self
+            .look(run, |state| {
+                serde_json::to_value(snapshot(&record, state, cancelling))
+            })
+            .await?;
         document.map_err(|cause| internal(&cause))
     }
 
@@ -139,11 +172,17 @@ impl Runs {
         let thresholds = self.thresholds(&record).await?;
         let found = self
             .look(run, |state| {
-                state.status.is_terminal().then(|| summary(&record.spec.eval, &thresholds, &state.eval))
+                state
+                    .status
+                    .is_terminal()
+                    .then(|| summary(&record.spec.eval, &thresholds, &state.eval))
             })
             .await?;
         found.ok_or_else(|| {
-            Problem::new(ErrorCode::Conflict, "the eval run has not ended; its summary is served once it has")
+            Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; its summary is served once it has",
+            )
         })
     }
 
@@ -154,29 +193,51 @@ impl Runs {
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
         let record = self.record(tenant, run).await?;
         let thresholds = self.thresholds(&record).await?;
-        self.look(run, |state| report(&record, &thresholds, state)).await
+        self.look(run, |state| report(&record, &thresholds, state))
+            .await
     }
 
     /// Asks for a run to be cancelled; a run that has ended keeps its status.
     ///
     /// # Errors
     /// `not_found`.
-    pub async fn cancel(&self, caller: &Caller, run: &RunId, reason: Option<String>) -> Result<RunStatus, Problem> {
+    pub async fn cancel(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        reason: Option<String>,
+    ) -> Result<RunStatus, Problem> {
         self.record(&caller.tenant, run).await?;
-        let request = CancelRequest { cancelled_by: caller.key_id.to_string(), reason };
-        let accepted = self.store.request_cancel(run, &request).await.map_err(|cause| internal(&cause))?;
+        let request = CancelRequest {
+            cancelled_by: caller.key_id.to_string(),
+            reason,
+        };
+        let accepted = self
+            .store
+            .request_cancel(run, &request)
+            .await
+            .map_err(|cause| internal(&cause))?;
         if accepted {
             self.store.notify_work().await;
         }
-        self.look(run, |state| visible_status(state, accepted)).await
+        self.look(run, |state| visible_status(state, accepted))
+            .await
     }
 
     async fn plan(&self, tenant: &TenantId, request: CreateRun) -> Result<RunSpec, Problem> {
         let fail = |cause: &dyn std::error::Error| internal(cause);
         let (id, version) = (&request.suite.suite_id, &request.suite.version);
-        let suite = self.store.suite(tenant, id, version).await.map_err(|cause| fail(&cause))?;
+        let suite = self
+            .store
+            .suite(tenant, id, version)
+            .await
+            .map_err(|cause| fail(&cause))?;
         let document = match &suite {
-            Some(suite) => self.library.suite(&suite.digest).await.map_err(|cause| fail(&cause))?,
+            Some(suite) => self
+                .library
+                .suite(&suite.digest)
+                .await
+                .map_err(|cause| fail(&cause))?,
             None => None,
         };
         let agent = self
@@ -192,7 +253,11 @@ impl Runs {
             suite
                 .as_ref()
                 .zip(document.as_ref())
-                .map(|(suite, document)| SuiteFacts { document, digest: &suite.digest, signed: suite.signed })
+                .map(|(suite, document)| SuiteFacts {
+                    document,
+                    digest: &suite.digest,
+                    signed: suite.signed,
+                })
                 .as_ref(),
             agent
                 .as_ref()
@@ -223,12 +288,25 @@ impl Runs {
         tenant: &TenantId,
         request: &CreateRun,
     ) -> Result<Option<(Arc<RunRecord>, RunStatus, f64)>, Problem> {
-        let Some(run) = &request.baseline_run_id else { return Ok(None) };
-        let record = self.projections.record(tenant, run).await.map_err(|cause| internal(&cause))?;
-        let Some(record) = record else { return Ok(None) };
+        let Some(run) = &request.baseline_run_id else {
+            return Ok(None);
+        };
+        let record = self
+            .projections
+            .record(tenant, run)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let Some(record) = record else {
+            return Ok(None);
+        };
         let thresholds = self.thresholds(&record).await?;
         let (status, aggregate) = self
-            .look(run, |state| (state.status, summary(&record.spec.eval, &thresholds, &state.eval).aggregate_score))
+            .look(run, |state| {
+                (
+                    state.status,
+                    summary(&record.spec.eval, &thresholds, &state.eval).aggregate_score,
+                )
+            })
             .await?;
         Ok(Some((record, status, aggregate)))
     }
@@ -258,24 +336,44 @@ impl Runs {
             status: 201,
             body: body.to_string().into(),
         });
-        self.store.create(&record, completes.as_ref()).await.map_err(|cause| internal(&cause))?;
+        self.store
+            .create(&record, completes.as_ref())
+            .await
+            .map_err(|cause| internal(&cause))?;
         self.store.notify_work().await;
         Ok(Created { run_id, body })
     }
 
     async fn thresholds(&self, record: &RunRecord) -> Result<Thresholds, Problem> {
         let digest = &record.spec.eval.suite_digest;
-        let suite = self.library.suite(digest).await.map_err(|cause| internal(&cause))?;
-        let suite = suite.ok_or_else(|| internal(&StoreError::Inconsistent { table: "blob", column: "digest" }))?;
+        let suite = self
+            .library
+            .suite(digest)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let suite = suite.ok_or_else(|| {
+            internal(&StoreError::Inconsistent {
+                table: "blob",
+                column: "digest",
+            })
+        })?;
         Ok(suite.thresholds.unwrap_or_default())
     }
 
     async fn cancelling(&self, run: &RunId) -> Result<bool, Problem> {
-        Ok(self.store.cancel_requested(run).await.map_err(|cause| internal(&cause))?.is_some())
+        Ok(self
+            .store
+            .cancel_requested(run)
+            .await
+            .map_err(|cause| internal(&cause))?
+            .is_some())
     }
 
     async fn look<T>(&self, run: &RunId, look: impl FnOnce(&RunState) -> T) -> Result<T, Problem> {
-        self.projections.with_state(run, look).await.map_err(|cause: projections::Error| internal(&cause))
+        self.projections
+            .with_state(run, look)
+            .await
+            .map_err(|cause: projections::Error| internal(&cause))
     }
 }
 

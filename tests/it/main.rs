@@ -10,5 +10,6 @@
 
 mod agent;
 mod pack;
+mod runs;
 mod store;
 mod support;

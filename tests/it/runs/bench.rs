@@ -1,0 +1,319 @@
+//! A host without HTTP: a real store, the real runtime, a counting model.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use touchstone::agent::Runtime;
+use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone::domain::eval::suite_rules::read_suite;
+use touchstone::domain::ids::{RunId, TenantId};
+use touchstone::domain::money::TokenPrice;
+use touchstone::domain::pack::integrity;
+use touchstone::domain::run::fold::RunState;
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec, RunRecord, RunSpec};
+use touchstone::ports::{
+    CancelRequest, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError, ModelInfo, Models,
+    Store, StoredEvent,
+};
+use touchstone::protocol::openwop::events::EventDocument;
+use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
+use touchstone::service::executor::{Executor, RunControl};
+use touchstone::service::library::Library;
+use touchstone::service::projections::catch_up;
+use touchstone::store;
+use touchstone::system::{SystemClock, SystemIds};
+
+pub const AGENT: &str = "community.bench.echo.default";
+
+/// What the model does with a task, by the text of its input.
+pub type Behaviour = fn(&str, usize) -> Result<ModelReply, ModelError>;
+
+/// Answers by `Behaviour` and counts the calls for each text.
+pub struct CountingModel {
+    info: ModelInfo,
+    behaviour: Behaviour,
+    calls: Mutex<HashMap<String, usize>>,
+    total: AtomicUsize,
+}
+
+impl CountingModel {
+    /// Calls made for this text.
+    pub fn calls(&self, text: &str) -> usize {
+        self.calls.lock().unwrap().get(text).copied().unwrap_or(0)
+    }
+
+    /// All calls made.
+    pub fn total(&self) -> usize {
+        self.total.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Model for CountingModel {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let text = request
+            .messages
+            .iter()
+            .find_map(|message| match message {
+                Message::User(text) => Some(text.to_string()),
+                _ => None,
+            })
+            .unwrap();
+        let text = serde_json::from_str::<Value>(&text)
+            .map_or(text, |input| input["say"].as_str().unwrap().to_owned());
+        self.total.fetch_add(1, Ordering::SeqCst);
+        let nth = {
+            let mut calls = self.calls.lock().unwrap();
+            let nth = calls.entry(text.clone()).or_default();
+            *nth += 1;
+            *nth
+        };
+        tokio::task::yield_now().await;
+        if text == "hang" {
+            std::future::pending::<()>().await;
+        }
+        (self.behaviour)(&text, nth)
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+impl Models for CountingModel {
+    fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
+        unreachable!("the bench resolves through its wrapper")
+    }
+}
+
+struct One(Arc<CountingModel>);
+
+impl Models for One {
+    fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
+        Some(ModelBinding {
+            model: self.0.clone(),
+            permits: Arc::new(Semaphore::new(64)),
+        })
+    }
+}
+
+/// Says what it was asked to say.
+pub fn echo(text: &str, _: usize) -> Result<ModelReply, ModelError> {
+    Ok(ModelReply {
+        text: Some(text.to_owned()),
+        usage: Some(TokenUsage {
+            input: 10,
+            output: 5,
+            cached_input: None,
+        }),
+        ..ModelReply::default()
+    })
+}
+
+pub struct Bench {
+    _dir: TempDir,
+    pub store: Arc<dyn Store>,
+    pub model: Arc<CountingModel>,
+    pub executor: Arc<Executor>,
+    pub tenant: TenantId,
+}
+
+impl Bench {
+    pub async fn new(behaviour: Behaviour) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store::open(dir.path().join("bench.db").to_str().unwrap())
+            .await
+            .unwrap();
+        let info = ModelInfo {
+            provider: "bench".to_owned(),
+            model: "echo-1".to_owned(),
+            price: TokenPrice::per_million(1.0, 2.0),
+            max_concurrency: 64,
+            timeout: Duration::from_secs(30),
+            retry: RetryPolicy {
+                base: Duration::from_millis(1),
+                ..RetryPolicy::default()
+            },
+        };
+        let model = Arc::new(CountingModel {
+            info,
+            behaviour,
+            calls: Mutex::default(),
+            total: AtomicUsize::default(),
+        });
+        let executor = Executor::new(
+            store.clone(),
+            Arc::new(SystemClock),
+            Arc::new(SystemIds),
+            Arc::new(Library::new(store.clone())),
+            Arc::new(One(model.clone())),
+            Arc::new(Runtime::default()),
+            64,
+        );
+        Self {
+            _dir: dir,
+            store,
+            model,
+            executor,
+            tenant: "acme".into(),
+        }
+    }
+
+    /// A run over tasks `task-<n>` that expect the agent to say the text back; `wrong` texts expect something else.
+    pub async fn seed(&self, says: &[&str], change: impl FnOnce(&mut EvalSpec)) -> RunRecord {
+        let tasks: Vec<Value> = says
+            .iter()
+            .enumerate()
+            .map(|(n, say)| {
+                let value = if say.starts_with("wrong") { json!("something else") } else { json!(say) };
+                json!({"taskId": format!("task-{n}"), "input": {"say": say},
+                       "expected": {"kind": "golden", "match": {"strategy": "exact", "value": value}}})
+            })
+            .collect();
+        let suite = json!({"suiteId": "community.bench.evals.echo", "version": "1.0.0", "modes": ["golden"],
+                           "thresholds": {"passScore": 0.5}, "tasks": tasks});
+        let suite = read_suite(suite.to_string().as_bytes()).unwrap();
+        self.store
+            .put(&suite.digest(), suite.canonical.as_bytes())
+            .await
+            .unwrap();
+        let pack = echo_pack();
+        let pack_integrity = integrity::of(&pack);
+        self.store.put(&pack_integrity, &pack).await.unwrap();
+        let mut eval = EvalSpec {
+            suite_id: suite.suite.suite_id.clone(),
+            suite_version: suite.suite.version.clone(),
+            suite_digest: suite.digest(),
+            suite_signed: false,
+            suite_task_count: says.len(),
+            agent_id: AGENT.into(),
+            agent_version: "1.0.0".to_owned(),
+            pack_integrity,
+            model_class: ModelClass::General,
+            modes: vec![EvalMode::Golden],
+            tasks: suite
+                .suite
+                .tasks
+                .iter()
+                .map(|task| task.task_id.clone())
+                .collect(),
+            baseline: None,
+            ignore: Vec::new(),
+            concurrency: 4,
+            temperature: None,
+            max_tokens: Some(16),
+            cost_ceiling: None,
+            budget: BudgetSpec::default(),
+            run_timeout_ms: 60_000,
+            retry_of: None,
+        };
+        change(&mut eval);
+        let record = RunRecord {
+            run_id: SystemIds.mint("run").into(),
+            tenant: self.tenant.clone(),
+            principal: "key".to_owned(),
+            created_at: SystemClock.now(),
+            spec: RunSpec {
+                workflow_id: "eval:community.bench.evals.echo@1.0.0".to_owned(),
+                eval,
+                configurable: serde_json::Map::new(),
+                inputs: serde_json::Map::new(),
+                tags: Vec::new(),
+                metadata: serde_json::Map::new(),
+            },
+        };
+        self.store.create(&record, None).await.unwrap();
+        record
+    }
+
+    /// Claims the next run and carries it out; `true` when it ended.
+    pub async fn execute(&self) -> bool {
+        self.execute_with(watch::channel(None).1).await
+    }
+
+    pub async fn execute_with(&self, cancelled: watch::Receiver<Option<CancelRequest>>) -> bool {
+        let claim = self
+            .store
+            .claim("bench", SystemClock.now(), Duration::from_secs(60))
+            .await
+            .unwrap()
+            .unwrap();
+        let control = RunControl {
+            cancelled,
+            lost: CancellationToken::new(),
+            draining: CancellationToken::new(),
+            drain: Duration::from_secs(1),
+        };
+        self.executor.execute(claim, control).await
+    }
+
+    /// Puts a prefix of another run's log where `run`'s log begins, as a killed process would have left it.
+    pub async fn leave_behind(&self, run: &RunId, events: &[StoredEvent]) {
+        let claim = self
+            .store
+            .claim("killed", SystemClock.now(), Duration::ZERO)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(claim.run.run_id, *run);
+        let fence: Fence = claim.fence;
+        if !events.is_empty() {
+            self.store.append(run, fence, events, false).await.unwrap();
+        }
+    }
+
+    pub async fn log(&self, run: &RunId) -> Vec<StoredEvent> {
+        self.store.read(run, 0, 100_000).await.unwrap()
+    }
+
+    pub async fn state(&self, run: &RunId) -> RunState {
+        let mut state = RunState::default();
+        catch_up(self.store.as_ref(), run, &mut state)
+            .await
+            .unwrap();
+        state
+    }
+}
+
+/// The types of a log, with the task of task events.
+pub fn outline(log: &[StoredEvent]) -> Vec<(String, Option<String>)> {
+    log.iter()
+        .map(|event| {
+            let document = EventDocument::read(&event.body).unwrap();
+            (
+                document.kind.to_string(),
+                document.node_id.map(|node| node.to_string()),
+            )
+        })
+        .collect()
+}
+
+/// An archive with one agent, as an installed pack would lie in the store.
+fn echo_pack() -> Vec<u8> {
+    let manifest = json!({
+        "name": "community.bench.echo", "version": "1.0.0", "description": "Says it back.", "author": "Bench",
+        "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "pack.json"},
+        "agents": [{"agentId": AGENT, "persona": "Echo", "modelClass": "general", "systemPrompt": "Say it back.",
+                    "toolAllowlist": []}],
+    });
+    let body = manifest.to_string();
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(
+        Vec::new(),
+        flate2::Compression::default(),
+    ));
+    let mut header = tar::Header::new_ustar();
+    header.set_size(body.len() as u64);
+    header.set_mode(0o644);
+    header.set_cksum();
+    tar.append_data(&mut header, "pack.json", body.as_bytes())
+        .unwrap();
+    tar.into_inner().unwrap().finish().unwrap()
+}

@@ -1,0 +1,210 @@
+//! What goes wrong is recorded as what it is: the agent's failure, or the machinery's.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use touchstone::domain::agent::ModelReply;
+use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
+use touchstone::domain::money::NanoUsd;
+use touchstone::domain::run::fold::RunStatus;
+use touchstone::domain::run::record::BudgetSpec;
+use touchstone::ports::{CancelRequest, ModelError};
+use touchstone::protocol::openwop::suite::Thresholds;
+
+use super::bench::{Bench, echo, outline};
+
+fn down_for_b(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
+    if text.starts_with("down") {
+        return Err(ModelError::Unavailable {
+            reason: "connect".to_owned(),
+            retryable: true,
+            retry_after: None,
+        });
+    }
+    if text == "shaky" && nth == 1 {
+        return Err(ModelError::Unavailable {
+            reason: "status_503".to_owned(),
+            retryable: true,
+            retry_after: None,
+        });
+    }
+    if text == "silent" {
+        return Ok(ModelReply::default());
+    }
+    echo(text, nth)
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_down_leaves_the_task_unjudged_and_the_run_inconclusive() {
+    let bench = Bench::new(down_for_b).await;
+    let run = bench.seed(&["a", "down", "c"], |_| {}).await;
+    assert!(bench.execute().await);
+    let state = bench.state(&run.run_id).await;
+    let report = report(&run, &Thresholds::default(), &state);
+    assert_eq!(state.status, RunStatus::Completed);
+    assert_eq!(
+        (report.verdict, report.summary.passed),
+        (Verdict::Inconclusive, false)
+    );
+    let outcomes: Vec<TaskOutcome> = report.tasks.iter().map(|task| task.outcome).collect();
+    assert_eq!(
+        outcomes,
+        [
+            TaskOutcome::Passed,
+            TaskOutcome::Unjudged,
+            TaskOutcome::Passed
+        ]
+    );
+    assert_eq!(report.tasks[1].reason.as_deref(), Some("connect"));
+    assert_eq!(bench.model.calls("down"), 3, "bounded attempts");
+    assert_eq!(report.tasks[1].retries, 2, "every retry is on record");
+    assert_eq!(
+        state.eval.scored_count, 3,
+        "the protocol wants a score for every task"
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_that_recovers_is_judged_and_the_retry_is_seen() {
+    let bench = Bench::new(down_for_b).await;
+    let run = bench.seed(&["shaky"], |_| {}).await;
+    assert!(bench.execute().await);
+    let report = report(
+        &run,
+        &Thresholds::default(),
+        &bench.state(&run.run_id).await,
+    );
+    assert_eq!(
+        (report.verdict, report.tasks[0].retries),
+        (Verdict::Pass, 1)
+    );
+}
+
+#[tokio::test]
+async fn the_agents_own_failure_scores_zero_with_its_reason() {
+    let bench = Bench::new(down_for_b).await;
+    let run = bench.seed(&["a", "silent"], |_| {}).await;
+    assert!(bench.execute().await);
+    let report = report(
+        &run,
+        &Thresholds::default(),
+        &bench.state(&run.run_id).await,
+    );
+    assert_eq!(report.verdict, Verdict::Fail);
+    assert_eq!(report.tasks[1].outcome, TaskOutcome::Failed);
+    assert!(report.tasks[1].reason.is_some());
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_run_at_once_and_for_good() {
+    let bench = Bench::new(echo).await;
+    let run = bench.seed(&["a", "hang", "hang"], |_| {}).await;
+    let (cancel, cancelled) = watch::channel(None);
+    let executing = bench.execute_with(cancelled);
+    let stopping = async {
+        while bench
+            .log(&run.run_id)
+            .await
+            .iter()
+            .filter(|event| &*event.kind == "eval.scored")
+            .count()
+            < 1
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let request = CancelRequest {
+            cancelled_by: "key".to_owned(),
+            reason: Some("enough".to_owned()),
+        };
+        cancel.send(Some(request)).unwrap();
+    };
+    let (ended, ()) = tokio::join!(executing, stopping);
+    assert!(ended);
+    let log = outline(&bench.log(&run.run_id).await);
+    assert_eq!(
+        log.last().map(|(kind, _)| kind.as_str()),
+        Some("run.cancelled")
+    );
+    let state = bench.state(&run.run_id).await;
+    let report = report(&run, &Thresholds::default(), &state);
+    assert_eq!(
+        (report.verdict, report.summary.passed),
+        (Verdict::Inconclusive, false)
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_fails_with_its_bound() {
+    let bench = Bench::new(echo).await;
+    let run = bench
+        .seed(&["a", "hang"], |spec| spec.run_timeout_ms = 100)
+        .await;
+    assert!(bench.execute().await);
+    let log = outline(&bench.log(&run.run_id).await);
+    let types: Vec<&str> = log.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(types[types.len() - 2..], ["cap.breached", "run.failed"]);
+    assert_eq!(
+        bench
+            .state(&run.run_id)
+            .await
+            .error
+            .map(|error| error.code)
+            .as_deref(),
+        Some("run_timeout")
+    );
+}
+
+const TEXTS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+/// 10 input tokens at 1 USD and 5 output tokens at 2 USD per million.
+const CALL: u64 = 20_000;
+
+#[tokio::test]
+async fn the_hosts_ceiling_leaves_the_rest_unjudged() {
+    let bench = Bench::new(echo).await;
+    let run = bench
+        .seed(&TEXTS, |spec| spec.cost_ceiling = Some(NanoUsd(4 * CALL)))
+        .await;
+    assert!(bench.execute().await);
+    let state = bench.state(&run.run_id).await;
+    let report = report(&run, &Thresholds::default(), &state);
+    assert_eq!(state.status, RunStatus::Completed);
+    assert_eq!(
+        (report.verdict, state.eval.scored_count),
+        (Verdict::Inconclusive, 12)
+    );
+    let unjudged = report
+        .tasks
+        .iter()
+        .filter(|task| task.reason.as_deref() == Some("budget_exhausted"))
+        .count();
+    assert_eq!(unjudged, 12 - bench.model.total());
+    assert!(
+        bench.model.total() <= 5,
+        "{} calls were paid by a ceiling of four",
+        bench.model.total()
+    );
+}
+
+#[tokio::test]
+async fn the_callers_budget_ends_the_run() {
+    let bench = Bench::new(echo).await;
+    let budget = BudgetSpec {
+        max_tokens: Some(45),
+        max_cost: None,
+    };
+    let run = bench.seed(&TEXTS, |spec| spec.budget = budget).await;
+    assert!(bench.execute().await);
+    let log = outline(&bench.log(&run.run_id).await);
+    let types: Vec<&str> = log.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(types[1], "budget.reserved");
+    assert_eq!(
+        types[types.len() - 3..],
+        ["budget.exhausted", "cap.breached", "run.failed"]
+    );
+    let state = bench.state(&run.run_id).await;
+    assert_eq!(
+        state.error.map(|error| error.code).as_deref(),
+        Some("budget_exhausted")
+    );
+    assert!(bench.model.total() <= 4);
+}

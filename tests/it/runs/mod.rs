@@ -1,0 +1,6 @@
+//! Carrying out runs: what is recorded, what a restart does, what goes wrong.
+
+mod bench;
+mod failures;
+mod resume;
+mod reuse;

@@ -1,0 +1,113 @@
+//! `run retry`: judged tasks are taken over as recorded, only the rest is executed.
+
+use std::collections::HashSet;
+
+use touchstone::domain::agent::ModelReply;
+use touchstone::domain::eval::report::{Verdict, report};
+use touchstone::domain::run::record::RunRecord;
+use touchstone::ports::{Ids as _, ModelError};
+use touchstone::protocol::openwop::events::EventDocument;
+use touchstone::protocol::openwop::suite::Thresholds;
+use touchstone::system::SystemIds;
+
+use super::bench::{Bench, echo};
+
+/// Down for the first run's three attempts, then up.
+fn recovers(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
+    if text == "down" && nth <= 3 {
+        return Err(ModelError::Unavailable {
+            reason: "connect".to_owned(),
+            retryable: true,
+            retry_after: None,
+        });
+    }
+    echo(text, nth)
+}
+
+async fn retried(bench: &Bench, source: &RunRecord) -> RunRecord {
+    let mut again = source.clone();
+    again.run_id = SystemIds.mint("run").into();
+    again.spec.eval.retry_of = Some(source.run_id.clone());
+    bench.store.create(&again, None).await.unwrap();
+    again
+}
+
+#[tokio::test]
+async fn only_what_was_not_judged_is_executed() {
+    let bench = Bench::new(recovers).await;
+    let first = bench.seed(&["a", "down", "wrong-c"], |_| {}).await;
+    assert!(bench.execute().await);
+    let second = retried(&bench, &first).await;
+    assert!(bench.execute().await);
+
+    assert_eq!(
+        (
+            bench.model.calls("a"),
+            bench.model.calls("down"),
+            bench.model.calls("wrong-c")
+        ),
+        (1, 4, 1)
+    );
+    let thresholds = Thresholds {
+        pass_score: Some(0.5),
+        ..Thresholds::default()
+    };
+    let before = report(&first, &thresholds, &bench.state(&first.run_id).await);
+    let after = report(&second, &thresholds, &bench.state(&second.run_id).await);
+    assert_eq!(
+        (before.verdict, after.verdict),
+        (Verdict::Inconclusive, Verdict::Pass)
+    );
+    assert_eq!(after.retry_of, Some(first.run_id.clone()));
+    assert_eq!(after.tasks[0].reused_from, Some(first.run_id.clone()));
+    assert_eq!(after.tasks[1].reused_from, None);
+    assert_eq!(
+        after.summary.tasks[0], before.summary.tasks[0],
+        "a recorded fact does not change"
+    );
+    assert_eq!(
+        after.summary.total_cost_usd.map(|cost| cost.0),
+        Some(60_000),
+        "reused calls keep their cost"
+    );
+}
+
+#[tokio::test]
+async fn a_crash_while_taking_over_neither_loses_nor_doubles_a_task() {
+    let bench = Bench::new(recovers).await;
+    let first = bench.seed(&["a", "b", "down", "d"], |_| {}).await;
+    assert!(bench.execute().await);
+    let whole = {
+        let second = retried(&bench, &first).await;
+        assert!(bench.execute().await);
+        bench.log(&second.run_id).await
+    };
+    // A taken-over task is one transaction, so a crash leaves whole tasks behind.
+    let ends: Vec<usize> = whole
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| &*event.kind == "eval.scored")
+        .map(|(n, _)| n + 1)
+        .collect();
+    for cut in ends {
+        let again = retried(&bench, &first).await;
+        bench.leave_behind(&again.run_id, &whole[..cut]).await;
+        assert!(bench.execute().await);
+        let log = bench.log(&again.run_id).await;
+        let scored = log
+            .iter()
+            .filter(|event| &*event.kind == "eval.scored")
+            .count();
+        assert_eq!(scored, 4, "cut at {cut}");
+        let ids: HashSet<String> = log
+            .iter()
+            .map(|event| {
+                EventDocument::read(&event.body)
+                    .unwrap()
+                    .event_id
+                    .to_string()
+            })
+            .collect();
+        assert_eq!(ids.len(), log.len(), "event ids are unique");
+    }
+}
