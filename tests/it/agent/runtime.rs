@@ -388,6 +388,8 @@ async fn recorded_answers_by_task_count_their_usage_once() {
 #[case(json!({"rules": [{}]}), "rules[0] needs either \"turns\" or \"echo\"")]
 #[case(json!({"rules": [{"turns": [{"text": "x"}], "echo": {"output": "/a"}}]}), "rules[0] needs")]
 #[case(json!({"rules": [{"when": {"task": "x"}, "turns": [{"text": "x"}]}]}), "unknown field `task`")]
+#[case(json!({"rules": [{"turns": [{"txt": "x"}]}]}), "unknown field `txt`")]
+#[case(json!({"rules": [{"turns": [{"text": "x", "output": 1}]}]}), "rules[0] has a turn with both")]
 #[case(json!({"answers": {"x": {}}}), "missing field `output`")]
 fn a_file_that_is_no_script_says_why(#[case] script: Value, #[case] expected: &str) {
     let error = touchstone::agent::model::scripted::Script::parse(script.to_string().as_bytes())

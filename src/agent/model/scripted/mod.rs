@@ -19,7 +19,7 @@ use crate::domain::agent::{
 };
 use crate::ports::{Model, ModelError, ModelInfo};
 
-use script::{Condition, Echo, Fault, Rule, Say, Turn};
+use script::{Condition, Echo, Fault, Rule, Turn};
 pub use script::{Error, Script};
 
 /// A model over a script.
@@ -129,10 +129,9 @@ async fn said(
     if let Some(fault) = &turn.fail {
         return Err(error_of(fault));
     }
-    let text = match &turn.say {
-        Some(Say::Output(value)) => Some(serde_json::to_string(value).unwrap_or_default()),
-        Some(Say::Text(text)) => Some(text.clone()),
-        None => None,
+    let text = match &turn.output {
+        Some(output) => Some(output.to_string()),
+        None => turn.text.clone(),
     };
     let tool_calls = turn
         .tool_calls

@@ -21,6 +21,9 @@ pub enum Error {
     /// A rule has neither turns nor an echo, or both.
     #[error("rules[{0}] needs either \"turns\" or \"echo\"")]
     Rule(usize),
+    /// A turn says two things.
+    #[error("rules[{0}] has a turn with both \"output\" and \"text\"; keep one of them")]
+    Turn(usize),
 }
 
 /// What a model answers.
@@ -59,10 +62,12 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Turn {
-    #[serde(flatten)]
-    pub say: Option<Say>,
+    #[serde(default, deserialize_with = "present")]
+    pub output: Option<Value>,
+    #[serde(default)]
+    pub text: Option<String>,
     #[serde(default)]
     pub tool_calls: Vec<ScriptedCall>,
     #[serde(default)]
@@ -75,13 +80,6 @@ pub(super) struct Turn {
     pub truncated: bool,
     #[serde(default)]
     pub fail: Option<Fault>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum Say {
-    Output(Value),
-    Text(String),
 }
 
 #[derive(Debug, Deserialize)]
@@ -170,28 +168,19 @@ impl Script {
         } else {
             serde_json::from_slice::<Rules>(text).map_err(shape)?.rules
         };
-        match rules
-            .iter()
-            .position(|rule| rule.turns.is_empty() == rule.echo.is_none())
-        {
-            Some(index) => Err(Error::Rule(index)),
-            None => Ok(Self { rules }),
+        for (index, rule) in rules.iter().enumerate() {
+            if rule.turns.is_empty() == rule.echo.is_none() {
+                return Err(Error::Rule(index));
+            }
+            if rule
+                .turns
+                .iter()
+                .any(|t| t.output.is_some() && t.text.is_some())
+            {
+                return Err(Error::Turn(index));
+            }
         }
-    }
-
-    /// Answers every task with the member `say` of its input, after `delayMs` of it: the conformance kit's stub agent.
-    pub fn echo() -> Self {
-        Self {
-            rules: vec![Rule {
-                when: Condition::default(),
-                turns: Vec::new(),
-                echo: Some(Echo {
-                    output: "/say".to_owned(),
-                    delay_ms: Some("/delayMs".to_owned()),
-                }),
-                fail_first: None,
-            }],
-        }
+        Ok(Self { rules })
     }
 }
 
@@ -221,11 +210,13 @@ fn recorded((task_id, answer): (String, Recorded)) -> Rule {
             ..Turn::default()
         });
     }
+    let (output, text) = match answer.output {
+        Value::String(text) => (None, Some(text)),
+        output => (Some(output), None),
+    };
     turns.push(Turn {
-        say: Some(match answer.output {
-            Value::String(text) => Say::Text(text),
-            output => Say::Output(output),
-        }),
+        output,
+        text,
         usage: answer.usage,
         ..Turn::default()
     });
