@@ -8,6 +8,11 @@ use serde::Deserialize;
 
 use crate::agent::model::ModelConfig;
 use crate::domain::money::NanoUsd;
+use crate::domain::pack::capabilities::PeerPolicy;
+use crate::domain::pack::keys::{KeyRing, PublicKey};
+use crate::domain::pack::manifest::Host;
+use crate::domain::pack::name::Namespaces;
+use crate::domain::pack::verify::{Policy, Trust, TrustMode};
 use crate::domain::run::request::HostLimits;
 
 /// The configuration cannot be used.
@@ -82,7 +87,7 @@ pub struct PackSettings {
     /// `verified` (default), `allowlist`, `pinned` or `open` (development only).
     pub trust: TrustMode,
     /// What to do about required peer capabilities this host lacks: `degrade` (default) or `strict`.
-    pub peers: PeerMode,
+    pub peers: PeerPolicy,
     /// Accept only signatures that cover the whole archive.
     pub require_full_coverage: bool,
     /// Keys trusted whatever a registry says.
@@ -91,30 +96,42 @@ pub struct PackSettings {
     pub allow: Vec<String>,
 }
 
-/// Trust modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TrustMode {
-    /// A valid signature by a trusted key.
-    #[default]
-    Verified,
-    /// The same, and the pack is on the list.
-    Allowlist,
-    /// The same, and the pack is pinned in a lockfile.
-    Pinned,
-    /// Anything; marked unsigned.
-    Open,
-}
+impl PackSettings {
+    /// Whom the operator trusts. Keys a registry lists count only where that registry was named explicitly.
+    ///
+    /// # Errors
+    /// [`Error`] naming the key that cannot be read.
+    pub fn trust(&self) -> Result<Trust, Error> {
+        let mut keys = KeyRing::default();
+        for key in &self.keys {
+            let public = PublicKey::from_text(&key.public_key).map_err(|fault| {
+                Error::Unusable(format!("`packs.keys`, key `{}`: {fault}", key.key_id))
+            })?;
+            keys.pin(
+                key.key_id.clone(),
+                public,
+                Namespaces::These(key.namespaces.clone()),
+            );
+        }
+        Ok(Trust {
+            mode: self.trust,
+            keys,
+            registry_keys: false,
+            approved: self.allow.clone(),
+        })
+    }
 
-/// Peer modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PeerMode {
-    /// Install and list what is missing.
-    #[default]
-    Degrade,
-    /// Refuse.
-    Strict,
+    /// What a pack must satisfy beside its signature.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            host: Host {
+                peers: self.peers,
+                ..Host::default()
+            },
+            require_full_coverage: self.require_full_coverage,
+            ..Policy::default()
+        }
+    }
 }
 
 /// A key trusted by configuration.
@@ -171,8 +188,19 @@ impl Config {
     /// # Errors
     /// [`Error`] naming the origin and the field.
     pub fn load(file: Option<&Path>) -> Result<Self, Error> {
+        Self::load_over(file, &[])
+    }
+
+    /// The same, with other defaults for some settings, by their dotted names.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_over(file: Option<&Path>, defaults: &[(&str, u64)]) -> Result<Self, Error> {
         let unusable = |cause: config::ConfigError| Error::Unusable(cause.to_string());
         let mut builder = config::Config::builder();
+        for (name, value) in defaults {
+            builder = builder.set_default(*name, *value).map_err(unusable)?;
+        }
         if let Some(file) = file {
             builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
         }
