@@ -53,13 +53,17 @@ impl From<Refusal> for Finding {
 
 /// Lints the files of a pack; without an error it would install, once it is signed.
 pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
-    let mut findings = suite_findings(files);
+    let known = suite_findings(files);
+    let mut findings = known.clone();
     match build::build(files).and_then(|tgz| archive::read(&tgz)) {
-        Ok(archive) => findings.extend(content_findings(archive, host)),
+        Ok(archive) => {
+            // An install stops at the first fault of a suite, which is among them already.
+            let more = content_findings(archive, host);
+            findings.extend(more.into_iter().filter(|f| !known.contains(f)));
+        }
         Err(refusal) => findings.push(refusal.into()),
     }
     findings.sort_by(|a, b| (a.severity, &a.file).cmp(&(b.severity, &b.file)));
-    findings.dedup();
     findings
 }
 

@@ -1,6 +1,9 @@
 //! Packs: what is read, what is trusted, what is refused, what is installed.
 
 mod corpus;
+mod installing;
+mod publishing;
 mod reference;
+mod registries;
 mod schemas;
 mod seeds;

@@ -215,3 +215,43 @@ async fn a_range_of_the_registry_slice_gives_the_highest_version_not_yanked() {
         assert_eq!(found.as_deref(), version, "{request:?}");
     }
 }
+
+/// Most memory this process has had resident, in KiB. Each test has a process of its own under nextest.
+fn peak_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+#[tokio::test]
+async fn ten_gigabytes_behind_ten_megabytes_are_refused_at_once() {
+    let Some(script) = shared("packs/make_bad_packs.py") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new("python3")
+        .arg(&script)
+        .arg(folder.path())
+        .args(["--only", "bomb-10gb,bomb-1e6-entries"])
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("SKIPPED: the reference corpus needs python3 with the package `cryptography`");
+        return;
+    }
+    for bomb in ["bomb-10gb", "bomb-1e6-entries"] {
+        let name = format!("community.corpus.{bomb}");
+        let (before, started) = (peak_kib(), Instant::now());
+        let outcome = judge(&folder.path().join("registry"), &name, "1.0.0", None).await;
+        let took = started.elapsed();
+        assert!(outcome.is_err());
+        let grown = peak_kib().zip(before).map(|(after, before)| after - before);
+        println!("{bomb}: {took:?}, {grown:?} KiB more at the peak");
+        assert!(took < Duration::from_secs(5), "{bomb}: {took:?}");
+        assert!(
+            grown.is_none_or(|kib| kib < 64 * 1024),
+            "{bomb}: {grown:?} KiB"
+        );
+    }
+}

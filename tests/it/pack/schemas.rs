@@ -43,7 +43,7 @@ fn compile(schema: &Value, all: &BTreeMap<String, Value>) -> jsonschema::Validat
         .values()
         .fold(jsonschema::Registry::new(), |registry, schema| {
             registry
-                .add(schema["$id"].as_str().unwrap().to_owned(), schema.clone())
+                .add(schema["$id"].as_str().unwrap(), schema.clone())
                 .unwrap()
         });
     let registry = registry.prepare().unwrap();

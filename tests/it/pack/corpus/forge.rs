@@ -17,6 +17,9 @@ use touchstone::protocol::openwop::pack::RegistryDiscovery;
 /// A bend of one step.
 type Bend<T> = Option<Box<dyn FnOnce(T) -> T>>;
 
+/// A lockfile for what was made.
+type Lock = Option<Box<dyn FnOnce(&Forged) -> Value>>;
+
 /// One tar entry, field by field.
 #[derive(Clone)]
 pub struct Entry {
@@ -197,7 +200,7 @@ pub struct Forge {
     pub signed: Bend<Vec<u8>>,
     pub signature: Bend<Vec<u8>>,
     pub served: Bend<Value>,
-    pub lock: Option<Box<dyn FnOnce(&Forged) -> Value>>,
+    pub lock: Lock,
     pub trust: Trust,
     pub policy: Policy,
 }
