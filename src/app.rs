@@ -1,1 +1,237 @@
-//! app.
+//! The composition root: configuration → adapters → services → router and worker. The only place that names adapters.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::agent::Runtime;
+use crate::agent::model::{self, ModelCatalog};
+use crate::config::{self, Config};
+use crate::domain::ids::TenantId;
+use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules};
+use crate::ports::{Clock, Ids, Models, Store, StoreError};
+use crate::service::executor::Executor;
+use crate::service::keys::Keys;
+use crate::service::library::Library;
+use crate::service::packs::Packs;
+use crate::service::projections::Projections;
+use crate::service::runs::Runs;
+use crate::service::worker::{Worker, WorkerSettings};
+use crate::store;
+use crate::system::{SystemClock, SystemIds};
+use crate::telemetry::Metrics;
+
+/// The tenant of whoever works on the data folder directly.
+pub const LOCAL_TENANT: &str = "default";
+
+const DATABASE_FILE: &str = "touchstone.db";
+/// Idempotency records are kept a day (OpenWOP idempotency, layer 1), and looked through every hour.
+const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
+const HOUSEKEEPING: Duration = Duration::from_secs(3600);
+
+/// The host cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data folder cannot be made.
+    #[error("the data folder cannot be used")]
+    DataFolder(#[source] std::io::Error),
+    /// The database cannot be opened.
+    #[error("the database cannot be opened")]
+    Store(#[source] StoreError),
+    /// A model cannot be set up.
+    #[error(transparent)]
+    Models(#[from] model::Error),
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// A fault of this build.
+    #[error("the API description of this build cannot be read")]
+    Contract(#[from] http::UnreadableContract),
+}
+
+/// A host, put together.
+pub struct App {
+    config: Config,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    keys: Arc<Keys>,
+    packs: Arc<Packs>,
+    worker: Arc<Worker>,
+    router: Router,
+    local_key: SecretString,
+    streams: CancellationToken,
+}
+
+impl App {
+    /// Opens the store and puts everything together. Nothing works yet: see [`run_until`](Self::run_until).
+    ///
+    /// # Errors
+    /// The store, a model or a setting cannot be used.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        let store = open_store(&config).await?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let ids: Arc<dyn Ids> = Arc::new(SystemIds);
+        let models: Arc<dyn Models> = Arc::new(ModelCatalog::build(
+            &config.models,
+            &|name| std::env::var(name).ok(),
+            &clock,
+        )?);
+        let library = Arc::new(Library::new(store.clone()));
+        let projections = Arc::new(Projections::new(store.clone()));
+        let packs = Arc::new(Packs::new(store.clone(), clock.clone()));
+        let mut keys = Keys::new(store.clone(), clock.clone(), ids.clone());
+        let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
+        let keys = Arc::new(keys);
+        let executor = Executor::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            library.clone(),
+            models.clone(),
+            Arc::new(Runtime::default()),
+            config.limits.max_concurrency_per_tenant,
+        );
+        let worker = Worker::new(
+            store.clone(),
+            clock.clone(),
+            executor,
+            ids.mint("replica"),
+            worker_settings(&config),
+        );
+        let runs = Arc::new(Runs::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            library,
+            models,
+            projections.clone(),
+            config.host_limits(),
+        ));
+        let streams = CancellationToken::new();
+        let state = HttpState::new(HttpDeps {
+            runs,
+            keys: keys.clone(),
+            packs: packs.clone(),
+            pack_rules: PackRules {
+                trust: config.packs.trust()?,
+                policy: config.packs.policy(),
+                lockfile: config.packs.read_lockfile()?,
+            },
+            projections,
+            store: store.clone(),
+            clock: clock.clone(),
+            ids,
+            metrics: Metrics::install(),
+            limits: config.host_limits(),
+            settings: HttpSettings {
+                max_body_bytes: config.limits.max_request_body_bytes,
+                max_subscribers: config.limits.max_subscribers,
+                ..HttpSettings::default()
+            },
+            shutdown: streams.clone(),
+        })?;
+        let router = http::router(state);
+        Ok(Self {
+            config,
+            store,
+            clock,
+            keys,
+            packs,
+            worker,
+            router,
+            local_key,
+            streams,
+        })
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The whole surface.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// A key for calls from within this process, of every scope and of [`LOCAL_TENANT`].
+    pub fn local_caller_key(&self) -> SecretString {
+        self.local_key.clone()
+    }
+
+    /// API keys.
+    pub fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
+    /// Packs and suites.
+    pub fn packs(&self) -> &Arc<Packs> {
+        &self.packs
+    }
+
+    /// Carries out runs and keeps house until `shutdown`, then drains. Open streams end with it.
+    pub async fn run_until(&self, shutdown: CancellationToken) {
+        let streams = async {
+            shutdown.cancelled().await;
+            self.streams.cancel();
+        };
+        tokio::join!(
+            self.worker.clone().work(shutdown.clone()),
+            self.keep_house(&shutdown),
+            streams
+        );
+    }
+
+    async fn keep_house(&self, shutdown: &CancellationToken) {
+        loop {
+            let oldest = self.clock.now().checked_sub(IDEMPOTENCY_RETENTION);
+            if let Ok(oldest) = oldest
+                && let Err(cause) = self.store.expire(oldest).await
+            {
+                warn!(%cause, "old idempotency records could not be deleted");
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(HOUSEKEEPING) => {}
+            }
+        }
+    }
+}
+
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {
+    let location = match &config.database_url {
+        Some(url) => url.clone(),
+        None => {
+            private_folder(&config.data).map_err(Error::DataFolder)?;
+            let file = config.data.join(DATABASE_FILE);
+            format!("sqlite:{}", file.display())
+        }
+    };
+    store::open(&location).await.map_err(Error::Store)
+}
+
+/// Nobody else's eyes: the folder holds task contents.
+fn private_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}
+
+fn worker_settings(config: &Config) -> WorkerSettings {
+    WorkerSettings {
+        lease: Duration::from_secs(config.worker.lease_s),
+        max_runs: config.worker.max_runs,
+        drain: Duration::from_secs(config.worker.drain_s),
+        ..WorkerSettings::default()
+    }
+}

@@ -10,10 +10,12 @@ use crate::agent::model::ModelConfig;
 use crate::domain::money::NanoUsd;
 use crate::domain::pack::capabilities::PeerPolicy;
 use crate::domain::pack::keys::{KeyRing, PublicKey};
+use crate::domain::pack::lockfile;
 use crate::domain::pack::manifest::Host;
 use crate::domain::pack::name::Namespaces;
 use crate::domain::pack::verify::{Policy, Trust, TrustMode};
 use crate::domain::run::request::HostLimits;
+use crate::protocol::openwop::pack::Lockfile;
 
 /// The configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +96,8 @@ pub struct PackSettings {
     pub keys: Vec<TrustedKey>,
     /// Packs that may be installed under `allowlist`: `name` or `name@version`.
     pub allow: Vec<String>,
+    /// A lockfile that binds every install; needed under `pinned`.
+    pub lockfile: Option<PathBuf>,
 }
 
 impl PackSettings {
@@ -119,6 +123,26 @@ impl PackSettings {
             registry_keys: false,
             approved: self.allow.clone(),
         })
+    }
+
+    /// The lockfile, if one is set.
+    ///
+    /// # Errors
+    /// [`Error`] when it cannot be read, is none, or is missing under `pinned`.
+    pub fn read_lockfile(&self) -> Result<Option<Lockfile>, Error> {
+        let unusable = |cause: String| Error::Unusable(format!("`packs.lockfile`: {cause}"));
+        match &self.lockfile {
+            None if self.trust == TrustMode::Pinned => {
+                Err(unusable("is needed under `trust = \"pinned\"`".to_owned()))
+            }
+            None => Ok(None),
+            Some(path) => {
+                let octets = std::fs::read(path).map_err(|cause| unusable(cause.to_string()))?;
+                lockfile::parse(&octets)
+                    .map(Some)
+                    .map_err(|refusal| unusable(refusal.reason))
+            }
+        }
     }
 
     /// What a pack must satisfy beside its signature.
@@ -216,6 +240,9 @@ impl Config {
             .try_deserialize()
             .map_err(unusable)?;
         if let Some(folder) = file.and_then(Path::parent) {
+            if let Some(lockfile) = &mut config.packs.lockfile {
+                *lockfile = folder.join(&*lockfile);
+            }
             for script in config
                 .models
                 .iter_mut()

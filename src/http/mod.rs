@@ -1,1 +1,182 @@
-//! The OpenWOP HTTP surface.
+//! The OpenWOP surface: routes, the door, answers, streams.
+//!
+//! A request passes, from outside in: the observer (id, deadline, envelope, headers, log line), the guard against panics, the
+//! path rewrite for action suffixes, the router, the door (key, scope), and the handler, which reads its input strictly and
+//! calls a use case. `routes` is the one list of what is served; a test holds it against `openapi.yaml`.
+
+mod answer;
+mod auth;
+pub mod discovery;
+mod etag;
+mod extract;
+mod idempotency;
+mod observe;
+mod ops;
+mod paths;
+mod routes;
+mod server;
+mod stream;
+mod subscribers;
+mod v1;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware;
+use axum::response::{IntoResponse as _, Response};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use routes::{Operation, operations};
+pub use server::{Peer, serve};
+pub use v1::openapi::Unreadable as UnreadableContract;
+
+use self::answer::Failure;
+use self::subscribers::Subscribers;
+use crate::domain::pack::verify::{Policy, Trust};
+use crate::domain::run::request::HostLimits;
+use crate::ports::{Clock, Ids, Store};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::pack::Lockfile;
+use crate::service::keys::Keys;
+use crate::service::log_reader::LogReader;
+use crate::service::packs::Packs;
+use crate::service::projections::Projections;
+use crate::service::runs::Runs;
+use crate::telemetry::Metrics;
+
+/// What the surface is built on.
+pub struct HttpDeps {
+    /// Runs.
+    pub runs: Arc<Runs>,
+    /// Packs and suites.
+    pub packs: Arc<Packs>,
+    /// By what uploaded packs are judged.
+    pub pack_rules: PackRules,
+    /// Keys.
+    pub keys: Arc<Keys>,
+    /// Folded states.
+    pub projections: Arc<Projections>,
+    /// The store, for idempotency records and health.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Request ids.
+    pub ids: Arc<dyn Ids>,
+    /// The process's metrics.
+    pub metrics: Metrics,
+    /// Bounds of runs, as discovery shows them.
+    pub limits: HostLimits,
+    /// Bounds of the surface.
+    pub settings: HttpSettings,
+    /// Ends streams and polls; the token [`serve`] is given.
+    pub shutdown: CancellationToken,
+}
+
+/// By what uploaded packs are judged; the operator's settings, never the uploader's.
+#[derive(Clone, Debug, Default)]
+pub struct PackRules {
+    /// Whom the operator trusts.
+    pub trust: Trust,
+    /// What else is demanded.
+    pub policy: Policy,
+    /// The lockfile in force, if any.
+    pub lockfile: Option<Lockfile>,
+}
+
+/// Bounds of the surface.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpSettings {
+    /// Largest request body, in octets.
+    pub max_body_bytes: usize,
+    /// Event streams and long polls open at the same time.
+    pub max_subscribers: usize,
+    /// Longest silence on a stream.
+    pub keepalive: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 16 * 1024 * 1024,
+            max_subscribers: 4096,
+            // Readers give up after 30 s of silence.
+            keepalive: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What handlers work with.
+pub struct HttpState {
+    runs: Arc<Runs>,
+    packs: Arc<Packs>,
+    pack_rules: PackRules,
+    keys: Arc<Keys>,
+    projections: Arc<Projections>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    metrics: Metrics,
+    log: LogReader,
+    settings: HttpSettings,
+    subscribers: Arc<Subscribers>,
+    shutdown: CancellationToken,
+    discovery: discovery::Document,
+    openapi: v1::openapi::Document,
+}
+
+impl HttpState {
+    /// The surface over its use cases.
+    ///
+    /// # Errors
+    /// The API description built into this binary cannot be read.
+    pub fn new(deps: HttpDeps) -> Result<Arc<Self>, v1::openapi::Unreadable> {
+        Ok(Arc::new(Self {
+            log: LogReader::new(deps.store.clone()),
+            subscribers: Subscribers::new(deps.settings.max_subscribers),
+            discovery: discovery::Document::new(&deps.limits, &deps.settings),
+            openapi: v1::openapi::Document::load()?,
+            runs: deps.runs,
+            packs: deps.packs,
+            pack_rules: deps.pack_rules,
+            keys: deps.keys,
+            projections: deps.projections,
+            store: deps.store,
+            clock: deps.clock,
+            ids: deps.ids,
+            metrics: deps.metrics,
+            settings: deps.settings,
+            shutdown: deps.shutdown,
+        }))
+    }
+}
+
+/// The whole surface as one service.
+pub fn router(state: Arc<HttpState>) -> Router {
+    let routed = routes::table(&state)
+        .route_layer(middleware::from_fn(observe::note_route))
+        .with_state(state.clone());
+    // Routing happens inside, after the rewrite.
+    let rewritten = routed.map_request(|request: Request| paths::rewrite(request));
+    Router::new()
+        .fallback_service(rewritten)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(state, observe::observe))
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature the layer asks for"
+)]
+fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    // The panic hook has written where; its message may hold content, so it is not repeated.
+    tracing::error!("a handler panicked");
+    Failure(Problem::new(
+        ErrorCode::InternalError,
+        "the host failed; try again, and tell its operator if it persists",
+    ))
+    .into_response()
+}

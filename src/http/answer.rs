@@ -1,0 +1,155 @@
+//! Answers: JSON bodies, and the error envelope on every path.
+//!
+//! A handler fails with a [`Problem`]; it travels with the response and is written out in one place, which also knows the
+//! correlation id and turns whatever the framework answered by itself into an envelope (OpenWOP v1 error envelope).
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+/// What a handler returns.
+pub type Answer = Result<Response, Failure>;
+
+/// A problem on its way out.
+#[derive(Debug)]
+pub struct Failure(pub Problem);
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = status_of(self.0.code);
+        let mut response = status.into_response();
+        response.extensions_mut().insert(self.0);
+        response
+    }
+}
+
+/// A JSON answer.
+///
+/// # Errors
+/// The value cannot be written as JSON: a fault of ours.
+pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
+    let text = serde_json::to_vec(value).map_err(|cause| internal(&cause))?;
+    Ok(json_text(status, text.into()))
+}
+
+/// A JSON answer that is text already.
+pub fn json_text(status: StatusCode, text: Bytes) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The answer to what this host has no route for.
+pub async fn no_such_route() -> Failure {
+    Problem::new(
+        ErrorCode::NotFound,
+        "no such endpoint; `/v1/openapi.json` lists what this host serves",
+    )
+    .into()
+}
+
+/// The answer to a method a route does not have.
+pub async fn method_not_allowed() -> Failure {
+    Problem::new(
+        ErrorCode::MethodNotAllowed,
+        "this endpoint does not know that method; the header `Allow` lists those it does",
+    )
+    .into()
+}
+
+/// Writes the envelope of a failed response; any other response passes as it is.
+pub fn envelope(response: Response, correlation_id: &str) -> Response {
+    let (parts, body) = response.into_parts();
+    if !parts.status.is_client_error() && !parts.status.is_server_error() {
+        return Response::from_parts(parts, body);
+    }
+    let mut problem = match parts.extensions.get::<Problem>() {
+        Some(problem) => problem.clone(),
+        None => framework_problem(parts.status),
+    };
+    let status = status_of(problem.code);
+    if status.is_server_error() {
+        problem = problem.with("correlationId", correlation_id);
+    }
+    let text = serde_json::to_vec(&problem.envelope()).unwrap_or_default();
+    let mut response = json_text(status, text.into());
+    let headers = response.headers_mut();
+    if let Some(allow) = parts.headers.get(ALLOW) {
+        headers.insert(ALLOW, allow.clone());
+    }
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"touchstone\""),
+            );
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after(&problem)));
+        }
+        StatusCode::CONFLICT if problem.details.contains_key("retryAfter") => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after(&problem)));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// Whole seconds, at least one.
+fn retry_after(problem: &Problem) -> u64 {
+    let details = &problem.details;
+    let seconds = details.get("retryAfter").and_then(Value::as_u64);
+    let millis = details.get("retryAfterMs").and_then(Value::as_u64);
+    seconds
+        .or_else(|| millis.map(|millis| millis.div_ceil(1000)))
+        .unwrap_or(1)
+        .max(1)
+}
+
+fn status_of(code: ErrorCode) -> StatusCode {
+    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// What the framework refused by itself.
+fn framework_problem(status: StatusCode) -> Problem {
+    let (code, message) = match status {
+        StatusCode::NOT_FOUND => (ErrorCode::NotFound, "no such endpoint"),
+        StatusCode::METHOD_NOT_ALLOWED => (
+            ErrorCode::MethodNotAllowed,
+            "this endpoint does not know that method",
+        ),
+        StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::PayloadTooLarge, "the body is too large"),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => (
+            ErrorCode::UnsupportedMediaType,
+            "send the body as `application/json`",
+        ),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (ErrorCode::Unavailable, "the host is overloaded; try again")
+        }
+        status if status.is_client_error() => (
+            ErrorCode::ValidationError,
+            "the request is malformed; check its path, headers and body",
+        ),
+        _ => (
+            ErrorCode::InternalError,
+            "the host failed; try again, and tell its operator if it persists",
+        ),
+    };
+    Problem::new(code, message)
+}

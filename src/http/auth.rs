@@ -1,0 +1,66 @@
+//! The door: who calls is settled before anything else is looked at, then what they may do.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::HttpState;
+use super::answer::Failure;
+use crate::protocol::error::Problem;
+use crate::service::access::{Caller, Scope, authorise};
+use crate::service::keys::unknown;
+use crate::telemetry::names;
+
+/// What a guarded route needs to know.
+#[derive(Clone)]
+pub struct Door {
+    /// The host.
+    pub state: Arc<HttpState>,
+    /// What the caller must be allowed to do.
+    pub scope: Scope,
+}
+
+/// Lets a request pass with its [`Caller`] attached.
+///
+/// # Errors
+/// `401` for a credential that is missing or no good, `403` for one that lacks the scope.
+pub async fn guard(
+    State(door): State<Door>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let caller = authenticate(&door.state, request.headers()).await?;
+    authorise(&caller, door.scope).inspect_err(count)?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// Recognises the caller by the `Authorization` header.
+///
+/// # Errors
+/// `401`.
+pub async fn authenticate(state: &HttpState, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let found = match bearer(headers) {
+        Some(key) => state.keys.authenticate(key).await,
+        None => Err(unknown()),
+    };
+    found.inspect_err(count)
+}
+
+fn count(problem: &Problem) {
+    metrics::counter!(names::AUTH_REFUSALS, "code" => problem.code.as_str()).increment(1);
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    // Two credentials are none: which one counts must not depend on who reads.
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}

@@ -1,0 +1,101 @@
+//! `GET /.well-known/openwop`: what this host does, and nothing it does not (OpenWOP capabilities, RFC 0031).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::etag::{conditional, tag};
+use super::{HttpSettings, HttpState};
+use crate::domain::run::request::{HostLimits, SCORED_MODES};
+use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
+
+const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
+/// Idempotency records are kept this long.
+pub const IDEMPOTENCY_RETENTION_SECONDS: u64 = 86_400;
+
+/// The document, written once.
+pub struct Document {
+    text: Bytes,
+    tag: Option<HeaderValue>,
+}
+
+impl Document {
+    /// What a host with these bounds advertises.
+    pub fn new(limits: &HostLimits, settings: &HttpSettings) -> Self {
+        let text = Bytes::from(document(limits, settings).to_string());
+        let tag = HeaderValue::from_str(tag(&text).trim_matches('"')).ok();
+        Self { text, tag }
+    }
+}
+
+/// `GET /.well-known/openwop`.
+pub async fn get(State(state): State<Arc<HttpState>>, headers: HeaderMap) -> Answer {
+    let document = &state.discovery;
+    let mut response = conditional(&headers, document.text.clone());
+    let headers = response.headers_mut();
+    headers.insert(
+        CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=300"),
+    );
+    if let Some(tag) = &document.tag {
+        headers.insert(CAPABILITIES_ETAG, tag.clone());
+    }
+    Ok(response)
+}
+
+fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
+    let mut suites = json!({
+        "supported": true,
+        "modes": SCORED_MODES,
+        "maxTasksPerSuite": limits.max_tasks_per_suite,
+    });
+    if let (Some(most), Some(members)) = (limits.max_cost_per_suite, suites.as_object_mut()) {
+        members.insert("maxCostUsdPerSuite".to_owned(), json!(most));
+    }
+    json!({
+        "protocolVersion": "1.0",
+        "engineVersion": 1,
+        "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
+        "implementation": {
+            "name": "touchstone",
+            "version": env!("CARGO_PKG_VERSION"),
+            "vendor": "touchstone",
+        },
+        "supportedTransports": ["rest"],
+        // The root requires both; the error envelope is the only one an eval run can come to.
+        "supportedEnvelopes": ["error"],
+        "schemaVersions": {"error": 1},
+        "limits": {
+            // No agent is asked back here: its turn ends with its decision.
+            "clarificationRounds": 0,
+            "schemaRounds": 0,
+            "envelopesPerTurn": 1,
+            "maxRunDurationMs": limits.max_run_duration_ms,
+            "maxRequestBodyBytes": settings.max_body_bytes,
+        },
+        "agents": {
+            "supported": true,
+            "manifestRuntime": {"supported": true, "handoffValidation": true, "installScope": "tenant"},
+            "liveRuntime": {
+                "supported": true,
+                "structuredOutput": true,
+                "confidenceEscalation": false,
+                "sources": ["run-api"],
+            },
+            "evalSuite": suites,
+        },
+        "providerUsage": {"supported": true, "costEstimates": true, "currency": "USD"},
+        "idempotency": {
+            "supported": true,
+            "layer1RetentionSeconds": IDEMPOTENCY_RETENTION_SECONDS,
+            "crossRegion": "single-region",
+        },
+        "restTransport": {"conditionalRunGet": true},
+        "secrets": {"supported": false},
+    })
+}

@@ -1,0 +1,323 @@
+//! What handlers take from a request, refused with the envelope if it is unsound.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use super::HttpState;
+use super::answer::Failure;
+use crate::domain::ids::RunId;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::json;
+
+/// Longest time a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the rest of a body that is too large is read and thrown away, so that the client lives to see the answer.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_ID: usize = 128;
+const MAX_IDEMPOTENCY_KEY: usize = 255;
+
+/// A parameter of the path, percent-decoded.
+///
+/// # Errors
+/// `not_found`: what cannot be decoded names nothing.
+async fn path_parameter(parts: &mut Parts, state: &Arc<HttpState>, name: &str) -> Option<String> {
+    let parameters = RawPathParams::from_request_parts(parts, state).await.ok()?;
+    parameters
+        .iter()
+        .find_map(|(key, value)| (key == name).then(|| value.to_owned()))
+}
+
+/// The run a path names.
+pub struct RunPath(pub RunId);
+
+impl FromRequestParts<Arc<HttpState>> for RunPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<HttpState>,
+    ) -> Result<Self, Failure> {
+        let id = path_parameter(parts, state, "runId").await;
+        id.filter(|id| is_run_id(id))
+            .map(|id| Self(id.into()))
+            .ok_or_else(|| no_such_run().into())
+    }
+}
+
+/// Whether a text can be the id of a run of ours.
+pub fn is_run_id(id: &str) -> bool {
+    (1..=MAX_ID).contains(&id.len())
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The one answer to a run that is not there, or not the caller's.
+pub fn no_such_run() -> Problem {
+    Problem::new(ErrorCode::NotFound, "no such run")
+}
+
+/// All parameters of the path by name.
+pub struct PathParameters(HashMap<String, String>);
+
+impl PathParameters {
+    /// One of them; empty if the route does not have it.
+    pub fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+}
+
+impl FromRequestParts<Arc<HttpState>> for PathParameters {
+    type Rejection = Failure;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<HttpState>,
+    ) -> Result<Self, Failure> {
+        let parameters = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::new(ErrorCode::NotFound, "no such thing"))?;
+        Ok(Self(
+            parameters
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+        ))
+    }
+}
+
+/// The query, each parameter once.
+pub struct Query(HashMap<String, String>);
+
+impl Query {
+    /// A parameter as it stands.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A whole number within bounds.
+    ///
+    /// # Errors
+    /// `validation_error` that names the parameter and its bounds.
+    pub fn whole(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, Problem> {
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
+        text.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse().ok())
+            .flatten()
+            .filter(|number| (least..=most).contains(number))
+            .map(Some)
+            .ok_or_else(|| {
+                let bounds = if most == u64::MAX {
+                    format!("of at least {least}")
+                } else {
+                    format!("from {least} to {most}")
+                };
+                Problem::validation(name, format!("`{name}` must be a whole number {bounds}"))
+            })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let mut parameters = HashMap::new();
+        let query = parts.uri.query().unwrap_or_default();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            if parameters
+                .insert(name.clone().into_owned(), value.into_owned())
+                .is_some()
+            {
+                return Err(Problem::new(
+                    ErrorCode::ValidationError,
+                    "a query parameter must not be given twice",
+                )
+                .into());
+            }
+        }
+        Ok(Self(parameters))
+    }
+}
+
+/// The `Idempotency-Key`, if one was sent.
+pub struct IdempotencyKey(pub Option<String>);
+
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Failure;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Self, Failure>> + Send {
+        let mut values = parts.headers.get_all("idempotency-key").iter();
+        let key = match (values.next(), values.next()) {
+            (None, _) => Ok(Self(None)),
+            (Some(value), None) => value
+                .to_str()
+                .ok()
+                .filter(|key| (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()))
+                .map(|key| Self(Some(key.to_owned())))
+                .ok_or_else(malformed_key),
+            (Some(_), Some(_)) => Err(malformed_key()),
+        };
+        std::future::ready(key)
+    }
+}
+
+fn malformed_key() -> Failure {
+    Problem::validation(
+        "Idempotency-Key",
+        "`Idempotency-Key` must be sent once, with 1 to 255 visible ASCII characters",
+    )
+    .into()
+}
+
+/// A JSON body, read strictly.
+pub struct JsonBody(pub Value);
+
+impl FromRequest<Arc<HttpState>> for JsonBody {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, Failure> {
+        require_json(&request)?;
+        let octets = read(request, state.settings.max_body_bytes).await?;
+        parse(&octets).map(Self)
+    }
+}
+
+/// A JSON body that may be left out.
+pub struct OptionalJsonBody(pub Value);
+
+impl FromRequest<Arc<HttpState>> for OptionalJsonBody {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, Failure> {
+        let typed = request.headers().contains_key(CONTENT_TYPE);
+        if typed {
+            require_json(&request)?;
+        }
+        let octets = read(request, state.settings.max_body_bytes).await?;
+        if octets.is_empty() {
+            return Ok(Self(Value::Object(serde_json::Map::new())));
+        }
+        if !typed {
+            return Err(wrong_type());
+        }
+        parse(&octets).map(Self)
+    }
+}
+
+fn parse(octets: &[u8]) -> Result<Value, Failure> {
+    json::parse(octets).map_err(|fault| {
+        Problem::new(ErrorCode::ValidationError, format!("the body {fault}")).into()
+    })
+}
+
+fn require_json(request: &Request) -> Result<(), Failure> {
+    let essence = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .map(str::trim)
+        .unwrap_or_default();
+    if essence.eq_ignore_ascii_case("application/json") {
+        Ok(())
+    } else {
+        Err(wrong_type())
+    }
+}
+
+fn wrong_type() -> Failure {
+    Problem::new(
+        ErrorCode::UnsupportedMediaType,
+        "send the body as JSON with `Content-Type: application/json`",
+    )
+    .into()
+}
+
+async fn read(request: Request, limit: usize) -> Result<Bytes, Failure> {
+    let announced = request
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    let mut body = request.into_body();
+    if announced.is_some_and(|length| length > limit as u64) {
+        drain(&mut body, limit).await;
+        return Err(too_large(limit));
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit)).await {
+        Ok(Ok(octets)) => Ok(octets),
+        Ok(Err(Unreadable::TooLarge)) => {
+            drain(&mut body, limit).await;
+            Err(too_large(limit))
+        }
+        Ok(Err(Unreadable::Broken)) => Err(incomplete()),
+        Err(_) => Err(incomplete()),
+    }
+}
+
+enum Unreadable {
+    TooLarge,
+    Broken,
+}
+
+async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, Unreadable> {
+    let mut octets = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Unreadable::Broken)?;
+        if let Some(data) = frame.data_ref() {
+            if octets.len() + data.len() > limit {
+                return Err(Unreadable::TooLarge);
+            }
+            octets.extend_from_slice(data);
+        }
+    }
+    Ok(octets.freeze())
+}
+
+/// Reads on for a while: a client that is cut off in the middle of its body may never see why.
+async fn drain(body: &mut Body, limit: usize) {
+    let mut left = limit.saturating_mul(2);
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let read = frame.data_ref().map_or(0, Bytes::len);
+            left = left.saturating_sub(read);
+            if left == 0 {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+fn too_large(limit: usize) -> Failure {
+    Problem::new(
+        ErrorCode::PayloadTooLarge,
+        format!("the body is larger than {limit} bytes (`limits.maxRequestBodyBytes`)"),
+    )
+    .with("maxRequestBodyBytes", limit)
+    .into()
+}
+
+fn incomplete() -> Failure {
+    Problem::new(
+        ErrorCode::ValidationError,
+        "the body did not arrive completely; send it again",
+    )
+    .into()
+}

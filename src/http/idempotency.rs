@@ -1,0 +1,166 @@
+//! `Idempotency-Key`, layer 1 (OpenWOP idempotency, RFC 0093).
+//!
+//! Every mutating endpoint goes through [`once`]. A key belongs to a tenant and an endpoint, the run in the path included; it
+//! is kept as a hash. Only answers that say "done" are kept: whatever failed may be tried again under the same key.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
+
+use super::HttpState;
+use super::answer::{Answer, Failure, json_text};
+use crate::ports::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::json::canonical_text;
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+use crate::telemetry::names;
+
+const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
+/// How long a request may take before another one with its key may take over.
+const LEASE: Duration = Duration::from_secs(120);
+/// How long a second request waits for the first one's answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What an operation did.
+pub struct Done {
+    /// Status of the answer.
+    pub status: StatusCode,
+    /// Body of the answer.
+    pub body: Value,
+    /// Whether the answer was recorded already, in the operation's own transaction.
+    pub recorded: bool,
+}
+
+impl Done {
+    /// An answer to be recorded here.
+    pub fn new(status: StatusCode, body: Value) -> Self {
+        Self {
+            status,
+            body,
+            recorded: false,
+        }
+    }
+}
+
+/// Carries out `operation` at most once for a key; without a key, simply carries it out.
+///
+/// # Errors
+/// The operation's own; `idempotency_key_mismatch`, `idempotency_in_flight`.
+///
+/// # Cancel safety
+/// Under a key the operation goes on when the client leaves, so that its answer is there for the next attempt.
+pub async fn once<F>(
+    state: &Arc<HttpState>,
+    caller: &Caller,
+    endpoint: String,
+    key: Option<String>,
+    body: &Value,
+    operation: impl FnOnce(Option<IdempotencyClaim>) -> F,
+) -> Answer
+where
+    F: Future<Output = Result<Done, Problem>> + Send + 'static,
+{
+    let Some(key) = key else {
+        let done = operation(None).await?;
+        return Ok(json_text(done.status, text(&done.body)));
+    };
+    let claim = IdempotencyClaim {
+        tenant: caller.tenant.clone(),
+        endpoint,
+        key_hash: Sha256::digest(key.as_bytes()).into(),
+        digest: Sha256::digest(canonical_text(body).as_bytes()).into(),
+        owner: state.ids.mint("req"),
+    };
+    if let Some(replayed) = begin(state, &claim).await? {
+        return Ok(replayed);
+    }
+    let carried_out = carry_out(state.clone(), claim.clone(), operation(Some(claim)));
+    tokio::spawn(carried_out.in_current_span())
+        .await
+        .map_err(|cause| Failure::from(internal(&cause)))?
+}
+
+/// Takes the key, or answers from its record.
+async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Response>, Failure> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let begun = state
+            .store
+            .begin(claim, state.clock.now(), LEASE)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        match begun {
+            IdempotencyBegin::Fresh => return Ok(None),
+            IdempotencyBegin::Replay { status, body } => {
+                metrics::counter!(names::IDEMPOTENT_REPLAYS).increment(1);
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+                let mut response = json_text(status, body);
+                response
+                    .headers_mut()
+                    .insert(REPLAYED, HeaderValue::from_static("true"));
+                return Ok(Some(response));
+            }
+            IdempotencyBegin::Mismatch => {
+                return Err(Problem::new(
+                    ErrorCode::IdempotencyKeyMismatch,
+                    "this `Idempotency-Key` was used with another body; use a new key for a new request",
+                )
+                .into());
+            }
+            IdempotencyBegin::InFlight if Instant::now() < give_up => sleep(LOOK_EVERY).await,
+            IdempotencyBegin::InFlight => {
+                return Err(Problem::new(
+                    ErrorCode::IdempotencyInFlight,
+                    "the first request with this `Idempotency-Key` is still being carried out; try again",
+                )
+                .with("retryAfter", 1)
+                .into());
+            }
+        }
+    }
+}
+
+async fn carry_out(
+    state: Arc<HttpState>,
+    claim: IdempotencyClaim,
+    operation: impl Future<Output = Result<Done, Problem>>,
+) -> Answer {
+    match operation.await {
+        Ok(done) => {
+            let body = text(&done.body);
+            if !done.recorded {
+                state
+                    .store
+                    .complete(&IdempotencyCompletion {
+                        claim,
+                        status: done.status.as_u16(),
+                        body: body.clone(),
+                    })
+                    .await
+                    .map_err(|cause| internal(&cause))?;
+            }
+            Ok(json_text(done.status, body))
+        }
+        Err(problem) => {
+            if let Err(cause) = state.store.abandon(&claim).await {
+                // The lease frees the key a little later.
+                internal(&cause);
+            }
+            Err(problem.into())
+        }
+    }
+}
+
+fn text(body: &Value) -> Bytes {
+    Bytes::from(body.to_string())
+}

@@ -1,0 +1,84 @@
+//! Action suffixes: `/v1/runs/{runId}:retry` (OpenWOP rest-endpoints).
+//!
+//! The colon is a literal inside the last segment, may come as `%3A`, and the last one counts. The router knows whole segments
+//! only, so a suffix becomes a segment of its own before routing, with a sign that no public path has.
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::http::uri::PathAndQuery;
+
+const SIGN: char = '~';
+
+/// Collections whose members take actions.
+const WITH_ACTIONS: &[&str] = &["/v1/runs/", "/v1/host/touchstone/runs/"];
+
+/// The router's form of a documented path.
+pub fn internal(path: &str) -> String {
+    path.replace("}:", &format!("}}/{SIGN}"))
+}
+
+/// The documented form of a router's path.
+pub fn documented(path: &str) -> String {
+    path.replace(&format!("/{SIGN}"), ":")
+}
+
+/// Rewrites a request's path into the router's form.
+pub fn rewrite(mut request: Request) -> Request {
+    if let Some(path) = rewritten(request.uri().path()) {
+        let target = match request.uri().query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path,
+        };
+        if let Ok(target) = PathAndQuery::try_from(target) {
+            let mut parts = request.uri().clone().into_parts();
+            parts.path_and_query = Some(target);
+            if let Ok(uri) = Uri::from_parts(parts) {
+                *request.uri_mut() = uri;
+            }
+        }
+    }
+    request
+}
+
+fn rewritten(path: &str) -> Option<String> {
+    if path.contains(&format!("/{SIGN}")) {
+        // The internal form is nobody's to ask for.
+        return Some(format!("/{SIGN}"));
+    }
+    let rest = WITH_ACTIONS
+        .iter()
+        .find_map(|collection| path.strip_prefix(collection))?;
+    if rest.contains('/') {
+        return None;
+    }
+    let plain = rest.replace("%3A", ":").replace("%3a", ":");
+    let (member, action) = plain.rsplit_once(':')?;
+    let collection = path.strip_suffix(rest)?;
+    Some(format!("{collection}{member}/{SIGN}{action}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("/v1/runs/r1:fork", Some("/v1/runs/r1/~fork"))]
+    #[case("/v1/runs/r1%3Afork", Some("/v1/runs/r1/~fork"))]
+    #[case("/v1/runs/r1%3afork", Some("/v1/runs/r1/~fork"))]
+    #[case("/v1/runs/a:b:fork", Some("/v1/runs/a:b/~fork"))]
+    #[case("/v1/runs/r1", None)]
+    #[case("/v1/runs/r1/events", None)]
+    #[case("/v1/runs/r1/~fork", Some("/~"))]
+    #[case("/v1/workflows/eval:a@1", None)]
+    #[case("/v1/runs:bulk-cancel", None)]
+    fn a_suffix_is_split_at_the_last_colon(#[case] path: &str, #[case] expected: Option<&str>) {
+        assert_eq!(rewritten(path).as_deref(), expected);
+    }
+
+    #[test]
+    fn the_two_forms_are_inverse() {
+        let path = "/v1/host/touchstone/runs/{runId}:retry";
+        assert_eq!(documented(&internal(path)), path);
+    }
+}

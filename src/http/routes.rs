@@ -1,0 +1,257 @@
+//! The one list of what is served.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use super::HttpState;
+use super::answer::{method_not_allowed, no_such_route};
+use super::auth::{Door, guard};
+use super::{discovery, ops, paths, v1};
+use crate::service::access::Scope;
+
+/// An operation as the API description names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The method.
+    pub method: &'static str,
+    /// The documented path.
+    pub path: &'static str,
+    /// What a caller must be allowed to do; `None` if no key is needed.
+    pub scope: Option<Scope>,
+    /// `false` for a route that only says that its capability is not offered; such routes are not described.
+    pub described: bool,
+}
+
+/// Collects routes and what they are called.
+struct Table {
+    state: Option<Arc<HttpState>>,
+    router: Router<Arc<HttpState>>,
+    operations: Vec<Operation>,
+}
+
+impl Table {
+    fn add<H, T>(
+        mut self,
+        method: &Method,
+        path: &'static str,
+        scope: Option<Scope>,
+        described: bool,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        let (filter, method) = match *method {
+            Method::POST => (MethodFilter::POST, "POST"),
+            Method::DELETE => (MethodFilter::DELETE, "DELETE"),
+            _ => (MethodFilter::GET, "GET"),
+        };
+        self.operations.push(Operation {
+            method,
+            path,
+            scope,
+            described,
+        });
+        if let Some(state) = &self.state {
+            let mut route: MethodRouter<Arc<HttpState>> = on(filter, handler);
+            if let Some(scope) = scope {
+                let state = state.clone();
+                route =
+                    route.route_layer(middleware::from_fn_with_state(Door { state, scope }, guard));
+            }
+            self.router = self.router.route(&paths::internal(path), route);
+        }
+        self
+    }
+
+    fn open<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        self.add(method, path, None, true, handler)
+    }
+
+    fn keyed<H, T>(self, method: &Method, path: &'static str, scope: Scope, handler: H) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        self.add(method, path, Some(scope), true, handler)
+    }
+
+    fn not_offered<H, T>(
+        self,
+        method: &Method,
+        path: &'static str,
+        scope: Scope,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        self.add(method, path, Some(scope), false, handler)
+    }
+}
+
+fn fill(state: Option<Arc<HttpState>>) -> Table {
+    let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
+    let table = Table {
+        state,
+        router: Router::new(),
+        operations: Vec::new(),
+    };
+    table
+        .open(get, "/healthz", ops::healthz)
+        .open(get, "/readyz", ops::readyz)
+        .open(get, "/metrics", ops::metrics)
+        .open(get, "/.well-known/openwop", discovery::get)
+        .open(get, "/v1/openapi.json", v1::openapi::get)
+        .keyed(
+            get,
+            "/v1/workflows/{workflowId}",
+            Scope::ManifestRead,
+            v1::workflows::get,
+        )
+        .keyed(
+            post,
+            "/v1/runs",
+            Scope::RunsCreate,
+            v1::runs::create::create,
+        )
+        .keyed(
+            post,
+            "/v1/runs:bulk-cancel",
+            Scope::RunsCancel,
+            v1::runs::bulk_cancel::bulk_cancel,
+        )
+        .keyed(
+            get,
+            "/v1/runs/{runId}",
+            Scope::RunsRead,
+            v1::runs::snapshot::get,
+        )
+        .keyed(
+            get,
+            "/v1/runs/{runId}/events",
+            Scope::RunsRead,
+            v1::runs::events::stream,
+        )
+        .keyed(
+            get,
+            "/v1/runs/{runId}/events/poll",
+            Scope::RunsRead,
+            v1::runs::poll::poll,
+        )
+        .keyed(
+            post,
+            "/v1/runs/{runId}/cancel",
+            Scope::RunsCancel,
+            v1::runs::cancel::cancel,
+        )
+        .keyed(
+            get,
+            "/v1/runs/{runId}/eval-summary",
+            Scope::RunsRead,
+            v1::runs::eval_summary::get,
+        )
+        .not_offered(
+            get,
+            "/v1/runs/{runId}/artifacts/{artifactId}",
+            Scope::ArtifactsRead,
+            v1::not_offered::artifact,
+        )
+        .not_offered(
+            get,
+            "/v1/runs/{runId}/annotations",
+            Scope::RunsRead,
+            v1::not_offered::annotations,
+        )
+        .not_offered(
+            post,
+            "/v1/runs/{runId}/annotations",
+            Scope::RunsCreate,
+            v1::not_offered::annotations,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/report",
+            Scope::RunsRead,
+            v1::host::report::get,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:retry",
+            Scope::RunsCreate,
+            v1::host::retry::retry,
+        )
+        .keyed(get, "/v1/agents", Scope::ManifestRead, v1::agents::list)
+        .keyed(
+            get,
+            "/v1/agents/{agentId}",
+            Scope::ManifestRead,
+            v1::agents::get,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/packs",
+            Scope::ManifestRead,
+            v1::host::packs::list,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/packs",
+            Scope::PacksInstall,
+            v1::host::packs::install,
+        )
+        .keyed(
+            delete,
+            "/v1/host/touchstone/packs/{name}/{version}",
+            Scope::PacksInstall,
+            v1::host::packs::remove,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/suites",
+            Scope::ManifestRead,
+            v1::host::suites::list,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/suites",
+            Scope::SuitesWrite,
+            v1::host::suites::import,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/suites/{suiteId}/{version}",
+            Scope::ManifestRead,
+            v1::host::suites::get,
+        )
+        .keyed(
+            delete,
+            "/v1/host/touchstone/suites/{suiteId}/{version}",
+            Scope::SuitesWrite,
+            v1::host::suites::remove,
+        )
+}
+
+/// The routes with their handlers.
+pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
+    fill(Some(state.clone()))
+        .router
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(method_not_allowed)
+}
+
+/// Everything that is served.
+pub fn operations() -> Vec<Operation> {
+    fill(None).operations
+}

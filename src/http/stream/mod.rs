@@ -1,0 +1,201 @@
+//! Event streams over SSE (OpenWOP stream-modes, rest-endpoints).
+//!
+//! A stream is a position in the log and nothing more: the backlog and the live part are read the same way, so there is no
+//! seam to lose or double an event at. It ends after the terminal event, when the host shuts down, and when the key it was
+//! opened with is revoked; a client resumes with `Last-Event-ID`.
+
+mod batch;
+pub mod mode;
+mod values;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::Stream;
+use tokio::time::{Instant, MissedTickBehavior};
+use tracing::info;
+
+use self::mode::{Mode, StreamOptions};
+use super::HttpState;
+use super::subscribers::Place;
+use crate::domain::run::record::RunRecord;
+use crate::ports::Head;
+use crate::service::access::Caller;
+use crate::service::fault::chain;
+use crate::service::log_reader::{Filter, Follow};
+
+const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
+
+/// A consumer that was let in.
+pub struct Subscription {
+    /// The host.
+    pub state: Arc<HttpState>,
+    /// Who it is.
+    pub caller: Caller,
+    /// The run.
+    pub run: Arc<RunRecord>,
+    /// The last sequence the consumer has.
+    pub position: u64,
+    /// Where the log ended when it came.
+    pub head: Head,
+    /// Its place among the subscribers.
+    #[expect(dead_code, reason = "held for as long as the stream lasts")]
+    pub place: Place,
+}
+
+impl Subscription {
+    /// The streaming answer.
+    pub fn into_response(self, options: StreamOptions) -> Response {
+        let body = match options.mode {
+            Mode::Values => Body::from_stream(values::stream(self)),
+            Mode::Events(filter) => Body::from_stream(events(self, filter, options.buffer)),
+        };
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Proxies that buffer by default would hold events back.
+        headers.insert(
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        );
+        response
+    }
+}
+
+/// Why a stream goes on.
+enum Woken {
+    /// The log may have grown.
+    Changed,
+    /// The time between two signs of life is over.
+    Tick,
+    /// The host shuts down.
+    Shutdown,
+}
+
+/// What every kind of stream waits for.
+struct Waiting {
+    follow: Follow,
+    ticks: tokio::time::Interval,
+    sent_since_tick: bool,
+}
+
+impl Waiting {
+    fn new(subscription: &Subscription) -> Self {
+        let state = &subscription.state;
+        let every = state.settings.keepalive;
+        let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            follow: state
+                .log
+                .follow(&subscription.run.run_id, subscription.head),
+            ticks,
+            sent_since_tick: false,
+        }
+    }
+
+    async fn next(&mut self, state: &HttpState) -> Woken {
+        tokio::select! {
+            () = state.shutdown.cancelled() => Woken::Shutdown,
+            () = self.follow.changed() => Woken::Changed,
+            _ = self.ticks.tick() => Woken::Tick,
+        }
+    }
+
+    /// A sign of life if nothing else was sent lately.
+    fn keepalive(&mut self) -> Option<Bytes> {
+        (!std::mem::take(&mut self.sent_since_tick)).then_some(KEEPALIVE)
+    }
+}
+
+fn later(known: Head, told: Head) -> Head {
+    if told.sequence >= known.sequence {
+        told
+    } else {
+        known
+    }
+}
+
+/// Whether the key a stream was opened with is still good.
+async fn may_stay(subscription: &Subscription) -> bool {
+    let valid = subscription
+        .state
+        .keys
+        .still_valid(&subscription.caller)
+        .await;
+    if let Err(problem) = &valid {
+        info!(run_id = %subscription.run.run_id, code = %problem.code, "a stream ends: its key is no longer good");
+    }
+    valid.is_ok()
+}
+
+fn events(
+    subscription: Subscription,
+    filter: Filter,
+    buffer: Duration,
+) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
+    async_stream::stream! {
+        let state = subscription.state.clone();
+        let run = subscription.run.run_id.clone();
+        let (mut position, mut head) = (subscription.position, subscription.head);
+        let mut waiting = Waiting::new(&subscription);
+        let mut closing = false;
+        loop {
+            head = later(head, waiting.follow.head());
+            let flush_at = Instant::now() + buffer;
+            // Gathers until the window closes; the end of the run or of the stream closes it at once.
+            while !buffer.is_zero() && position < head.sequence && !head.ended && !closing {
+                tokio::select! {
+                    () = state.shutdown.cancelled() => closing = true,
+                    () = tokio::time::sleep_until(flush_at) => break,
+                    () = waiting.follow.changed() => head = later(head, waiting.follow.head()),
+                }
+            }
+            while position < head.sequence {
+                let page = match state.log.page_after(&run, position, head.sequence).await {
+                    Ok(page) => page,
+                    Err(cause) => {
+                        tracing::error!(run_id = %run, cause = chain(&cause), "a stream ends: the log cannot be read");
+                        return;
+                    }
+                };
+                let frames = if buffer.is_zero() {
+                    page.frames_after(position, filter)
+                } else {
+                    batch::frame(page.events_after(position), filter)
+                };
+                position = page.last();
+                if let Some(frames) = frames {
+                    waiting.sent_since_tick = true;
+                    yield Ok(frames);
+                }
+                if state.shutdown.is_cancelled() {
+                    closing = true;
+                    break;
+                }
+            }
+            if closing || (head.ended && position >= head.sequence) {
+                return;
+            }
+            match waiting.next(&state).await {
+                Woken::Changed => {}
+                Woken::Shutdown => closing = true,
+                Woken::Tick => {
+                    if !may_stay(&subscription).await {
+                        return;
+                    }
+                    if let Some(comment) = waiting.keepalive() {
+                        yield Ok(comment);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `streamMode=values`: the run's snapshot, on connect and whenever it has changed.
+//!
+//! The snapshot travels in the envelope of an event, type `state.snapshot`, because readers drop data without one. It is no
+//! entry of the log: its id is the sequence it was folded up to.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use serde_json::{Value, json};
+
+use super::{Subscription, Waiting, Woken, may_stay};
+use crate::domain::run::snapshot::snapshot;
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
+use crate::service::fault::internal;
+
+struct Taken {
+    sequence: u64,
+    ended: bool,
+    payload: Value,
+}
+
+/// The snapshots of a run until it has ended.
+pub fn stream(
+    subscription: Subscription,
+) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
+    async_stream::stream! {
+        let state = subscription.state.clone();
+        let mut waiting = Waiting::new(&subscription);
+        let mut shown: Option<Value> = None;
+        // A client that has seen the last snapshot has nothing to wait for.
+        if subscription.head.ended && subscription.position > subscription.head.sequence {
+            return;
+        }
+        loop {
+            waiting.follow.head();
+            // The cause is in the log already.
+            let Ok(taken) = take(&subscription).await else { return };
+            if shown.as_ref() != Some(&taken.payload) {
+                yield Ok(frame(&subscription, &taken));
+                waiting.sent_since_tick = true;
+                shown = Some(taken.payload);
+            }
+            if taken.ended {
+                return;
+            }
+            loop {
+                match waiting.next(&state).await {
+                    Woken::Changed => break,
+                    Woken::Shutdown => return,
+                    Woken::Tick => {
+                        if !may_stay(&subscription).await {
+                            return;
+                        }
+                        if let Some(comment) = waiting.keepalive() {
+                            yield Ok(comment);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
+    let (state, run) = (&subscription.state, &subscription.run);
+    let cancelling = state
+        .store
+        .cancel_requested(&run.run_id)
+        .await
+        .map_err(|cause| internal(&cause))?
+        .is_some();
+    let folded = state
+        .projections
+        .with_state(&run.run_id, |folded| {
+            let payload = serde_json::to_value(snapshot(run, folded, cancelling));
+            payload.map(|payload| Taken {
+                sequence: folded.sequence,
+                ended: folded.status.is_terminal(),
+                payload,
+            })
+        })
+        .await
+        .map_err(|cause| internal(&cause))?;
+    folded.map_err(|cause| internal(&cause))
+}
+
+fn frame(subscription: &Subscription, taken: &Taken) -> Bytes {
+    let run = &subscription.run.run_id;
+    let document = json!({
+        "eventId": format!("snapshot-{}-{run}", taken.sequence),
+        "runId": run,
+        "type": "state.snapshot",
+        "timestamp": subscription.state.clock.now(),
+        "sequence": taken.sequence,
+        "schemaVersion": SCHEMA_VERSION,
+        "engineVersion": ENGINE_VERSION,
+        "payload": taken.payload,
+    });
+    Bytes::from(format!(
+        "id: {}\nevent: state.snapshot\ndata: {document}\n\n",
+        taken.sequence
+    ))
+}

@@ -1,0 +1,39 @@
+//! Installed agents (RFC 0072). Another tenant's agent is answered like none at all.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::PathParameters;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Caller;
+
+/// `GET /v1/agents`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    json(StatusCode::OK, &state.packs.agents(&caller.tenant).await?)
+}
+
+/// `GET /v1/agents/{agentId}`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+) -> Answer {
+    let wanted = path.get("agentId");
+    let inventory = state.packs.agents(&caller.tenant).await?;
+    match inventory
+        .agents
+        .iter()
+        .find(|agent| agent.agent_id == wanted)
+    {
+        Some(agent) => json(StatusCode::OK, agent),
+        None => Err(Problem::new(ErrorCode::NotFound, "no such agent").into()),
+    }
+}

@@ -1,0 +1,6 @@
+//! What this host offers beyond OpenWOP, under `/v1/host/touchstone/`.
+
+pub mod packs;
+pub mod report;
+pub mod retry;
+pub mod suites;

@@ -1,0 +1,22 @@
+//! `GET /v1/host/touchstone/runs/{runId}/report`: the verdict with its reasons, at any time.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::RunPath;
+use crate::service::access::Caller;
+
+/// `GET /v1/host/touchstone/runs/{runId}/report`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let report = state.runs.report(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &report)
+}

@@ -1,0 +1,8 @@
+//! OpenWOP v1, one file an operation.
+
+pub mod agents;
+pub mod host;
+pub mod not_offered;
+pub mod openapi;
+pub mod runs;
+pub mod workflows;

@@ -1,0 +1,66 @@
+//! `POST /v1/runs/{runId}/cancel`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::http::HttpState;
+use crate::http::answer::Answer;
+use crate::http::extract::{IdempotencyKey, OptionalJsonBody, RunPath};
+use crate::http::idempotency::{Done, once};
+use crate::protocol::error::Problem;
+use crate::service::access::Caller;
+
+const MAX_REASON_CHARS: usize = 512;
+
+/// `POST /v1/runs/{runId}/cancel`.
+pub async fn cancel(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    // Existence before content: what is wrong with a request for nothing is of no interest.
+    state.runs.record(&caller.tenant, &run).await?;
+    let reason = reason(members(&body)?)?;
+    let endpoint = format!("POST /v1/runs/{run}/cancel");
+    let (runs, who) = (state.runs.clone(), caller.clone());
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let status = runs.cancel(&who, &run, reason).await?;
+        Ok(Done::new(
+            StatusCode::OK,
+            json!({"runId": run, "status": status}),
+        ))
+    })
+    .await
+}
+
+/// The members of a body.
+///
+/// # Errors
+/// `validation_error` if it is no object.
+pub fn members(body: &Value) -> Result<&Map<String, Value>, Problem> {
+    body.as_object()
+        .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))
+}
+
+/// `reason` of a body.
+///
+/// # Errors
+/// `validation_error`.
+pub fn reason(body: &Map<String, Value>) -> Result<Option<String>, Problem> {
+    match body.get("reason") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(reason)) if reason.chars().count() <= MAX_REASON_CHARS => {
+            Ok(Some(reason.clone()))
+        }
+        Some(_) => Err(Problem::validation(
+            "reason",
+            format!("`reason` must be a text of at most {MAX_REASON_CHARS} characters"),
+        )),
+    }
+}

@@ -1,0 +1,9 @@
+//! Runs.
+
+pub mod bulk_cancel;
+pub mod cancel;
+pub mod create;
+pub mod eval_summary;
+pub mod events;
+pub mod poll;
+pub mod snapshot;

@@ -1,0 +1,104 @@
+//! `GET /v1/runs/{runId}/events/poll`: events after a position, waited for if there are none yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use tokio::time::{Instant, timeout_at};
+
+use crate::domain::ids::RunId;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, Failure, json_text};
+use crate::http::extract::{Query, RunPath};
+use crate::ports::Head;
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+use crate::service::log_reader::Filter;
+
+const DEFAULT_TIMEOUT_S: u64 = 30;
+const LONGEST_TIMEOUT_S: u64 = 60;
+/// One answer is not longer than this, unless a single page is.
+const ENOUGH_BYTES: usize = 8 * 1024 * 1024;
+
+/// `GET /v1/runs/{runId}/events/poll`.
+pub async fn poll(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    query: Query,
+) -> Answer {
+    state.runs.record(&caller.tenant, &run).await?;
+    let after = query
+        .whole("lastSequence", 0, u64::MAX)?
+        .unwrap_or_default();
+    let timeout = query
+        .whole("timeout", 1, LONGEST_TIMEOUT_S)?
+        .unwrap_or(DEFAULT_TIMEOUT_S);
+    let mut head = state
+        .log
+        .head(&run)
+        .await
+        .map_err(|cause| internal(&cause))?;
+    if head.sequence <= after && !head.ended {
+        let _place = state.subscribers.enter(&caller.tenant)?;
+        head = wait(&state, &run, after, head, Duration::from_secs(timeout)).await;
+    }
+    collect(&state, &run, after, head, Filter::Everything).await
+}
+
+/// Waits for an event after `after`, the end of the run, the end of patience, or of the host.
+async fn wait(state: &HttpState, run: &RunId, after: u64, head: Head, patience: Duration) -> Head {
+    let until = Instant::now() + patience;
+    let mut follow = state.log.follow(run, head);
+    loop {
+        let told = follow.head();
+        if told.sequence > after || told.ended {
+            return told;
+        }
+        tokio::select! {
+            () = state.shutdown.cancelled() => return head,
+            changed = timeout_at(until, follow.changed()) => if changed.is_err() {
+                return head;
+            },
+        }
+    }
+}
+
+/// The answer: the events after a position, as many as fit, and whether that was all there will ever be.
+///
+/// # Errors
+/// The store failed.
+pub async fn collect(
+    state: &HttpState,
+    run: &RunId,
+    after: u64,
+    head: Head,
+    filter: Filter,
+) -> Result<Response, Failure> {
+    let mut text = Vec::from(br#"{"events":["#.as_slice());
+    let mut position = after;
+    let mut first = true;
+    while position < head.sequence && text.len() < ENOUGH_BYTES {
+        let page = state
+            .log
+            .page_after(run, position, head.sequence)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        for event in page.events_after(position) {
+            if !filter.passes(&event.kind) {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                text.push(b',');
+            }
+            text.extend_from_slice(&event.body);
+        }
+        position = page.last();
+    }
+    let complete = head.ended && position >= head.sequence;
+    text.extend_from_slice(format!(r#"],"isComplete":{complete}}}"#).as_bytes());
+    Ok(json_text(StatusCode::OK, text.into()))
+}
