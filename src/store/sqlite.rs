@@ -5,7 +5,7 @@
 //! may open the same file: each write takes the lock before it reads (`BEGIN IMMEDIATE`) and waits its turn.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,9 +25,9 @@ const READERS: u32 = 4;
 /// How long a statement waits for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// Rows of one INSERT. A batch is cut into a few fixed sizes so that every statement is prepared once.
-static INSERTS: LazyLock<[(usize, std::sync::Arc<str>); 4]> =
-    LazyLock::new(|| [256, 32, 4, 1].map(|rows| (rows, insert(rows).into())));
+/// Inserts of 256 rows and every smaller power of two: a batch is cut into few statements, each of them prepared once.
+static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
+    LazyLock::new(|| [256, 128, 64, 32, 16, 8, 4, 2, 1].map(|rows| (rows, insert(rows).into())));
 
 /// Parameters without names: SQLite looks named ones up one by one.
 fn insert(rows: usize) -> String {
@@ -70,6 +70,8 @@ impl SqliteStore {
             .clone()
             // 16 MiB of log before it is folded into the file: pages written again and again are copied once.
             .pragma("wal_autocheckpoint", "4000")
+            // After a long reader has held that up, the log shrinks again.
+            .pragma("journal_size_limit", "67108864")
             .pragma("cache_size", "-8000");
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
