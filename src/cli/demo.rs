@@ -1,9 +1,511 @@
-//! `touchstone demo`
+//! `touchstone demo`: the real path, from a key to a decision, in a few seconds.
+//!
+//! A team wants to move its support-triage agent to a cheaper class of model. Both versions of its pack are built, signed,
+//! installed through verification and evaluated over HTTP, and the gate says which one may be promoted. Nothing is
+//! prearranged but the model, which is a stand-in unless a real endpoint is named.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use super::context::Context;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::client::{Client, Remote};
+use super::context::{Context, endpoint, program, start};
 use super::exit::{Exit, Failure};
-/// See a whole evaluation in a few seconds
+use super::watch::{Started, follow};
+use crate::agent::model::{ClassSelector, ModelConfig};
+use crate::app::LOCAL_TENANT;
+use crate::config::{Config, TrustedKey};
+use crate::demo::pack::{AGENT, NAMESPACE, Release, SUITE};
+use crate::demo::standin;
+use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
+use crate::domain::eval::report::{EvalReport, Verdict};
+use crate::domain::ids::TenantId;
+use crate::domain::pack::build::{SignedPack, sign};
+use crate::domain::pack::keys::SecretKey;
+use crate::domain::pack::verify::SigningMethod;
+use crate::http;
+use crate::ports::Ids;
+use crate::protocol::openwop::suite::ModelClass;
+use crate::render::scorecard::{Style, scorecard};
+use crate::service::access::Scope;
+use crate::system::SystemIds;
+
+const EXAMPLES: &str = "\
+Exit codes: 0 it went as told, 3 it did not, 4 a real endpoint could not be reached throughout.
+
+Examples:
+  touchstone demo
+  touchstone demo --keep
+  touchstone demo --model-url http://127.0.0.1:11434/v1 --model llama3.2
+  touchstone demo --model-url https://api.openai.com/v1 --model gpt-4o --candidate-model gpt-4o-mini";
+
+const KEY_ID: &str = "touchstone-demo-1";
+/// Tasks in flight: so that the progress can be seen.
+const CONCURRENCY: u32 = 4;
+
+/// See a whole evaluation in a few seconds: sign, install, evaluate two versions, decide
 #[derive(Debug, Args)]
-pub struct Arguments {}
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Evaluate against this OpenAI-compatible endpoint instead of the stand-in; its API key is taken from
+    /// TOUCHSTONE_MODEL_API_KEY or OPENAI_API_KEY
+    #[arg(long, value_name = "URL", requires = "model")]
+    model_url: Option<Url>,
+
+    /// The model's name at --model-url
+    #[arg(long, value_name = "NAME", requires = "model_url")]
+    model: Option<String>,
+
+    /// The model behind the second version [default: that of --model]
+    #[arg(long, value_name = "NAME", requires = "model_url")]
+    candidate_model: Option<String>,
+
+    /// Keep the database, to look at the runs afterwards
+    #[arg(long)]
+    keep: bool,
+}
+
 /// Runs the command.
-pub async fn run(_context: &Context<'_>, _arguments: Arguments) -> Result<Exit, Failure> { Ok(Exit::Good) }
+pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+    if context.server().is_some() {
+        return Err(Failure::usage("the demo starts a host of its own")
+            .or_try("leave out --server and unset TOUCHSTONE_SERVER"));
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("touchstone-demo-")
+        .tempdir()
+        .map_err(|cause| failed("no_folder", &cause))?;
+    let shutdown = CancellationToken::new();
+    let told = tell(context, &arguments, folder.path(), &shutdown).await;
+    shutdown.cancel();
+    let (story, host) = told?;
+    // The store is closed before its folder goes.
+    let _ = host.await;
+    let kept = arguments.keep.then(|| folder.keep());
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&story.document(kept.as_deref()));
+    } else {
+        terminal.print(&next_steps(context, &story, kept.as_deref(), &arguments));
+    }
+    story.exit(arguments.model_url.is_some())
+}
+
+/// What came of it.
+struct Story {
+    present: EvalReport,
+    candidate: EvalReport,
+    present_unmet: Vec<Unmet>,
+    candidate_unmet: Vec<Unmet>,
+}
+
+impl Story {
+    fn document(&self, kept: Option<&Path>) -> Value {
+        json!({
+            "ok": true,
+            "evals": [self.present, self.candidate],
+            "gate": [
+                {"version": self.present.agent.version, "unmet": self.present_unmet},
+                {"version": self.candidate.agent.version, "unmet": self.candidate_unmet},
+            ],
+            "data": kept,
+        })
+    }
+
+    /// With the stand-in the outcome is known; with a real model it is the model's.
+    fn exit(&self, real: bool) -> Result<Exit, Failure> {
+        let verdicts = (self.present.verdict, self.candidate.verdict);
+        if real {
+            let conclusive = |verdict| matches!(verdict, Verdict::Pass | Verdict::Fail);
+            return Ok(if conclusive(verdicts.0) && conclusive(verdicts.1) {
+                Exit::Good
+            } else {
+                Exit::Inconclusive
+            });
+        }
+        let as_told = verdicts == (Verdict::Pass, Verdict::Fail)
+            && self.present_unmet.is_empty()
+            && !self.candidate_unmet.is_empty();
+        if as_told {
+            Ok(Exit::Good)
+        } else {
+            Err(
+                Failure::not_done("demo_went_otherwise", "the demo did not go as told").or_try(
+                    "run it again on an idle machine; if it fails again, report what it printed",
+                ),
+            )
+        }
+    }
+}
+
+async fn tell(
+    context: &Context<'_>,
+    arguments: &Arguments,
+    folder: &Path,
+    shutdown: &CancellationToken,
+) -> Result<(Story, JoinHandle<()>), Failure> {
+    let say = Narrator(context);
+    say.title(
+        "Is this agent good enough to deploy?  A support-triage agent moves to a cheaper model.",
+    );
+
+    say.step("1  Sign");
+    let key = SecretKey::from_random(SystemIds.secret());
+    let packs = [Release::Present, Release::Candidate]
+        .map(|release| sign(&release.files(), SigningMethod::Ed25519, &key, KEY_ID));
+    let [present, candidate] = packs;
+    let (present, candidate) = (present.map_err(refused)?, candidate.map_err(refused)?);
+    say.line(&format!(
+        "made an Ed25519 key; signed {} and @{}",
+        present.id, candidate.id.version
+    ));
+    say.line("1.1.0 differs in one word: its modelClass is `classification` instead of `general`");
+
+    say.step("2  Serve");
+    let models = models(arguments, shutdown).await?;
+    let (client, url, host) = serve(folder, &key, models.configs, shutdown).await?;
+    say.line(&format!("host on {url}, SQLite in {}", folder.display()));
+    say.line(&models.said);
+
+    say.step("3  Install");
+    install(&client, &say, &present).await?;
+    install(&client, &say, &candidate).await?;
+    tamper(&client, &say, &present).await?;
+
+    say.step("4  Evaluate 1.0.0");
+    let before = evaluate(context, &client, Release::Present, None).await?;
+    say.summary(&before, None);
+
+    say.step("5  Evaluate 1.1.0 against it");
+    let after = evaluate(context, &client, Release::Candidate, Some(&before)).await?;
+    say.summary(&after, Some(&before));
+
+    say.step("6  Promote?");
+    let policy = GatePolicy::default();
+    let candidate = |version| Candidate {
+        agent_id: AGENT,
+        version,
+    };
+    let (old, new) = (Release::Present.version(), Release::Candidate.version());
+    let story = Story {
+        present_unmet: unmet(&policy, candidate(old), Some(&before)),
+        candidate_unmet: unmet(&policy, candidate(new), Some(&after)),
+        present: before,
+        candidate: after,
+    };
+    say.decision("1.1.0 on its own run", &story.candidate_unmet);
+    let borrowed = unmet(&policy, candidate(new), Some(&story.present));
+    say.decision("1.1.0 on the run of 1.0.0", &borrowed);
+    say.decision("1.0.0 on its own run", &story.present_unmet);
+    Ok((story, host))
+}
+
+struct DemoModels {
+    configs: Vec<ModelConfig>,
+    said: String,
+}
+
+/// The models behind the two classes, and what to say about them.
+async fn models(
+    arguments: &Arguments,
+    shutdown: &CancellationToken,
+) -> Result<DemoModels, Failure> {
+    let of_class = |class, config| ModelConfig {
+        class: ClassSelector::Class(class),
+        ..config
+    };
+    if let (Some(url), Some(model)) = (&arguments.model_url, &arguments.model) {
+        let candidate = arguments.candidate_model.as_ref().unwrap_or(model);
+        return Ok(DemoModels {
+            configs: vec![
+                of_class(ModelClass::General, endpoint(url, model)),
+                of_class(ModelClass::Classification, endpoint(url, candidate)),
+            ],
+            said: format!("models at {url}: general → {model}, classification → {candidate}"),
+        });
+    }
+    let url = standin::serve(shutdown.clone())
+        .await
+        .map_err(|cause| failed("no_standin", &cause))?;
+    let priced = |model: &str, input, output| ModelConfig {
+        input_usd_per_mtok: input,
+        output_usd_per_mtok: output,
+        ..ModelConfig::openai(url.clone(), model)
+    };
+    Ok(DemoModels {
+        configs: vec![
+            of_class(ModelClass::General, priced(standin::LARGE, 2.5, 10.0)),
+            of_class(
+                ModelClass::Classification,
+                priced(standin::SMALL, 0.15, 0.6),
+            ),
+        ],
+        said: format!(
+            "models at {url}: general → {}, classification → {} (a stand-in: keyword rules, no LLM)",
+            standin::LARGE,
+            standin::SMALL
+        ),
+    })
+}
+
+/// Starts the host as `touchstone serve` does, and a client that reaches it over HTTP.
+async fn serve(
+    folder: &Path,
+    key: &SecretKey,
+    models: Vec<ModelConfig>,
+    shutdown: &CancellationToken,
+) -> Result<(Client, Url, JoinHandle<()>), Failure> {
+    let mut config = Config {
+        data: folder.to_path_buf(),
+        models,
+        ..Config::default()
+    };
+    config.packs.keys.push(TrustedKey {
+        key_id: KEY_ID.to_owned(),
+        public_key: key.public().to_pem(),
+        namespaces: vec![NAMESPACE.to_owned()],
+    });
+    let app = start(config).await?;
+    let api_key = app
+        .keys()
+        .create(&TenantId::from(LOCAL_TENANT), Scope::ALL, None)
+        .await
+        .map_err(|cause| failed("no_key", &cause))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .map_err(|cause| failed("cannot_listen", &cause))?;
+    let address = listener
+        .local_addr()
+        .map_err(|cause| failed("cannot_listen", &cause))?;
+    let url = Url::parse(&format!("http://{address}"))
+        .map_err(|cause| failed("cannot_listen", &cause))?;
+    let until = shutdown.clone();
+    let host = tokio::spawn(async move {
+        let served = http::serve(listener, app.router(), until.clone());
+        let (_, ()) = tokio::join!(served, app.run_until(until));
+    });
+    let client = Client::new(Remote::new(&url, Some(&api_key.text))?);
+    Ok((client, url, host))
+}
+
+async fn install(
+    client: &Client,
+    say: &Narrator<'_, '_>,
+    pack: &SignedPack,
+) -> Result<(), Failure> {
+    let _: Value = client
+        .post("/v1/host/touchstone/packs", &upload(pack, &pack.tgz))
+        .await?;
+    let suites: Suites = client.get("/v1/host/touchstone/suites").await?;
+    let ink = say.0.terminal().ink();
+    for suite in suites
+        .suites
+        .iter()
+        .filter(|suite| suite.reference() == SUITE)
+    {
+        let signed = if suite.signed { "signed" } else { "UNSIGNED" };
+        say.line(&format!(
+            "{} {}  verified: the signature covers the whole archive; its suite has {} tasks, {signed}",
+            ink.good("✓"),
+            pack.id.version,
+            suite.task_count
+        ));
+    }
+    Ok(())
+}
+
+/// One bit of the archive is turned: the host must refuse it.
+async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> Result<(), Failure> {
+    let mut octets = pack.tgz.clone();
+    if let Some(last) = octets.last_mut() {
+        *last ^= 1;
+    }
+    let answer: Result<Value, Failure> = client
+        .post("/v1/host/touchstone/packs", &upload(pack, &octets))
+        .await;
+    match answer {
+        Err(refusal) if refusal.exit == Exit::BadInput => {
+            let ink = say.0.terminal().ink();
+            say.line(&format!(
+                "{} 1.0.0 with one bit turned  refused: {}",
+                ink.bad("✗"),
+                refusal.code
+            ));
+            Ok(())
+        }
+        Err(failure) => Err(failure),
+        Ok(_) => Err(Failure::not_done(
+            "demo_went_otherwise",
+            "the host accepted an altered pack",
+        )),
+    }
+}
+
+fn upload(pack: &SignedPack, tgz: &[u8]) -> Value {
+    json!({
+        "tarball": STANDARD.encode(tgz),
+        "served": STANDARD.encode(&pack.served),
+        "signature": STANDARD.encode(pack.signature),
+    })
+}
+
+#[derive(Deserialize)]
+struct Suites {
+    suites: Vec<Suite>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Suite {
+    suite_id: String,
+    version: String,
+    task_count: u32,
+    signed: bool,
+}
+
+impl Suite {
+    fn reference(&self) -> String {
+        format!("{}@{}", self.suite_id, self.version)
+    }
+}
+
+async fn evaluate(
+    context: &Context<'_>,
+    client: &Client,
+    release: Release,
+    baseline: Option<&EvalReport>,
+) -> Result<EvalReport, Failure> {
+    let mut configurable = json!({
+        "agentVersion": release.version(),
+        "evalModes": ["golden"],
+        "evalConcurrency": CONCURRENCY,
+    });
+    if let Some(baseline) = baseline {
+        configurable["evalModes"] = json!(["golden", "regression"]);
+        configurable["baselineRunId"] = json!(baseline.run_id);
+    }
+    let body = json!({
+        "mode": "eval",
+        "evalSuiteRef": SUITE,
+        "agentId": AGENT,
+        "configurable": configurable,
+    });
+    let started: Started = client.post("/v1/runs", &body).await?;
+    follow(context, client, &started.run_id).await
+}
+
+/// Tells what happens, unless documents are asked for.
+struct Narrator<'c, 't>(&'c Context<'t>);
+
+impl Narrator<'_, '_> {
+    fn title(&self, text: &str) {
+        self.print(&self.0.terminal().ink().strong(text));
+    }
+
+    fn step(&self, text: &str) {
+        self.print(&format!("\n{}", self.0.terminal().ink().strong(text)));
+    }
+
+    fn line(&self, text: &str) {
+        self.print(&format!("   {text}"));
+    }
+
+    /// The scorecard; of the first run only its last lines, to stay on one screen.
+    fn summary(&self, report: &EvalReport, baseline: Option<&EvalReport>) {
+        let terminal = self.0.terminal();
+        let style = Style {
+            ink: terminal.ink(),
+            table: terminal.tables(),
+            width: terminal.width(),
+            only_not_passed: true,
+        };
+        let card = scorecard(report, baseline, style);
+        for line in card.lines() {
+            self.print(&format!("   {line}").trim_end().to_owned());
+        }
+    }
+
+    fn decision(&self, what: &str, unmet: &[Unmet]) {
+        let ink = self.0.terminal().ink();
+        if unmet.is_empty() {
+            self.line(&format!(
+                "{} {what}: allowed, every condition is met",
+                ink.good("✓")
+            ));
+        }
+        for (n, condition) in unmet.iter().enumerate() {
+            let head = if n == 0 {
+                format!("{} {what}: refused, ", ink.bad("✗"))
+            } else {
+                format!("{:width$}and ", "", width = what.chars().count() + 4)
+            };
+            self.line(&format!("{head}{}", condition.message));
+        }
+    }
+
+    fn print(&self, text: &str) {
+        if !self.0.terminal().json() {
+            self.0.terminal().print(text);
+        }
+    }
+}
+
+fn next_steps(
+    context: &Context<'_>,
+    story: &Story,
+    kept: Option<&Path>,
+    arguments: &Arguments,
+) -> String {
+    let ink = context.terminal().ink();
+    let program = program();
+    let mut text = format!("\n{}\n", ink.strong("What to try next"));
+    let mut step = |what: &str, command: &str| {
+        let _ = writeln!(text, "   {what}\n     {}", ink.command(command));
+    };
+    match kept {
+        Some(folder) => step(
+            "every recorded event of the second run:",
+            &format!(
+                "{program} --data {} run events {}",
+                folder.display(),
+                story.candidate.run_id
+            ),
+        ),
+        None => step(
+            "the same again, and keep the database to look into the runs:",
+            &format!("{program} demo --keep"),
+        ),
+    }
+    if arguments.model_url.is_none() {
+        step(
+            "the same agent on a real model (Ollama, vLLM, llama.cpp, OpenAI, …):",
+            &format!("{program} demo --model-url http://127.0.0.1:11434/v1 --model llama3.2"),
+        );
+    }
+    step(
+        "your own agent, in five minutes (README: Evaluate your own agent):",
+        &format!("{program} pack init my-agent --name vendor.acme.my-agent"),
+    );
+    text
+}
+
+fn failed(code: &'static str, cause: &dyn std::error::Error) -> Failure {
+    Failure::not_done(code, format!("the demo could not go on: {cause}"))
+}
+
+fn refused(refusal: crate::domain::pack::Refusal) -> Failure {
+    Failure::not_done(
+        "demo_went_otherwise",
+        format!("the demo's pack is refused: {refusal}"),
+    )
+}

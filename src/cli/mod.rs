@@ -1,6 +1,139 @@
-//! The command line.
+//! The command line: one file per subcommand.
+//!
+//! Every command that looks at runs, suites or packs speaks the HTTP surface through one [`client::Client`]: to a host
+//! named by `--server`, or to one built in this process over the data folder. There is one code path for both. What is
+//! printed is made by [`crate::render`]; exit codes are [`exit::Exit`].
+
+pub mod client;
+mod context;
+mod demo;
+mod eval;
+pub mod exit;
+mod key;
+mod options;
+mod pack;
+mod run;
+mod serve;
+mod suite;
+mod terminal;
+mod watch;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use context::Context;
+use exit::{Exit, Failure};
+use options::Global;
+use terminal::Terminal;
+
+const ABOUT: &str =
+    "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  good: done, and the verdict, if there is one, is positive
+  1  the verdict is negative
+  2  bad input or usage
+  3  could not be carried out
+  4  inconclusive: not every task was judged, so nothing can be said
+
+Examples:
+  touchstone demo                                   see a whole evaluation in a few seconds
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
+  touchstone serve --listen 127.0.0.1:7800
+  touchstone --server http://127.0.0.1:7800 run show run_0199c0de";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "touchstone", version, about = ABOUT, after_help = AFTER_HELP, max_term_width = 110)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    Eval(Box<eval::Arguments>),
+    #[command(subcommand)]
+    Run(run::Command),
+    #[command(subcommand)]
+    Pack(pack::Command),
+    #[command(subcommand)]
+    Suite(suite::Command),
+    #[command(subcommand)]
+    Key(key::Command),
+    Serve(serve::Arguments),
+}
 
 /// Runs the command line; the exit code is the documented verdict.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return unparsed(&error, json),
+    };
+    let terminal = Terminal::new(cli.global.json, cli.global.no_color);
+    let outcome = runtime().and_then(|runtime| {
+        let outcome = runtime.block_on(dispatch(cli, &terminal));
+        // What still runs belongs to nobody who waits for it; its leases are released or run out.
+        runtime.shutdown_background();
+        outcome
+    });
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            terminal.failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Failure::not_done("runtime_failed", format!("no threads: {cause}")))
+}
+
+async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
+    let context = Context::new(cli.global, terminal);
+    match cli.command {
+        Command::Demo(arguments) => demo::run(&context, arguments).await,
+        Command::Eval(arguments) => eval::run(&context, *arguments).await,
+        Command::Run(command) => run::run(&context, command).await,
+        Command::Pack(command) => pack::run(&context, command).await,
+        Command::Suite(command) => suite::run(&context, command).await,
+        Command::Key(command) => key::run(&context, command).await,
+        Command::Serve(arguments) => serve::run(&context, arguments).await,
+    }
+}
+
+/// Help, version and usage errors. A usage error under `--json` is an error document like any other.
+fn unparsed(error: &clap::Error, json: bool) -> ExitCode {
+    let asked_for = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if json && !asked_for {
+        let text = error.to_string();
+        let message = text.lines().next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let failure = Failure::usage(message.to_owned()).or_try("touchstone --help");
+        Terminal::new(true, true).failure(&failure);
+        return Exit::BadInput.into();
+    }
+    // Nothing can be done about a closed terminal.
+    let _ = error.print();
+    if asked_for {
+        Exit::Good.into()
+    } else {
+        Exit::BadInput.into()
+    }
 }

@@ -54,6 +54,25 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+/// An answer whose body is still to come.
+#[derive(Debug)]
+pub struct OpenAnswer(reqwest::Response);
+
+impl OpenAnswer {
+    /// Status code.
+    pub fn status(&self) -> u16 {
+        self.0.status().as_u16()
+    }
+
+    /// The next piece of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+        next_piece(&mut self.0).await
+    }
+}
+
 impl Client {
     /// Sets up a client.
     ///
@@ -127,6 +146,33 @@ impl Client {
             self.policy.total_timeout,
         )
         .await
+    }
+
+    /// Sends any request and hands out the answer's body piece by piece: for streams without an end. The head comes within
+    /// the policy's bound; how long to wait for a piece, and how much of it to take, is up to the caller.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn open(
+        &self,
+        method: reqwest::Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<OpenAnswer, Error> {
+        self.check(url)?;
+        let mut request = self
+            .of_scheme(url)?
+            .request(method, url.clone())
+            .headers(headers.clone());
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        let response = tokio::time::timeout(self.policy.first_byte_timeout, request.send())
+            .await
+            .map_err(|_| Error::Timeout)?
+            .map_err(|e| Error::from_reqwest(&e))?;
+        Ok(OpenAnswer(response))
     }
 
     fn of_scheme(&self, url: &Url) -> Result<&reqwest::Client, Error> {

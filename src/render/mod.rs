@@ -1,1 +1,17 @@
-//! Views of recorded facts for people and machines.
+//! Views of recorded facts: scorecard for a terminal, JUnit for CI, Markdown for a pull request.
+//!
+//! Pure functions over the eval report. Whatever is shown here was folded from the log; nothing is decided here.
+
+mod comparison;
+mod ink;
+pub mod junit;
+pub mod markdown;
+pub mod scorecard;
+mod words;
+
+#[cfg(test)]
+mod sample;
+
+pub use comparison::{Comparison, compare};
+pub use ink::Ink;
+pub use words::{reason_of, usd};

@@ -1,0 +1,65 @@
+//! A host in this process: the same router a server has, called without a socket.
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderValue, Request};
+use futures_util::{StreamExt, TryStreamExt};
+use secrecy::{ExposeSecret, SecretString};
+use tower::ServiceExt;
+
+use super::transport::{Call, Reply, Transport};
+use crate::cli::exit::Failure;
+
+/// The host of this process.
+pub struct Embedded {
+    router: Router,
+    authorization: HeaderValue,
+}
+
+impl Embedded {
+    /// Speaks to `router` as the owner of `key`.
+    ///
+    /// # Errors
+    /// A key no header can carry.
+    pub fn new(router: Router, key: &SecretString) -> Result<Self, Failure> {
+        let mut authorization =
+            HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
+                .map_err(|_| Failure::usage("the key holds characters an API key never has"))?;
+        authorization.set_sensitive(true);
+        Ok(Self {
+            router,
+            authorization,
+        })
+    }
+}
+
+#[async_trait]
+impl Transport for Embedded {
+    async fn exchange(&self, call: Call) -> Result<Reply, Failure> {
+        let mut request = Request::builder()
+            .method(call.method)
+            .uri(&call.path)
+            .body(call.body.map_or_else(Body::empty, Body::from))
+            .map_err(|cause| Failure::usage(format!("not a path: {cause}")))?;
+        *request.headers_mut() = call.headers;
+        request
+            .headers_mut()
+            .insert(AUTHORIZATION, self.authorization.clone());
+        let response = match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        Ok(Reply {
+            status: response.status().as_u16(),
+            body: response
+                .into_body()
+                .into_data_stream()
+                .map_err(|cause| {
+                    Failure::not_done("stream_broken", format!("the answer broke off: {cause}"))
+                })
+                .boxed(),
+        })
+    }
+}

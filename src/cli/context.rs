@@ -1,0 +1,241 @@
+//! What every command works with: the terminal, the configuration, and a client for the host it is about.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use secrecy::ExposeSecret;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::client::{Client, Embedded, Remote};
+use super::exit::Failure;
+use super::options::Global;
+use super::terminal::Terminal;
+use crate::agent::model::ModelConfig;
+use crate::app::App;
+use crate::config::Config;
+
+/// The configuration file that is read when none is named.
+const USUAL_FILE: &str = "touchstone.toml";
+/// Whoever works in the data folder has its machine: a suite's size is theirs to choose.
+const EMBEDDED_MAX_TASKS: u64 = 100_000;
+/// Environment variables that may hold the key for `--model-url`, the first one set counts.
+const MODEL_KEYS: [&str; 2] = ["TOUCHSTONE_MODEL_API_KEY", "OPENAI_API_KEY"];
+
+/// One model endpoint instead of the configured ones.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ModelEndpoint {
+    /// Answer every class of model from this OpenAI-compatible endpoint instead of the configured ones; its API key is
+    /// taken from TOUCHSTONE_MODEL_API_KEY or OPENAI_API_KEY
+    #[arg(long, value_name = "URL", requires = "model")]
+    pub model_url: Option<Url>,
+
+    /// The model's name at --model-url
+    #[arg(long, value_name = "NAME", requires = "model_url")]
+    pub model: Option<String>,
+}
+
+impl ModelEndpoint {
+    /// The endpoint as a configuration entry, if one is named.
+    pub fn config(&self) -> Option<ModelConfig> {
+        let (url, model) = (self.model_url.as_ref()?, self.model.as_ref()?);
+        Some(endpoint(url, model))
+    }
+}
+
+/// The entry of an endpoint that serves every class.
+pub fn endpoint(url: &Url, model: &str) -> ModelConfig {
+    let set = |name: &&str| std::env::var_os(name).is_some_and(|key| !key.is_empty());
+    ModelConfig {
+        api_key_env: MODEL_KEYS.into_iter().find(set).map(str::to_owned),
+        ..ModelConfig::openai(url.clone(), model)
+    }
+}
+
+/// What a command works with.
+pub struct Context<'a> {
+    global: Global,
+    terminal: &'a Terminal,
+}
+
+impl<'a> Context<'a> {
+    /// Of these options.
+    pub fn new(global: Global, terminal: &'a Terminal) -> Self {
+        Self { global, terminal }
+    }
+
+    /// The terminal.
+    pub fn terminal(&self) -> &'a Terminal {
+        self.terminal
+    }
+
+    /// How to call this program again for the same host: for commands to paste.
+    pub fn program(&self) -> String {
+        let mut words = program();
+        let mut add = |flag: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.push_str(&format!(" {flag} {value}"));
+            }
+        };
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        add("--server", self.global.server.as_ref().map(Url::to_string));
+        add("--data", path(&self.global.data));
+        add("--config", path(&self.global.config));
+        words
+    }
+
+    /// File, environment and flags, for a host that is started as one.
+    ///
+    /// # Errors
+    /// What cannot be read or used.
+    pub fn config(&self) -> Result<Config, Failure> {
+        self.config_over(&[])
+    }
+
+    /// The host of `--server`, if one is named.
+    pub fn server(&self) -> Option<&Url> {
+        self.global.server.as_ref()
+    }
+
+    /// A client to look at things: embedded, nothing is worked on meanwhile.
+    ///
+    /// # Errors
+    /// No host can be reached or set up.
+    pub async fn look(&self) -> Result<Session, Failure> {
+        if let Some(remote) = self.remote()? {
+            return Ok(remote);
+        }
+        let app = self.app(None).await?;
+        Session::embedded(app, false)
+    }
+
+    /// A client to have runs carried out: embedded, this process carries them out.
+    ///
+    /// # Errors
+    /// No host can be reached or set up; a model endpoint for a host that has its own.
+    pub async fn work(&self, model: Option<ModelConfig>) -> Result<Session, Failure> {
+        if let Some(remote) = self.remote()? {
+            if model.is_some() {
+                return Err(Failure::usage(
+                    "--model-url only works embedded: a host's models are its operator's to configure",
+                )
+                .or_try("leave out --server, or set [[models]] in the host's configuration"));
+            }
+            return Ok(remote);
+        }
+        let app = self.app(model).await?;
+        Session::embedded(app, true)
+    }
+
+    /// The application over the data folder.
+    ///
+    /// # Errors
+    /// The configuration, the store or a model cannot be used.
+    pub async fn app(&self, model: Option<ModelConfig>) -> Result<App, Failure> {
+        let mut config = self.config_over(&[("limits.max_tasks_per_suite", EMBEDDED_MAX_TASKS)])?;
+        if let Some(model) = model {
+            config.models = vec![model];
+        }
+        start(config).await
+    }
+
+    fn remote(&self) -> Result<Option<Session>, Failure> {
+        let Some(server) = &self.global.server else {
+            return Ok(None);
+        };
+        for (flag, given) in [
+            ("--data", self.global.data.is_some()),
+            ("--database-url", self.global.database_url.is_some()),
+        ] {
+            if given {
+                return Err(Failure::usage(format!(
+                    "{flag} and --server exclude each other: the host has its own store"
+                ))
+                .or_try(format!(
+                    "leave out {flag}, or --server and TOUCHSTONE_SERVER"
+                )));
+            }
+        }
+        Ok(Some(Session {
+            client: Client::new(Remote::new(server, self.global.key.as_ref())?),
+            work: None,
+        }))
+    }
+
+    fn config_over(&self, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
+        let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|file| file.is_file());
+        let file = self.global.config.clone().or_else(usual);
+        let mut config = Config::load_over(file.as_deref(), defaults)
+            .map_err(|cause| Failure::bad_input("configuration", cause.to_string()))?;
+        if let Some(data) = &self.global.data {
+            config.data.clone_from(data);
+            config.database_url = None;
+        }
+        if let Some(url) = &self.global.database_url {
+            config.database_url = Some(url.expose_secret().to_owned());
+        }
+        Ok(config)
+    }
+}
+
+/// This program as it was called, if that was by a path.
+pub fn program() -> String {
+    std::env::args()
+        .next()
+        .filter(|name| name.contains(std::path::MAIN_SEPARATOR))
+        .unwrap_or_else(|| "touchstone".to_owned())
+}
+
+/// Starts the application.
+///
+/// # Errors
+/// The store or a model cannot be used.
+pub async fn start(config: Config) -> Result<App, Failure> {
+    App::start(config).await.map_err(|cause| {
+        let text = format!("{:#}", anyhow::Error::new(cause));
+        Failure::not_done("start_failed", text)
+    })
+}
+
+/// A client, and the host behind it if that is in this process.
+pub struct Session {
+    client: Client,
+    work: Option<Work>,
+}
+
+struct Work {
+    shutdown: CancellationToken,
+    done: JoinHandle<()>,
+}
+
+impl Session {
+    /// Of an application in this process; `working` has it carry out runs.
+    ///
+    /// # Errors
+    /// Never, with a key of the application's own.
+    pub fn embedded(app: App, working: bool) -> Result<Self, Failure> {
+        let client = Client::new(Embedded::new(app.router(), &app.local_caller_key())?);
+        let work = working.then(|| {
+            let shutdown = CancellationToken::new();
+            let until = shutdown.clone();
+            let done = tokio::spawn(async move { app.run_until(until).await });
+            Work { shutdown, done }
+        });
+        Ok(Self { client, work })
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Stops working: what is left is released, for another process to resume.
+    pub async fn close(self) {
+        if let Some(work) = self.work {
+            work.shutdown.cancel();
+            // Its own failures are in its log.
+            let _ = work.done.await;
+        }
+    }
+}

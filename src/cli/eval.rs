@@ -1,0 +1,187 @@
+//! `touchstone eval`: run a suite against an agent and give the verdict.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::context::{Context, ModelEndpoint};
+use super::exit::{Exit, Failure};
+use super::watch::{Outputs, Started, watch};
+use crate::protocol::openwop::suite::EvalMode;
+
+const EXAMPLES: &str = "\
+Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.
+
+Examples:
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
+    --model-url http://127.0.0.1:11434/v1 --model llama3.2 --concurrency 8
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --baseline run_0199c0de --junit eval.xml --markdown eval.md";
+
+/// Run a suite against an agent: progress, scorecard, verdict
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The installed suite, by id and exact version
+    #[arg(value_name = "SUITE@VERSION")]
+    suite: String,
+
+    /// The agent; without a version, the highest installed one
+    #[arg(long, value_name = "AGENT[@VERSION]")]
+    agent: String,
+
+    #[command(flatten)]
+    model: ModelEndpoint,
+
+    /// An earlier run to compare with, over the same suite and version
+    #[arg(long, value_name = "RUN", value_parser = super::run::run_id)]
+    baseline: Option<String>,
+
+    /// Tasks in flight at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: Option<u32>,
+
+    /// How to score; repeat for several [default: golden, and regression with --baseline]
+    #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
+    modes: Vec<EvalMode>,
+
+    /// JSON Pointer to leave out of matching on both sides; repeat for several. Recorded with the run, and no gate
+    /// accepts such a run by default
+    #[arg(long, value_name = "POINTER")]
+    ignore: Vec<String>,
+
+    /// Most the run may spend, in USD
+    #[arg(long, value_name = "X", value_parser = amount)]
+    max_cost_usd: Option<f64>,
+
+    /// Run the suite although it was written for another agent
+    #[arg(long)]
+    any_target: bool,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+fn mode(text: &str) -> Result<EvalMode, String> {
+    EvalMode::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = EvalMode::ALL.iter().map(|mode| mode.as_str()).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
+
+fn amount(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        _ => Err("must be an amount in USD of at least 0".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+    arguments.outputs.check()?;
+    let session = context.work(arguments.model.config()).await?;
+    let body = request(&arguments);
+    let outcome = async {
+        let started: Started = session.client().post("/v1/runs", &body).await?;
+        watch(context, &session, &started.run_id, &arguments.outputs).await
+    }
+    .await;
+    session.close().await;
+    outcome
+}
+
+/// The body of `POST /v1/runs` (OpenWOP run-options; RFC 0081 §B).
+fn request(arguments: &Arguments) -> Value {
+    let mut configurable = Map::new();
+    let mut set = |key: &str, value: Value| configurable.insert(key.to_owned(), value);
+    let (agent, version) = match arguments.agent.split_once('@') {
+        Some((agent, version)) => (agent, Some(version)),
+        None => (arguments.agent.as_str(), None),
+    };
+    if let Some(version) = version {
+        set("agentVersion", json!(version));
+    }
+    // Without a list the host scores every mode the suite declares, and `regression` cannot be scored without a baseline.
+    let modes = match (arguments.modes.as_slice(), &arguments.baseline) {
+        ([], None) => vec![EvalMode::Golden],
+        ([], Some(_)) => vec![EvalMode::Golden, EvalMode::Regression],
+        (modes, _) => modes.to_vec(),
+    };
+    set("evalModes", json!(modes));
+    if let Some(baseline) = &arguments.baseline {
+        set("baselineRunId", json!(baseline));
+    }
+    if let Some(concurrency) = arguments.concurrency {
+        set("evalConcurrency", json!(concurrency));
+    }
+    if !arguments.ignore.is_empty() {
+        set("evalMatch", json!({"ignore": arguments.ignore}));
+    }
+    if let Some(most) = arguments.max_cost_usd {
+        set("budget", json!({"maxCostUsd": most}));
+    }
+    if arguments.any_target {
+        set("evalTargetOverride", json!(true));
+    }
+    json!({
+        "mode": "eval",
+        "evalSuiteRef": arguments.suite,
+        "agentId": agent,
+        "configurable": configurable,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::domain::run::request::parse;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn body(line: &[&str]) -> Value {
+        let start = ["eval", "vendor.acme.evals.triage@1.0.0", "--agent"];
+        let line = start.iter().chain(line);
+        request(&Line::try_parse_from(line).unwrap().arguments)
+    }
+
+    #[test]
+    fn the_request_is_one_the_host_understands() {
+        let body = body(&[
+            "vendor.acme.triage.default@1.1.0",
+            "--baseline",
+            "run_1",
+            "--concurrency",
+            "8",
+            "--ignore",
+            "/rationale",
+            "--max-cost-usd",
+            "0.5",
+            "--any-target",
+        ]);
+        let request = parse(&body).unwrap();
+        assert_eq!(request.agent_id.as_str(), "vendor.acme.triage.default");
+        assert_eq!(request.agent_version.as_deref(), Some("1.1.0"));
+        assert_eq!(
+            request.modes,
+            Some(vec![EvalMode::Golden, EvalMode::Regression])
+        );
+        assert_eq!(request.baseline_run_id, Some("run_1".into()));
+        assert_eq!(request.concurrency, Some(8));
+        assert_eq!(request.ignore, ["/rationale"]);
+        assert!(request.target_override);
+        assert_eq!(request.budget.max_cost.map(|cost| cost.usd()), Some(0.5));
+    }
+
+    #[test]
+    fn without_a_baseline_only_golden_is_asked_for() {
+        let request = parse(&body(&["vendor.acme.triage.default"])).unwrap();
+        assert_eq!(request.modes, Some(vec![EvalMode::Golden]));
+        assert_eq!(request.agent_version, None);
+    }
+}

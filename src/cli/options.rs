@@ -1,0 +1,68 @@
+//! Options that every command understands.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use secrecy::SecretString;
+use url::Url;
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Print JSON on stdout, errors included
+    #[arg(long, global = true, help_heading = "Options for every command")]
+    pub json: bool,
+
+    /// Talk to this host instead of working in the data folder
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TOUCHSTONE_SERVER",
+        help_heading = "Options for every command"
+    )]
+    pub server: Option<Url>,
+
+    /// API key for --server
+    #[arg(
+        long,
+        global = true,
+        value_name = "KEY",
+        env = "TOUCHSTONE_KEY",
+        hide_env_values = true,
+        help_heading = "Options for every command"
+    )]
+    pub key: Option<SecretString>,
+
+    /// Data folder with the embedded database [default: .touchstone] [env: TOUCHSTONE_DATA]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        help_heading = "Options for every command"
+    )]
+    pub data: Option<PathBuf>,
+
+    /// PostgreSQL instead of the embedded database [env: TOUCHSTONE_DATABASE_URL]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        help_heading = "Options for every command"
+    )]
+    pub database_url: Option<SecretString>,
+
+    /// Configuration file [default: touchstone.toml, if there is one]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TOUCHSTONE_CONFIG",
+        help_heading = "Options for every command"
+    )]
+    pub config: Option<PathBuf>,
+
+    /// No colours; NO_COLOR does the same
+    #[arg(long, global = true, help_heading = "Options for every command")]
+    pub no_color: bool,
+}

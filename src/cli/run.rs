@@ -1,0 +1,225 @@
+//! `touchstone run`: look at runs, cancel them, judge again what was not judged.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::context::{Context, ModelEndpoint};
+use super::exit::{Exit, Failure};
+use super::terminal::Terminal;
+use super::watch::{Outputs, Started, fetch, show, watch};
+
+/// Look at runs, cancel them, retry what was not judged
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
+)]
+pub enum Command {
+    /// Show the scorecard of a run; exits like its verdict, 0 while it runs
+    #[command(
+        after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
+    )]
+    Show(Show),
+    /// Print the recorded events of a run
+    #[command(
+        after_help = "Examples:\n  touchstone run events run_0199c0de\n  touchstone run events run_0199c0de --follow\n  touchstone --json run events run_0199c0de | jq .type"
+    )]
+    Events(Events),
+    /// Cancel a run
+    #[command(
+        after_help = "Examples:\n  touchstone run cancel run_0199c0de --reason 'wrong model'"
+    )]
+    Cancel(Cancel),
+    /// Make a new run that reuses every judged task and executes only the rest
+    #[command(
+        after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
+    )]
+    Retry(Retry),
+}
+
+/// Which run, and files to write.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The run
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: String,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Which run, and how to read its log.
+#[derive(Debug, Args)]
+pub struct Events {
+    /// The run
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: String,
+    /// Wait for further events until the run ends
+    #[arg(long)]
+    follow: bool,
+    /// Only events after this sequence
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    after: u64,
+}
+
+/// Which run, and why.
+#[derive(Debug, Args)]
+pub struct Cancel {
+    /// The run
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: String,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Which run, with which model, and files to write.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// The run that was not fully judged
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: String,
+    #[command(flatten)]
+    model: ModelEndpoint,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// A run id as hosts mint them; nothing else may become a part of a path.
+pub fn run_id(text: &str) -> Result<String, String> {
+    let sound = (1..=128).contains(&text.len())
+        && text
+            .bytes()
+            .all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'_' | b'-'));
+    if sound {
+        Ok(text.to_owned())
+    } else {
+        Err("a run id holds letters, digits, `_` and `-` only".to_owned())
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Show(arguments) => {
+            arguments.outputs.check()?;
+            let session = context.look().await?;
+            let report = fetch(session.client(), &arguments.run).await?;
+            show(context, session.client(), &report, &arguments.outputs).await
+        }
+        Command::Events(arguments) => events(context, &arguments).await,
+        Command::Cancel(arguments) => cancel(context, &arguments).await,
+        Command::Retry(arguments) => retry(context, &arguments).await,
+    }
+}
+
+async fn retry(context: &Context<'_>, arguments: &Retry) -> Result<Exit, Failure> {
+    arguments.outputs.check()?;
+    let session = context.work(arguments.model.config()).await?;
+    let outcome = async {
+        let path = format!("/v1/host/touchstone/runs/{}:retry", arguments.run);
+        let started: Started = session.client().post(&path, &json!({})).await?;
+        watch(context, &session, &started.run_id, &arguments.outputs).await
+    }
+    .await;
+    session.close().await;
+    outcome
+}
+
+async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let mut body = json!({});
+    if let Some(reason) = &arguments.reason {
+        body["reason"] = json!(reason);
+    }
+    let path = format!("/v1/runs/{}/cancel", arguments.run);
+    let answer: Value = session.client().post(&path, &body).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&answer);
+    } else {
+        let status = answer["status"].as_str().unwrap_or("cancelling");
+        terminal.print(&format!("{} {status}", arguments.run));
+    }
+    Ok(Exit::Good)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    events: Vec<Value>,
+    is_complete: bool,
+}
+
+async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let client = session.client();
+    let terminal = context.terminal();
+    if arguments.follow {
+        let mut events =
+            std::pin::pin!(client.events(&arguments.run, "debug", Duration::ZERO, arguments.after));
+        while let Some(event) = events.next().await {
+            print(terminal, &event?);
+        }
+        return Ok(Exit::Good);
+    }
+    // What is on record by now; polling answers at once while there is more.
+    let snapshot: Value = client.get(&format!("/v1/runs/{}", arguments.run)).await?;
+    let ended = matches!(
+        snapshot["status"].as_str(),
+        Some("completed" | "failed" | "cancelled")
+    );
+    let mut after = arguments.after;
+    loop {
+        let path = format!(
+            "/v1/runs/{}/events/poll?lastSequence={after}&timeout=1",
+            arguments.run
+        );
+        let page: Page = client.get(&path).await?;
+        for event in &page.events {
+            after = event["sequence"].as_u64().unwrap_or(after).max(after);
+            print(terminal, event);
+        }
+        if page.is_complete || page.events.is_empty() || !ended {
+            return Ok(Exit::Good);
+        }
+    }
+}
+
+fn print(terminal: &Terminal, event: &Value) {
+    if terminal.json() {
+        terminal.line(event);
+    } else {
+        terminal.print(&line(event));
+    }
+}
+
+fn line(event: &Value) -> String {
+    let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    let sequence = event["sequence"].as_u64().unwrap_or_default();
+    format!(
+        "{sequence:>6}  {}  {:<28}  {}  {}",
+        text("timestamp"),
+        text("type"),
+        text("nodeId"),
+        event["payload"]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("run_0199c0de", true)]
+    #[case("", false)]
+    #[case("../keys", false)]
+    #[case("run_1?x=1", false)]
+    fn only_run_ids_become_part_of_a_path(#[case] text: &str, #[case] sound: bool) {
+        assert_eq!(run_id(text).is_ok(), sound);
+    }
+}

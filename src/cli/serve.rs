@@ -1,0 +1,152 @@
+//! `touchstone serve`: the host as a server.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::context::{Context, start};
+use super::exit::{Exit, Failure};
+use crate::app::App;
+use crate::http;
+use crate::telemetry::{LogFormat, init_logs};
+
+const EXAMPLES: &str = "\
+Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT end it: running tasks get a moment to finish, what
+is left is resumed by the next start. A non-loopback address needs at least one API key.
+
+Examples:
+  touchstone serve
+  touchstone serve --listen 127.0.0.1:0 --data /var/lib/touchstone --config touchstone.toml
+  touchstone key create --tenant acme && touchstone serve --listen 0.0.0.0:7800
+  touchstone serve --database-url postgres://touchstone@db/touchstone";
+
+/// Serve the OpenWOP API
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Address and port; port 0 takes a free one [default: 127.0.0.1:7800] [env: TOUCHSTONE_LISTEN]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+
+    /// How log lines look
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: Format,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+    let format = match arguments.log_format {
+        Format::Text => LogFormat::Text,
+        Format::Json => LogFormat::Json,
+    };
+    init_logs(format, "info");
+    let mut config = context.config()?;
+    if let Some(listen) = arguments.listen {
+        config.listen = listen;
+    }
+    let address = resolve(&config.listen).await?;
+    let app = start(config).await?;
+    let keys = usable_keys(&app).await?;
+    if !address.ip().is_loopback() && keys == 0 {
+        return Err(Failure::bad_input(
+            "no_keys",
+            format!("{address} can be reached from elsewhere and there is no API key yet"),
+        )
+        .or_try(format!(
+            "{} key create --tenant default, then serve; or listen on 127.0.0.1",
+            context.program()
+        )));
+    }
+    let listener = TcpListener::bind(address).await.map_err(|cause| {
+        Failure::not_done(
+            "cannot_listen",
+            format!("cannot listen on {address}: {cause}"),
+        )
+        .or_try("end what uses the port, or choose another by --listen")
+    })?;
+    let bound = listener.local_addr().unwrap_or(address);
+    let shutdown = CancellationToken::new();
+    let signals = ended_by_signal(shutdown.clone())?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.line(&json!({"listening": format!("http://{bound}")}));
+    } else {
+        terminal.print(&format!("listening on http://{bound}"));
+        if keys == 0 {
+            terminal.note(&format!(
+                "no API key yet: {} key create --tenant default",
+                context.program()
+            ));
+        }
+    }
+    let router = app.router();
+    let served = tokio::join!(
+        http::serve(listener, router, shutdown.clone()),
+        app.run_until(shutdown.clone()),
+    );
+    signals.abort();
+    served.0.map_err(|cause| {
+        Failure::not_done("serving_failed", format!("the server ended: {cause}"))
+    })?;
+    Ok(Exit::Good)
+}
+
+/// The first address the text stands for.
+async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {
+    let unusable = |cause: &str| {
+        Failure::usage(format!("cannot listen on `{listen}`: {cause}"))
+            .or_try("give address and port, such as 127.0.0.1:7800")
+    };
+    let mut addresses = tokio::net::lookup_host(listen)
+        .await
+        .map_err(|cause| unusable(&cause.to_string()))?;
+    addresses
+        .next()
+        .ok_or_else(|| unusable("the name has no address"))
+}
+
+async fn usable_keys(app: &App) -> Result<usize, Failure> {
+    let keys = app.keys().list(None).await.map_err(|cause| {
+        Failure::not_done("store_failed", format!("{:#}", anyhow::Error::new(cause)))
+    })?;
+    let now = Timestamp::now();
+    Ok(keys
+        .iter()
+        .filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now))
+        .count())
+}
+
+/// Cancels `shutdown` at the first SIGTERM or SIGINT; a second one ends the process at once.
+fn ended_by_signal(shutdown: CancellationToken) -> Result<tokio::task::JoinHandle<()>, Failure> {
+    let install = |kind| {
+        signal(kind).map_err(|cause| {
+            Failure::not_done("no_signals", format!("signals cannot be handled: {cause}"))
+        })
+    };
+    let mut terminate = install(SignalKind::terminate())?;
+    let mut interrupt = install(SignalKind::interrupt())?;
+    Ok(tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("shutting down; a second signal ends the process at once");
+        shutdown.cancel();
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        std::process::exit(i32::from(Exit::NotDone as u8));
+    }))
+}

@@ -1,0 +1,127 @@
+//! Where a command prints: results on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::exit::Failure;
+use crate::render::Ink;
+
+/// The two output streams and what they can show.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    json: bool,
+    ink: Ink,
+    interactive: bool,
+}
+
+impl Terminal {
+    /// Looks at the process's own streams. Colour needs a terminal, or `CLICOLOR_FORCE`, and neither `--no-color` nor
+    /// `NO_COLOR`.
+    pub fn new(json: bool, no_color: bool) -> Self {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let refused = no_color || json || is_set("NO_COLOR");
+        let forced = is_set("CLICOLOR_FORCE");
+        let interactive = io::stdout().is_terminal();
+        Self {
+            json,
+            ink: Ink::new(!refused && (interactive || forced)),
+            interactive,
+        }
+    }
+
+    /// Whether results are documents.
+    pub const fn json(&self) -> bool {
+        self.json
+    }
+
+    /// How text is coloured.
+    pub const fn ink(&self) -> Ink {
+        self.ink
+    }
+
+    /// Whether a person looks at stdout, so that tables and colours make sense.
+    pub const fn interactive(&self) -> bool {
+        self.interactive && !self.json
+    }
+
+    /// Whether tables are drawn: for people, not for pipes.
+    pub const fn tables(&self) -> bool {
+        !self.json && (self.interactive || self.ink.is_on())
+    }
+
+    /// Columns of the terminal, for tables.
+    pub fn width(&self) -> Option<u16> {
+        let told = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|columns| columns.parse().ok());
+        if self.interactive {
+            comfy_table::Table::new().width()
+        } else {
+            told
+        }
+    }
+
+    /// Whether a bar may be drawn on stderr.
+    pub fn bars(&self) -> bool {
+        !self.json && io::stderr().is_terminal()
+    }
+
+    /// Prints a part of the result.
+    pub fn print(&self, text: &str) {
+        // A reader that has gone away, as `head` does, is no failure of the command.
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(text.as_bytes());
+        if !text.ends_with('\n') {
+            let _ = out.write_all(b"\n");
+        }
+        let _ = out.flush();
+    }
+
+    /// Prints a document, indented.
+    pub fn document(&self, document: &impl Serialize) {
+        match serde_json::to_string_pretty(document) {
+            Ok(text) => self.print(&text),
+            Err(cause) => self.note(&format!("the result cannot be written as JSON: {cause}")),
+        }
+    }
+
+    /// Prints a document on one line.
+    pub fn line(&self, document: &impl Serialize) {
+        match serde_json::to_string(document) {
+            Ok(text) => self.print(&text),
+            Err(cause) => self.note(&format!("the result cannot be written as JSON: {cause}")),
+        }
+    }
+
+    /// Says something that is not the result.
+    pub fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Prints why the command failed: a document on stdout under `--json`, else two lines on stderr.
+    pub fn failure(&self, failure: &Failure) {
+        if self.json {
+            self.document(&failure_document(failure));
+            return;
+        }
+        self.note(&format!("error: {}", failure.message));
+        if let Some(remedy) = &failure.remedy {
+            self.note(&format!("  try: {remedy}"));
+        }
+    }
+}
+
+fn failure_document(failure: &Failure) -> Value {
+    let mut error = Map::new();
+    error.insert("code".to_owned(), json!(failure.code));
+    error.insert("message".to_owned(), json!(failure.message));
+    if let Some(remedy) = &failure.remedy {
+        error.insert("remedy".to_owned(), json!(remedy));
+    }
+    if !failure.details.is_empty() {
+        error.insert("details".to_owned(), Value::Object(failure.details.clone()));
+    }
+    json!({"ok": false, "error": error})
+}

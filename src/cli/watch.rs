@@ -1,0 +1,330 @@
+//! Watching a run to its end: progress, cancel, scorecard, files, verdict.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::StreamExt;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::context::{Context, Session};
+use super::exit::{Exit, Failure};
+use crate::domain::eval::report::{EvalReport, Verdict};
+use crate::domain::money::NanoUsd;
+use crate::render::junit::junit;
+use crate::render::markdown::markdown;
+use crate::render::scorecard::{Style, scorecard};
+use crate::render::usd;
+
+/// How long the host may gather events into one frame.
+const BUFFER: Duration = Duration::from_millis(100);
+
+/// Files to write beside the scorecard.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Outputs {
+    /// Write the result as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+
+    /// Write the result as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+impl Outputs {
+    /// Finds out before the run, not after it, that a file has no folder to lie in.
+    ///
+    /// # Errors
+    /// Names the folder.
+    pub fn check(&self) -> Result<(), Failure> {
+        for file in [&self.junit, &self.markdown].into_iter().flatten() {
+            let folder = file
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder
+                && !folder.is_dir()
+            {
+                return Err(Failure::bad_input(
+                    "no_such_folder",
+                    format!("there is no folder {}", folder.display()),
+                )
+                .or_try(format!("mkdir -p {}", folder.display())));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, report: &EvalReport, baseline: Option<&EvalReport>) -> Result<(), Failure> {
+        let save = |file: &PathBuf, text: String| {
+            std::fs::write(file, text).map_err(|cause| {
+                Failure::not_done(
+                    "file_not_written",
+                    format!("{} cannot be written: {cause}", file.display()),
+                )
+            })
+        };
+        if let Some(file) = &self.junit {
+            let text = junit(report)
+                .map_err(|cause| Failure::not_done("file_not_written", cause.to_string()))?;
+            save(file, text)?;
+        }
+        if let Some(file) = &self.markdown {
+            save(file, markdown(report, baseline))?;
+        }
+        Ok(())
+    }
+}
+
+/// The answer to a created run.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Started {
+    /// The run.
+    pub run_id: String,
+}
+
+/// Follows a run to its end and shows its result.
+///
+/// # Errors
+/// The run could not be followed, or a file not be written.
+pub async fn watch(
+    context: &Context<'_>,
+    session: &Session,
+    run: &str,
+    outputs: &Outputs,
+) -> Result<Exit, Failure> {
+    if !context.terminal().json() {
+        context.terminal().note(&format!("run {run}"));
+    }
+    let report = follow(context, session.client(), run).await?;
+    show(context, session.client(), &report, outputs).await
+}
+
+/// Follows a run to its end. Ctrl-C cancels the run; a second one leaves it to itself.
+///
+/// # Errors
+/// The run could not be followed.
+pub async fn follow(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+) -> Result<EvalReport, Failure> {
+    let terminal = context.terminal();
+    let mut progress = Progress::new(terminal.bars());
+    let mut cancelled = false;
+    {
+        let mut events = std::pin::pin!(client.events(run, "updates", BUFFER, 0));
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(event) => progress.take(&event?),
+                    None => break,
+                },
+                interrupted = tokio::signal::ctrl_c() => {
+                    if interrupted.is_err() || cancelled {
+                        progress.clear();
+                        return Err(left_alone(context, run));
+                    }
+                    cancelled = true;
+                    progress.say("cancelling; press Ctrl-C again to leave the run to itself");
+                    let path = format!("/v1/runs/{run}/cancel");
+                    let _: Value = client.post(&path, &json!({"reason": "interrupted"})).await?;
+                }
+            }
+        }
+    }
+    progress.clear();
+    fetch(client, run).await
+}
+
+/// The report of a run.
+///
+/// # Errors
+/// The host's answer.
+pub async fn fetch(client: &Client, run: &str) -> Result<EvalReport, Failure> {
+    client
+        .get(&format!("/v1/host/touchstone/runs/{run}/report"))
+        .await
+}
+
+/// Shows a report, writes the files, and gives the verdict as an exit code.
+///
+/// # Errors
+/// A file could not be written.
+pub async fn show(
+    context: &Context<'_>,
+    client: &Client,
+    report: &EvalReport,
+    outputs: &Outputs,
+) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    let baseline = match &report.summary.regression {
+        // The delta is a recorded fact; only the list of flips needs the other run, which may be gone.
+        Some(regression) => fetch(client, regression.baseline_run_id.as_str())
+            .await
+            .ok(),
+        None => None,
+    };
+    outputs.write(report, baseline.as_ref())?;
+    if terminal.json() {
+        terminal.document(report);
+    } else {
+        let style = Style {
+            ink: terminal.ink(),
+            table: terminal.tables(),
+            width: terminal.width(),
+            ..Style::default()
+        };
+        terminal.print(&scorecard(report, baseline.as_ref(), style));
+        if terminal.interactive() {
+            terminal.print(&next_steps(context, report));
+        }
+    }
+    Ok(report.verdict.into())
+}
+
+fn next_steps(context: &Context<'_>, report: &EvalReport) -> String {
+    let ink = context.terminal().ink();
+    let program = context.program();
+    let run = &report.run_id;
+    let mut steps = vec![(
+        "every recorded event",
+        format!("{program} run events {run}"),
+    )];
+    match report.verdict {
+        Verdict::Inconclusive => steps.insert(
+            0,
+            (
+                "judge only what was not judged",
+                format!("{program} run retry {run}"),
+            ),
+        ),
+        Verdict::Pass => steps.push((
+            "compare a later version with this run",
+            format!(
+                "{program} eval {}@{} --agent {} --baseline {run}",
+                report.suite.suite_id, report.suite.version, report.agent.agent_id
+            ),
+        )),
+        Verdict::Fail | Verdict::Pending => {}
+    }
+    let mut text = String::new();
+    for (what, command) in steps {
+        text.push_str(&format!(
+            "{}\n  {}\n",
+            ink.faint(what),
+            ink.command(&command)
+        ));
+    }
+    text
+}
+
+fn left_alone(context: &Context<'_>, run: &str) -> Failure {
+    Failure::new(
+        Exit::Inconclusive,
+        "interrupted",
+        format!("left run {run} before it ended"),
+    )
+    .or_try(format!("{} run show {run}", context.program()))
+}
+
+/// What has happened so far, as a bar on a terminal.
+struct Progress {
+    bar: ProgressBar,
+    passed: u64,
+    failed: u64,
+    unjudged: u64,
+    cost: NanoUsd,
+}
+
+impl Progress {
+    fn new(visible: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(
+            None,
+            if visible {
+                ProgressDrawTarget::stderr_with_hz(10)
+            } else {
+                ProgressDrawTarget::hidden()
+            },
+        );
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:28} {pos}/{len}  {msg}  {elapsed} (ETA {eta})")
+        {
+            bar.set_style(style);
+        }
+        Self {
+            bar,
+            passed: 0,
+            failed: 0,
+            unjudged: 0,
+            cost: NanoUsd::ZERO,
+        }
+    }
+
+    fn take(&mut self, event: &Value) {
+        let payload = &event["payload"];
+        match event["type"].as_str() {
+            Some("eval.started") => {
+                if let Some(tasks) = payload["taskCount"].as_u64() {
+                    self.bar.set_length(tasks);
+                }
+            }
+            // Comes before the task's `eval.scored`, which counts it as not passed.
+            Some("touchstone.task.unjudged") => self.unjudged += 1,
+            Some("eval.scored") => {
+                match payload["passed"].as_bool() {
+                    Some(true) => self.passed += 1,
+                    _ => self.failed += 1,
+                }
+                let cost = payload["costUsd"].as_f64().and_then(NanoUsd::from_usd);
+                self.cost = self.cost + cost.unwrap_or_default();
+                self.bar.inc(1);
+                self.bar.set_message(self.message());
+            }
+            _ => {}
+        }
+    }
+
+    fn message(&self) -> String {
+        let failed = self.failed.saturating_sub(self.unjudged);
+        format!(
+            "✓ {}  ✗ {failed}  ? {}  {}",
+            self.passed,
+            self.unjudged,
+            usd(self.cost)
+        )
+    }
+
+    fn say(&self, text: &str) {
+        self.bar.println(text);
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unjudged_task_does_not_count_as_failed() {
+        let mut progress = Progress::new(false);
+        for (kind, payload) in [
+            ("eval.started", json!({"taskCount": 3})),
+            ("eval.scored", json!({"passed": true, "costUsd": 0.001})),
+            ("touchstone.task.unjudged", json!({"taskId": "b"})),
+            ("eval.scored", json!({"passed": false, "costUsd": 0.0})),
+            ("eval.scored", json!({"passed": false, "costUsd": 0.002})),
+        ] {
+            progress.take(&json!({"type": kind, "payload": payload}));
+        }
+        assert_eq!(progress.message(), "✓ 1  ✗ 1  ? 1  $0.003000");
+        assert_eq!(progress.bar.length(), Some(3));
+        assert_eq!(progress.bar.position(), 3);
+    }
+}

@@ -1,0 +1,62 @@
+//! A run beside its baseline: which tasks flipped.
+
+use crate::domain::eval::report::{EvalReport, TaskOutcome};
+use crate::domain::ids::{RunId, TaskId};
+
+/// What changed from the baseline to the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison<'a> {
+    /// The baseline.
+    pub baseline: &'a RunId,
+    /// Aggregate minus the baseline's, -1.0..=1.0.
+    pub delta: f64,
+    /// Passed there, failed here; in suite order.
+    pub broke: Vec<&'a TaskId>,
+    /// Failed there, passed here; in suite order.
+    pub fixed: Vec<&'a TaskId>,
+}
+
+/// Compares task by task. Tasks that were not judged on both sides say nothing about a change and are left out.
+pub fn compare<'a>(report: &'a EvalReport, baseline: &'a EvalReport) -> Comparison<'a> {
+    let flips = |from: TaskOutcome, to: TaskOutcome| {
+        report
+            .tasks
+            .iter()
+            .filter(|task| task.outcome == to)
+            .filter(|task| {
+                baseline
+                    .tasks
+                    .iter()
+                    .any(|before| before.task_id == task.task_id && before.outcome == from)
+            })
+            .map(|task| &task.task_id)
+            .collect()
+    };
+    Comparison {
+        baseline: &baseline.run_id,
+        delta: report.summary.regression.as_ref().map_or_else(
+            || report.summary.aggregate_score - baseline.summary.aggregate_score,
+            |regression| regression.score_delta,
+        ),
+        broke: flips(TaskOutcome::Passed, TaskOutcome::Failed),
+        fixed: flips(TaskOutcome::Failed, TaskOutcome::Passed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn only_tasks_judged_on_both_sides_flip() {
+        let (before, after) = (sample::baseline(), sample::mixed());
+        let comparison = compare(&after, &before);
+        let names = |tasks: &[&TaskId]| -> Vec<String> {
+            tasks.iter().map(|task| task.to_string()).collect()
+        };
+        assert_eq!(names(&comparison.broke), ["refund-twice"]);
+        assert_eq!(names(&comparison.fixed), ["clock-in-down"]);
+        assert!((comparison.delta - -0.25).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,109 @@
+//! JUnit XML, for CI: every task is a test case.
+//!
+//! A task the agent failed is a failure; one the machinery could not get judged is an error. Content-free like the report.
+
+use std::time::Duration;
+
+use quick_junit::{
+    NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite,
+};
+
+use super::words::{reason_of, rows, verdict};
+use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
+
+/// Writes the report as JUnit XML.
+///
+/// # Errors
+/// Only if XML cannot be written to memory, which does not happen.
+pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
+    let suite_name = format!("{}@{}", report.suite.suite_id, report.suite.version);
+    let class = format!("{}@{}", report.agent.agent_id, report.agent.version);
+    let mut suite = TestSuite::new(suite_name);
+    for (name, value) in properties(report) {
+        suite.add_property(Property::new(name, value));
+    }
+    let mut all_passed = true;
+    for (numbers, task) in rows(report) {
+        let kind = match task.outcome {
+            TaskOutcome::Passed => None,
+            TaskOutcome::Failed => Some((NonSuccessKind::Failure, "failed")),
+            TaskOutcome::Unjudged => Some((NonSuccessKind::Error, "unjudged")),
+        };
+        all_passed &= kind.is_none();
+        let mut case = TestCase::new(task.task_id.as_str(), status(kind, &reason_of(task)));
+        case.set_classname(class.as_str());
+        if let Some(ms) = numbers.latency_ms {
+            case.set_time(Duration::from_millis(ms));
+        }
+        suite.add_test_case(case);
+    }
+    // A run can miss its bar although every task passed: too slow, too dear, not finished. CI must not show that green.
+    if all_passed && matches!(report.verdict, Verdict::Fail | Verdict::Inconclusive) {
+        let kind = match report.verdict {
+            Verdict::Fail => (NonSuccessKind::Failure, "failed"),
+            _ => (NonSuccessKind::Error, "inconclusive"),
+        };
+        let mut case = TestCase::new("verdict", status(Some(kind), &report.reasons.join("; ")));
+        case.set_classname(class.as_str());
+        suite.add_test_case(case);
+    }
+    let mut document = Report::new("touchstone");
+    if let Some(ms) = report.duration_ms {
+        suite.set_time(Duration::from_millis(ms));
+        document.set_time(Duration::from_millis(ms));
+    }
+    document.add_test_suite(suite);
+    document.to_string()
+}
+
+fn status(kind: Option<(NonSuccessKind, &str)>, message: &str) -> TestCaseStatus {
+    let Some((kind, name)) = kind else {
+        return TestCaseStatus::success();
+    };
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(name).set_message(message);
+    status
+}
+
+fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
+    let mut properties = vec![
+        ("runId", report.run_id.to_string()),
+        ("verdict", verdict(report.verdict).to_owned()),
+        ("aggregateScore", report.summary.aggregate_score.to_string()),
+        ("suiteDigest", report.suite.digest.clone()),
+        ("suiteSigned", report.suite.signed.to_string()),
+        ("packIntegrity", report.agent.pack_integrity.clone()),
+    ];
+    if let Some(model) = &report.agent.model {
+        properties.push(("model", model.clone()));
+    }
+    if !report.ignore.is_empty() {
+        properties.push(("ignore", report.ignore.join(" ")));
+    }
+    properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn failed_and_unjudged_are_told_apart() {
+        insta::assert_snapshot!(junit(&sample::mixed()).unwrap());
+    }
+
+    #[test]
+    fn a_bar_missed_with_every_task_passed_is_not_green() {
+        let mut report = sample::large();
+        report
+            .tasks
+            .retain(|task| task.outcome == TaskOutcome::Passed);
+        report.summary.tasks.retain(|task| task.passed);
+        report.reasons = vec!["p95 latency 900 ms is above maxP95LatencyMs 800".to_owned()];
+        report.verdict = Verdict::Fail;
+        let xml = junit(&report).unwrap();
+        assert!(xml.contains(r#"failures="1""#), "{xml}");
+        assert!(xml.contains("p95 latency 900 ms"), "{xml}");
+    }
+}

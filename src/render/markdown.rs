@@ -1,0 +1,162 @@
+//! Markdown, for a pull request or a job summary.
+
+use std::fmt::Write as _;
+
+use super::comparison::compare;
+use super::words::{counts, duration, outcome, reason_of, rows, sign, usd, verdict};
+use crate::domain::eval::report::{EvalReport, TaskOutcome};
+
+/// Up to so many tasks are all shown; of more, only those that did not pass.
+const SHOWN_IN_FULL: usize = 40;
+
+/// Writes the report as Markdown, with what changed since `baseline` if there is one.
+pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "## {}: `{}@{}`\n",
+        verdict(report.verdict),
+        report.agent.agent_id,
+        report.agent.version
+    );
+    for reason in &report.reasons {
+        let _ = writeln!(text, "- {}", escaped(reason));
+    }
+    if !report.reasons.is_empty() {
+        text.push('\n');
+    }
+    facts(&mut text, report);
+    if let Some(baseline) = baseline {
+        flips(&mut text, report, baseline);
+    }
+    tasks(&mut text, report);
+    text
+}
+
+fn facts(text: &mut String, report: &EvalReport) {
+    let summary = &report.summary;
+    let signed = if report.suite.signed {
+        "signed"
+    } else {
+        "**unsigned**"
+    };
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "| {name} | {value} |");
+    };
+    row("", String::new());
+    row("---", "---".to_owned());
+    row(
+        "Suite",
+        format!(
+            "`{}@{}`, {signed}",
+            report.suite.suite_id, report.suite.version
+        ),
+    );
+    if let Some(model) = &report.agent.model {
+        row("Model", format!("`{}`", model.replace('`', "'")));
+    }
+    row(
+        "Score",
+        format!("{:.3}, {}", summary.aggregate_score, counts(report)),
+    );
+    if let Some(cost) = summary.total_cost_usd {
+        row("Cost", usd(cost).replace('$', "\\$"));
+    }
+    if !report.ignore.is_empty() {
+        let pointers: Vec<String> = report
+            .ignore
+            .iter()
+            .map(|pointer| escaped(pointer))
+            .collect();
+        row("Left out of matching", pointers.join(", "));
+    }
+    row("Run", format!("`{}`", report.run_id));
+    text.push('\n');
+}
+
+fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport) {
+    let comparison = compare(report, baseline);
+    let _ = writeln!(
+        text,
+        "**{:+.3}** against `{}@{}` (run `{}`)\n",
+        comparison.delta, baseline.agent.agent_id, baseline.agent.version, comparison.baseline
+    );
+    for (label, tasks) in [("Broke", &comparison.broke), ("Fixed", &comparison.fixed)] {
+        if !tasks.is_empty() {
+            let names: Vec<String> = tasks.iter().map(|task| format!("`{task}`")).collect();
+            let _ = writeln!(text, "- {label}: {}", names.join(", "));
+        }
+    }
+    if !comparison.broke.is_empty() || !comparison.fixed.is_empty() {
+        text.push('\n');
+    }
+}
+
+fn tasks(text: &mut String, report: &EvalReport) {
+    let all = report.tasks.len() <= SHOWN_IN_FULL;
+    let mut shown = rows(report)
+        .filter(|(_, task)| all || task.outcome != TaskOutcome::Passed)
+        .peekable();
+    if shown.peek().is_none() {
+        return;
+    }
+    text.push_str("| Task | Outcome | Score | Latency | Cost | Reason |\n");
+    text.push_str("| --- | --- | ---: | ---: | ---: | --- |\n");
+    for (numbers, task) in shown {
+        let _ = writeln!(
+            text,
+            "| `{}` | {} {} | {:.2} | {} | {} | {} |",
+            task.task_id,
+            sign(task.outcome),
+            outcome(task.outcome),
+            numbers.score,
+            numbers.latency_ms.map(duration).unwrap_or_default(),
+            numbers
+                .cost_usd
+                .map(usd)
+                .unwrap_or_default()
+                .replace('$', "\\$"),
+            escaped(&reason_of(task)),
+        );
+    }
+    if !all {
+        text.push_str("\nTasks that passed are not listed.\n");
+    }
+}
+
+/// Text that is shown as it is: reasons can hold names of tools, which a suite's author chose.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '$' | '~' | '&' | '!'
+            | '@' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            '\n' | '\r' => safe.push(' '),
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn it_reads_well_beside_a_baseline() {
+        insta::assert_snapshot!(markdown(&sample::mixed(), Some(&sample::baseline())));
+    }
+
+    #[test]
+    fn a_tool_name_cannot_break_the_table_or_draw_a_link() {
+        let mut report = sample::mixed();
+        report.tasks[1].forbidden_tools = vec!["x|y[a](http://evil)\nz".to_owned()];
+        let text = markdown(&report, None);
+        let row = text.lines().find(|line| line.contains("evil")).unwrap();
+        assert!(row.contains(r"x\|y\[a\](http://evil) z"), "{row}");
+    }
+}

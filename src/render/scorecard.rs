@@ -1,0 +1,305 @@
+//! The scorecard for people: a table in a terminal, one line a task in a pipe.
+
+use std::fmt::Write as _;
+
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle,
+};
+
+use super::comparison::compare;
+use super::ink::Ink;
+use super::words::{counts, duration, outcome, reason_of, rows, sign, usd, verdict};
+use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
+use crate::domain::eval::scoring::p95;
+
+/// Up to so many tasks are all shown; of more, only those that did not pass.
+const SHOWN_IN_FULL: usize = 40;
+
+/// Lines around the head and below the last row, none between rows.
+const LINES: TableStyle = TableStyle::new()
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// How the scorecard is drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Colours.
+    pub ink: Ink,
+    /// A table instead of plain lines.
+    pub table: bool,
+    /// Columns to stay within, for tables.
+    pub width: Option<u16>,
+    /// Leave out tasks that passed, however few they are.
+    pub only_not_passed: bool,
+}
+
+/// Draws the scorecard, with what changed since `baseline` if there is one.
+pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
+    let mut text = String::new();
+    heading(&mut text, report, style.ink);
+    text.push('\n');
+    if style.table {
+        table(&mut text, report, style);
+    } else {
+        lines(&mut text, report, style);
+    }
+    text.push('\n');
+    totals(&mut text, report, style);
+    if let Some(baseline) = baseline {
+        flips(&mut text, report, baseline, style.ink);
+    }
+    bottom_line(&mut text, report, style.ink);
+    text
+}
+
+fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
+    let suite = &report.suite;
+    let provenance = if suite.signed {
+        ink.good("signed ✓")
+    } else {
+        ink.doubtful("UNSIGNED: no trusted signature covers this suite")
+    };
+    let _ = writeln!(
+        text,
+        "suite   {}  {provenance}",
+        ink.strong(&format!("{}@{}", suite.suite_id, suite.version))
+    );
+    let agent = &report.agent;
+    let model = match (&agent.model, &agent.provider) {
+        (Some(model), Some(provider)) => format!("  model {model}, provider {provider}"),
+        _ => String::new(),
+    };
+    let _ = writeln!(
+        text,
+        "agent   {}{model}",
+        ink.strong(&format!("{}@{}", agent.agent_id, agent.version))
+    );
+    let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
+    let _ = writeln!(text, "modes   {}", modes.join(", "));
+    if !report.ignore.is_empty() {
+        let _ = writeln!(
+            text,
+            "ignore  {}  {}",
+            report.ignore.join(", "),
+            ink.doubtful("left out of matching: no evidence for a gate by default")
+        );
+    }
+    if let Some(run) = &report.retry_of {
+        let _ = writeln!(text, "retry   of {run}, whose judged tasks are reused");
+    }
+}
+
+fn all_shown(report: &EvalReport, style: Style) -> bool {
+    !style.only_not_passed && report.tasks.len() <= SHOWN_IN_FULL
+}
+
+fn shown(report: &EvalReport, style: Style) -> impl Iterator<Item = RowOf<'_>> {
+    let all = all_shown(report, style);
+    rows(report).filter(move |(_, task)| all || task.outcome != TaskOutcome::Passed)
+}
+
+type RowOf<'a> = (
+    &'a crate::protocol::openwop::summary::TaskSummary,
+    &'a crate::domain::eval::report::TaskReport,
+);
+
+fn table(text: &mut String, report: &EvalReport, style: Style) {
+    let mut table = Table::new();
+    table
+        .load_style(LINES)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .force_no_tty();
+    if let Some(width) = style.width {
+        table.set_width(width);
+    }
+    if style.ink.is_on() {
+        table.enforce_styling();
+    }
+    let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
+    table.set_header(["task", "", "score", "latency", "cost", "reason"].map(bold));
+    for (numbers, task) in shown(report, style) {
+        let colour = match task.outcome {
+            TaskOutcome::Passed => Color::Green,
+            TaskOutcome::Failed => Color::Red,
+            TaskOutcome::Unjudged => Color::Yellow,
+        };
+        table.add_row([
+            Cell::new(task.task_id.as_str()),
+            Cell::new(sign(task.outcome)).fg(colour),
+            Cell::new(format!("{:.2}", numbers.score)).set_alignment(CellAlignment::Right),
+            Cell::new(numbers.latency_ms.map(duration).unwrap_or_default())
+                .set_alignment(CellAlignment::Right),
+            Cell::new(numbers.cost_usd.map(usd).unwrap_or_default())
+                .set_alignment(CellAlignment::Right),
+            Cell::new(reason_of(task)),
+        ]);
+    }
+    if !table.is_empty() {
+        let _ = writeln!(text, "{}", table.trim_fmt());
+    }
+}
+
+fn lines(text: &mut String, report: &EvalReport, style: Style) {
+    let width = shown(report, style)
+        .map(|(_, task)| task.task_id.as_str().len())
+        .max()
+        .unwrap_or_default();
+    for (numbers, task) in shown(report, style) {
+        let line = format!(
+            "{:<8} {:.3}  {:<width$}  {:>8}  {}  {}",
+            outcome(task.outcome),
+            numbers.score,
+            task.task_id.as_str(),
+            numbers.latency_ms.map(duration).unwrap_or_default(),
+            numbers.cost_usd.map(usd).unwrap_or_default(),
+            reason_of(task),
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+fn totals(text: &mut String, report: &EvalReport, style: Style) {
+    let summary = &report.summary;
+    let counts = counts(report);
+    let hidden = if all_shown(report, style) {
+        String::new()
+    } else {
+        style.ink.faint("  (those that passed are not listed)")
+    };
+    let _ = writeln!(text, "tasks   {}: {counts}{hidden}", summary.task_count);
+    let mut numbers = vec![format!("score {:.3}", summary.aggregate_score)];
+    if let Some(cost) = summary.total_cost_usd {
+        numbers.push(format!("cost {}", usd(cost)));
+    }
+    let latencies = summary.tasks.iter().filter_map(|task| task.latency_ms);
+    if let Some(p95) = p95(latencies.collect()) {
+        numbers.push(format!("p95 latency {}", duration(p95)));
+    }
+    if let Some(total) = report.duration_ms {
+        numbers.push(format!("took {}", duration(total)));
+    }
+    let _ = writeln!(text, "total   {}", numbers.join(", "));
+}
+
+fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink) {
+    let comparison = compare(report, baseline);
+    let delta = format!("{:+.3}", comparison.delta);
+    let delta = if comparison.delta < 0.0 {
+        ink.bad(&delta)
+    } else {
+        ink.good(&delta)
+    };
+    let _ = writeln!(
+        text,
+        "change  {delta} against {} ({}@{})",
+        comparison.baseline, baseline.agent.agent_id, baseline.agent.version
+    );
+    for (label, tasks) in [("broke", &comparison.broke), ("fixed", &comparison.fixed)] {
+        if !tasks.is_empty() {
+            let names: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
+            let _ = writeln!(text, "  {label} {}: {}", names.len(), names.join(", "));
+        }
+    }
+}
+
+fn bottom_line(text: &mut String, report: &EvalReport, ink: Ink) {
+    let word = verdict(report.verdict);
+    let word = match report.verdict {
+        Verdict::Pass => ink.good(word),
+        Verdict::Fail => ink.bad(word),
+        Verdict::Inconclusive | Verdict::Pending => ink.doubtful(word),
+    };
+    let because = if report.reasons.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", report.reasons.join("; "))
+    };
+    let _ = writeln!(text, "{}{because}", ink.strong(&word));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn a_pipe_gets_one_plain_line_a_task() {
+        let text = scorecard(
+            &sample::mixed(),
+            Some(&sample::baseline()),
+            Style::default(),
+        );
+        assert!(!text.contains('\u{1b}'));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_terminal_gets_a_table() {
+        let style = Style {
+            table: true,
+            width: Some(100),
+            ..Style::default()
+        };
+        insta::assert_snapshot!(scorecard(&sample::mixed(), None, style));
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colour() {
+        let plain = Style {
+            table: true,
+            width: Some(100),
+            ..Style::default()
+        };
+        let coloured = Style {
+            ink: Ink::new(true),
+            ..plain
+        };
+        let report = sample::mixed();
+        let text = scorecard(&report, None, coloured);
+        assert!(
+            text.contains("\u{1b}[32m") || text.contains("\u{1b}[38;5;10m"),
+            "{text:?}"
+        );
+        let trimmed = |text: &str| -> Vec<String> {
+            text.lines()
+                .map(|line| line.trim_end().to_owned())
+                .collect()
+        };
+        let plain = scorecard(&report, None, plain);
+        assert_eq!(trimmed(&without_codes(&text)), trimmed(&plain));
+    }
+
+    #[test]
+    fn of_many_tasks_only_those_that_did_not_pass_are_listed() {
+        let text = scorecard(&sample::large(), None, Style::default());
+        let listed: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("passed ") || line.starts_with("failed "))
+            .collect();
+        assert_eq!(listed.len(), 1, "{text}");
+        assert!(text.contains("tasks   100: 99 passed, 1 failed"), "{text}");
+    }
+
+    #[test]
+    fn what_weakens_the_evidence_is_shown() {
+        let mut report = sample::baseline();
+        report.suite.signed = false;
+        report.ignore = vec!["/rationale".to_owned()];
+        let text = scorecard(&report, None, Style::default());
+        assert!(text.contains("UNSIGNED"), "{text}");
+        assert!(text.contains("ignore  /rationale"), "{text}");
+    }
+
+    fn without_codes(text: &str) -> String {
+        let mut plain = String::new();
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            if c == '\u{1b}' {
+                rest.by_ref().find(|&c| c == 'm');
+            } else {
+                plain.push(c);
+            }
+        }
+        plain
+    }
+}

@@ -1,0 +1,147 @@
+//! How facts are put into words, the same in every view.
+
+use crate::domain::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::domain::money::NanoUsd;
+use crate::protocol::openwop::summary::TaskSummary;
+
+/// An amount, with as many decimals as make sense at its size.
+pub fn usd(amount: NanoUsd) -> String {
+    match amount.0 {
+        0 => "$0".to_owned(),
+        1..500 => "<$0.000001".to_owned(),
+        500..10_000_000 => format!("${:.6}", amount.usd()),
+        10_000_000..1_000_000_000 => format!("${:.4}", amount.usd()),
+        _ => format!("${:.2}", amount.usd()),
+    }
+}
+
+/// A duration.
+pub fn duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        _ => format!("{} min {:02} s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+/// Why a task ended as it did; empty for a plain pass.
+pub fn reason_of(task: &TaskReport) -> String {
+    let mut parts = Vec::new();
+    match (&task.reason, task.outcome) {
+        (Some(reason), _) => parts.push(reason.replace('_', " ")),
+        (None, TaskOutcome::Failed) => parts.push("answer differs".to_owned()),
+        (None, TaskOutcome::Passed | TaskOutcome::Unjudged) => {}
+    }
+    if !task.fixture_missing.is_empty() {
+        parts.push(format!(
+            "no fixture for {}",
+            task.fixture_missing.join(", ")
+        ));
+    }
+    if !task.forbidden_tools.is_empty() {
+        parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
+    }
+    match task.retries {
+        0 => {}
+        1 => parts.push("1 retry".to_owned()),
+        n => parts.push(format!("{n} retries")),
+    }
+    if let Some(run) = &task.reused_from {
+        parts.push(format!("judged in {run}"));
+    }
+    parts.join("; ")
+}
+
+/// The verdict in a word.
+pub const fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Fail => "FAIL",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+        Verdict::Pending => "NOT ENDED YET",
+    }
+}
+
+/// How a task ended, in a word.
+pub const fn outcome(outcome: TaskOutcome) -> &'static str {
+    match outcome {
+        TaskOutcome::Passed => "passed",
+        TaskOutcome::Failed => "failed",
+        TaskOutcome::Unjudged => "unjudged",
+    }
+}
+
+/// How a task ended, as a sign.
+pub const fn sign(outcome: TaskOutcome) -> &'static str {
+    match outcome {
+        TaskOutcome::Passed => "✓",
+        TaskOutcome::Failed => "✗",
+        TaskOutcome::Unjudged => "?",
+    }
+}
+
+/// Every task with its numbers and its reasons, in suite order.
+pub fn rows(report: &EvalReport) -> impl Iterator<Item = (&TaskSummary, &TaskReport)> {
+    report.summary.tasks.iter().zip(&report.tasks)
+}
+
+/// Tasks by outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Met their bar.
+    pub passed: usize,
+    /// Did not.
+    pub failed: usize,
+    /// Could not be judged.
+    pub unjudged: usize,
+}
+
+/// Counts the tasks of a report.
+pub fn counts(report: &EvalReport) -> Counts {
+    let mut counts = Counts::default();
+    for task in &report.tasks {
+        match task.outcome {
+            TaskOutcome::Passed => counts.passed += 1,
+            TaskOutcome::Failed => counts.failed += 1,
+            TaskOutcome::Unjudged => counts.unjudged += 1,
+        }
+    }
+    counts
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.unjudged > 0 {
+            write!(f, ", {} unjudged", self.unjudged)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0.0, "$0")]
+    #[case(12.0, "$12.00")]
+    #[case(0.5, "$0.5000")]
+    #[case(0.001_25, "$0.001250")]
+    #[case(0.000_000_6, "$0.000001")]
+    #[case(0.000_000_001, "<$0.000001")]
+    fn amounts_have_the_decimals_that_fit(#[case] amount: f64, #[case] shown: &str) {
+        assert_eq!(usd(NanoUsd::from_usd(amount).unwrap()), shown);
+    }
+
+    #[rstest]
+    #[case(0, "0 ms")]
+    #[case(999, "999 ms")]
+    #[case(1999, "1.9 s")]
+    #[case(61_000, "1 min 01 s")]
+    fn durations_have_the_unit_that_fits(#[case] ms: u64, #[case] shown: &str) {
+        assert_eq!(duration(ms), shown);
+    }
+}
