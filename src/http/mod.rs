@@ -167,10 +167,6 @@ pub fn router(state: Arc<HttpState>) -> Router {
         .layer(middleware::from_fn_with_state(state, observe::observe))
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the signature the layer asks for"
-)]
 fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
     // The panic hook has written where; its message may hold content, so it is not repeated.
     tracing::error!("a handler panicked");

@@ -9,6 +9,7 @@
 )]
 
 mod agent;
+mod http;
 mod pack;
 mod runs;
 mod store;

@@ -100,14 +100,6 @@ impl Followers {
             _follower: follower,
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.watched
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
-    }
 }
 
 async fn watch_run(

@@ -1,0 +1,454 @@
+//! A whole host in one process: the real router over a real store, with workers and an agent that says what it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use touchstone::agent::Runtime;
+use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone::domain::ids::{KeyId, RunId, TenantId};
+use touchstone::domain::money::{NanoUsd, TokenPrice};
+use touchstone::domain::pack::verify::{Trust, TrustMode};
+use touchstone::domain::run::request::HostLimits;
+use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
+use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo, Models, Store};
+use touchstone::protocol::openwop::suite::ModelClass;
+use touchstone::service::access::Scope;
+use touchstone::service::executor::Executor;
+use touchstone::service::keys::Keys;
+use touchstone::service::library::Library;
+use touchstone::service::packs::Packs;
+use touchstone::service::projections::Projections;
+use touchstone::service::runs::Runs;
+use touchstone::service::worker::{Worker, WorkerSettings};
+use touchstone::store;
+use touchstone::system::{SystemClock, SystemIds};
+use touchstone::telemetry::Metrics;
+use tower::ServiceExt as _;
+
+use super::contract;
+
+pub const AGENT: &str = "community.bench.echo.default";
+pub const SUITE: &str = "community.bench.evals.echo";
+
+/// Answers with `say` after `delayMs`.
+struct Echo(ModelInfo);
+
+#[async_trait]
+impl Model for Echo {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let text = request.messages.iter().find_map(|message| match message {
+            Message::User(text) => Some(text.to_string()),
+            _ => None,
+        });
+        let input: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        tokio::time::sleep(Duration::from_millis(
+            input["delayMs"].as_u64().unwrap_or(0),
+        ))
+        .await;
+        if input["say"] == "unavailable" {
+            return Err(ModelError::Unavailable {
+                reason: "connect".to_owned(),
+                retryable: false,
+                retry_after: None,
+            });
+        }
+        Ok(ModelReply {
+            text: Some(input["say"].as_str().unwrap().to_owned()),
+            usage: Some(TokenUsage {
+                input: 10,
+                output: 5,
+                cached_input: None,
+            }),
+            ..ModelReply::default()
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+}
+
+struct Endpoints(ModelBinding);
+
+impl Models for Endpoints {
+    fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
+        Some(self.0.clone())
+    }
+}
+
+pub struct TestHost {
+    _dir: TempDir,
+    pub store: Arc<dyn Store>,
+    pub keys: Arc<Keys>,
+    pub router: Router,
+    pub shutdown: CancellationToken,
+    pub executor: Arc<Executor>,
+    /// Every scope, tenant `acme`.
+    pub key: String,
+    /// Every scope, tenant `globex`.
+    pub other_key: String,
+}
+
+impl TestHost {
+    /// A host nobody works for: runs stay pending until [`work`](Self::work).
+    pub async fn idle() -> Self {
+        Self::with(HttpSettings::default()).await
+    }
+
+    pub async fn with(settings: HttpSettings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store::open(dir.path().join("host.db").to_str().unwrap())
+            .await
+            .unwrap();
+        let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
+        let keys = Arc::new(Keys::new(store.clone(), clock.clone(), ids.clone()));
+        let projections = Arc::new(Projections::new(store.clone()));
+        let library = Arc::new(Library::new(store.clone()));
+        let info = ModelInfo {
+            provider: "bench".to_owned(),
+            model: "echo-1".to_owned(),
+            price: TokenPrice::per_million(1.0, 2.0),
+            max_concurrency: 64,
+            timeout: Duration::from_secs(30),
+            retry: RetryPolicy::default(),
+        };
+        let models = Arc::new(Endpoints(ModelBinding {
+            model: Arc::new(Echo(info)),
+            permits: Arc::new(Semaphore::new(64)),
+        }));
+        let limits = HostLimits {
+            max_tasks_per_suite: 10_000,
+            max_cost_per_suite: NanoUsd::from_usd(25.0),
+            max_run_duration_ms: 3_600_000,
+            default_concurrency: 8,
+            max_concurrency: 64,
+        };
+        let runs = Arc::new(Runs::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            library.clone(),
+            models.clone(),
+            projections.clone(),
+            limits,
+        ));
+        let executor = Executor::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            library,
+            models,
+            Arc::new(Runtime::default()),
+            64,
+        );
+        let shutdown = CancellationToken::new();
+        let state = HttpState::new(HttpDeps {
+            runs,
+            packs: Arc::new(Packs::new(store.clone(), clock.clone())),
+            pack_rules: PackRules {
+                trust: Trust {
+                    mode: TrustMode::Open,
+                    ..Trust::default()
+                },
+                ..PackRules::default()
+            },
+            keys: keys.clone(),
+            projections,
+            store: store.clone(),
+            clock,
+            ids,
+            metrics: Metrics::install(),
+            limits,
+            settings,
+            shutdown: shutdown.clone(),
+        })
+        .unwrap();
+        let key = make_key(&keys, "acme", Scope::ALL).await;
+        let other_key = make_key(&keys, "globex", Scope::ALL).await;
+        Self {
+            _dir: dir,
+            store,
+            keys,
+            router: router(state),
+            shutdown,
+            executor,
+            key,
+            other_key,
+        }
+    }
+
+    /// Starts a worker that carries out whatever waits.
+    pub fn work(&self) {
+        let settings = WorkerSettings {
+            poll: Duration::from_millis(50),
+            ..WorkerSettings::default()
+        };
+        let worker = Worker::new(
+            self.store.clone(),
+            Arc::new(SystemClock),
+            self.executor.clone(),
+            "test".to_owned(),
+            settings,
+        );
+        tokio::spawn(worker.work(self.shutdown.clone()));
+    }
+
+    /// A host at work with the agent installed and one suite imported for the first tenant.
+    pub async fn working(tasks: &[Value]) -> Self {
+        let host = Self::idle().await;
+        host.equip(tasks).await;
+        host.work();
+        host
+    }
+
+    /// Installs the agent and imports a suite of these inputs; a task passes unless its input says `wrong`.
+    pub async fn equip(&self, inputs: &[Value]) {
+        let pack = json!({"tarball": STANDARD.encode(echo_pack())});
+        let installed = self.post("/v1/host/touchstone/packs", &pack).await;
+        assert_eq!(installed.status, StatusCode::CREATED, "{installed:?}");
+        let imported = self
+            .post("/v1/host/touchstone/suites", &suite(inputs))
+            .await;
+        assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    }
+
+    pub async fn key_with(&self, scopes: &[Scope]) -> String {
+        make_key(&self.keys, "acme", scopes).await
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> Call<'_> {
+        Call {
+            host: self,
+            key: Some(self.key.clone()),
+            method,
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: None,
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.request(Method::GET, path).send().await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.request(Method::POST, path).json(body).send().await
+    }
+
+    /// Creates a run of the imported suite.
+    pub async fn create(&self) -> RunId {
+        let created = self.post("/v1/runs", &create_body()).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+        created.json()["runId"].as_str().unwrap().into()
+    }
+
+    /// Waits until a run has ended and gives its log.
+    pub async fn ended(&self, run: &RunId) -> Vec<Value> {
+        let mut events: Vec<Value> = Vec::new();
+        loop {
+            let after = events.len();
+            let path = format!("/v1/runs/{run}/events/poll?lastSequence={after}&timeout=30");
+            let page = self.get(&path).await.json();
+            events.extend(page["events"].as_array().unwrap().iter().cloned());
+            if page["isComplete"] == true {
+                return events;
+            }
+        }
+    }
+
+    /// Serves the router on loopback.
+    pub async fn listen(&self) -> std::net::SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
+        tokio::spawn(async move {
+            touchstone::http::serve(listener, router, shutdown)
+                .await
+                .unwrap();
+        });
+        address
+    }
+}
+
+impl Drop for TestHost {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+async fn make_key(keys: &Keys, tenant: &str, scopes: &[Scope]) -> String {
+    let key = keys
+        .create(&TenantId::from(tenant), scopes, None)
+        .await
+        .unwrap();
+    key.text.expose_secret().to_owned()
+}
+
+/// The id inside a key's text.
+pub fn id_of(key: &str) -> KeyId {
+    key.split('_').nth(1).unwrap().into()
+}
+
+pub fn create_body() -> Value {
+    json!({"mode": "eval", "evalSuiteRef": format!("{SUITE}@1.0.0"), "agentId": AGENT})
+}
+
+pub fn suite(inputs: &[Value]) -> Value {
+    let tasks: Vec<Value> = inputs
+        .iter()
+        .enumerate()
+        .map(|(n, input)| {
+            let value = if input["say"] == "wrong" {
+                json!("something else")
+            } else {
+                input["say"].clone()
+            };
+            json!({"taskId": format!("task-{n}"), "input": input,
+                   "expected": {"kind": "golden", "match": {"strategy": "exact", "value": value}}})
+        })
+        .collect();
+    json!({"suiteId": SUITE, "version": "1.0.0", "modes": ["golden"], "tasks": tasks})
+}
+
+pub fn says(texts: &[&str]) -> Vec<Value> {
+    texts.iter().map(|text| json!({"say": text})).collect()
+}
+
+/// A request to be sent.
+pub struct Call<'a> {
+    host: &'a TestHost,
+    key: Option<String>,
+    method: Method,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<Bytes>,
+}
+
+impl Call<'_> {
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    pub fn anonymous(mut self) -> Self {
+        self.key = None;
+        self
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn json(self, body: &Value) -> Self {
+        self.raw("application/json", body.to_string())
+    }
+
+    pub fn raw(mut self, kind: &str, body: impl Into<Bytes>) -> Self {
+        self.body = Some(body.into());
+        self.header("content-type", kind)
+    }
+
+    fn build(&self) -> Request<Body> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(&self.path);
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request
+            .body(self.body.clone().map_or_else(Body::empty, Body::from))
+            .unwrap()
+    }
+
+    /// Sends it and reads the whole answer, which has to be as `openapi.yaml` says.
+    pub async fn send(self) -> Reply {
+        let (method, path) = (self.method.clone(), self.path.clone());
+        let response = self.open().await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let reply = Reply {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        };
+        contract::check(&method, &path, &reply);
+        reply
+    }
+
+    /// Sends it and leaves the body to be read.
+    pub async fn open(self) -> axum::response::Response {
+        self.host
+            .router
+            .clone()
+            .oneshot(self.build())
+            .await
+            .unwrap()
+    }
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|cause| panic!("{cause}: {:?}", self.body))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The code of the error envelope.
+    pub fn code(&self) -> String {
+        self.json()["error"].as_str().unwrap().to_owned()
+    }
+}
+
+/// An unsigned archive with one agent.
+pub fn echo_pack() -> Vec<u8> {
+    let manifest = json!({
+        "name": "community.bench.echo", "version": "1.0.0", "description": "Says it back.", "author": "Bench",
+        "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "pack.json"},
+        "agents": [{"agentId": AGENT, "persona": "Echo", "modelClass": "general", "systemPrompt": "canary-prompt",
+                    "toolAllowlist": []}],
+    });
+    let body = manifest.to_string();
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(
+        Vec::new(),
+        flate2::Compression::default(),
+    ));
+    let mut header = tar::Header::new_ustar();
+    header.set_size(body.len() as u64);
+    header.set_mode(0o644);
+    header.set_cksum();
+    tar.append_data(&mut header, "pack.json", body.as_bytes())
+        .unwrap();
+    tar.into_inner().unwrap().finish().unwrap()
+}

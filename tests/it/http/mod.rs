@@ -1,0 +1,15 @@
+//! The OpenWOP surface, through the real router; every answer is held against the API description.
+
+mod access;
+mod contract;
+mod errors;
+mod host;
+mod idempotency;
+mod load;
+mod log_reader;
+mod recorder;
+mod runs;
+mod server;
+mod sse;
+mod streams;
+mod surface;

@@ -1,0 +1,133 @@
+//! Writing a run's log without an executor: a test decides what happens and when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use touchstone::domain::ids::RunId;
+use touchstone::ports::{Clock as _, Fence, Head, Ids as _, Store, StoredEvent};
+use touchstone::protocol::openwop::events::{
+    EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted, write_document,
+};
+use touchstone::system::{SystemClock, SystemIds};
+
+use super::host::TestHost;
+
+pub struct Recorder {
+    store: Arc<dyn Store>,
+    pub run: RunId,
+    fence: Fence,
+    written: u64,
+}
+
+impl Recorder {
+    /// Creates a run and takes its lease, so that nobody else writes its log.
+    pub async fn of(host: &TestHost) -> Self {
+        let run = host.create().await;
+        let claim = host
+            .store
+            .claim("recorder", SystemClock.now(), Duration::from_secs(600))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(claim.run.run_id, run);
+        Self {
+            store: host.store.clone(),
+            run,
+            fence: claim.fence,
+            written: 0,
+        }
+    }
+
+    /// A log of `count` events, ended or not.
+    pub async fn log_of(host: &TestHost, count: u64, ended: bool) -> Self {
+        let mut recorder = Self::of(host).await;
+        let events = (1..=count)
+            .map(|n| match n {
+                1 => started(),
+                n if n == count && ended => cancelled(),
+                n => step(n),
+            })
+            .collect();
+        recorder.append(events).await;
+        recorder
+    }
+
+    pub async fn append(&mut self, events: Vec<Event>) {
+        let mut stored = Vec::new();
+        let mut ended = false;
+        for event in events {
+            self.written += 1;
+            ended = event.is_terminal();
+            let kind = event.kind().into();
+            let id = SystemIds.mint("evt").into();
+            let body = write_document(
+                &self.run,
+                &id,
+                self.written,
+                SystemClock.now(),
+                &NewEvent::of_run(event),
+            );
+            stored.push(StoredEvent {
+                sequence: self.written,
+                kind,
+                body: body.unwrap().into(),
+            });
+        }
+        self.store
+            .append(&self.run, self.fence, &stored, ended)
+            .await
+            .unwrap();
+        let head = Head {
+            sequence: self.written,
+            ended,
+        };
+        self.store.notify_run(&self.run, head).await;
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+}
+
+pub fn started() -> Event {
+    Event::RunStarted(RunStarted {
+        workflow_id: "eval:suite@1.0.0".to_owned(),
+        inputs: serde_json::Map::new(),
+        transport: "rest".to_owned(),
+        engine_version: "1".to_owned(),
+        owner: Owner {
+            tenant: "acme".to_owned(),
+            principal: None,
+        },
+        tags: Vec::new(),
+        metadata: serde_json::Map::new(),
+    })
+}
+
+/// Every third is part of `updates`.
+pub fn step(n: u64) -> Event {
+    if n.is_multiple_of(3) {
+        Event::EvalScored(EvalScored {
+            task_id: format!("task-{n}").into(),
+            score: 1.0,
+            passed: true,
+            cost_usd: None,
+            latency_ms: Some(n),
+            schema_valid: None,
+            safety_finding_count: None,
+        })
+    } else {
+        Event::ModelRetried(ModelRetried {
+            attempt: 1,
+            reason: "timeout".to_owned(),
+            wait_ms: n,
+        })
+    }
+}
+
+pub fn cancelled() -> Event {
+    Event::RunCancelled(RunCancelled {
+        reason: None,
+        cancelled_by: "key".to_owned(),
+    })
+}

@@ -1,0 +1,146 @@
+//! The listening side, over real connections.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::host::{TestHost, says};
+use super::recorder::Recorder;
+
+async fn exchange(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn a_scraper_on_this_machine_needs_no_key_unless_it_is_a_proxy() {
+    let host = TestHost::idle().await;
+    let address = host.listen().await;
+    for (header, status) in [
+        ("", "200 OK"),
+        ("x-forwarded-for: 192.0.2.1\r\n", "401 Unauthorized"),
+        ("forwarded: for=192.0.2.1\r\n", "401 Unauthorized"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n");
+        let answer = exchange(&mut stream, &request).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sends_too_much_lives_to_see_why() {
+    let settings = touchstone::http::HttpSettings {
+        max_body_bytes: 100_000,
+        ..Default::default()
+    };
+    let host = TestHost::with(settings).await;
+    let address = host.listen().await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let body = "x".repeat(150_000);
+    let request = format!(
+        "POST /v1/runs HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        host.key,
+        body.len()
+    );
+    let answer = exchange(&mut stream, &request).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("payload_too_large"));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused_without_ado() {
+    let host = TestHost::idle().await;
+    let address = host.listen().await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
+        "y".repeat(200_000)
+    );
+    stream.write_all(request.as_bytes()).await.ok();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok();
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"));
+    let mut next = TcpStream::connect(address).await.unwrap();
+    let answer = exchange(
+        &mut next,
+        "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(answer.starts_with("HTTP/1.1 200"));
+}
+
+/// The consumer reads nothing at first; others are not held up, and it still gets everything.
+#[tokio::test]
+async fn a_slow_consumer_holds_nobody_up_and_loses_nothing() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let recorder = Recorder::log_of(&host, 20_000, true).await;
+    let address = host.listen().await;
+    let request = format!(
+        "GET /v1/runs/{}/events?streamMode=debug HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {}\r\n\r\n",
+        recorder.run, host.key
+    );
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 1];
+    slow.read_exact(&mut first).await.unwrap();
+
+    let mut quick = TcpStream::connect(address).await.unwrap();
+    let all = tokio::time::timeout(Duration::from_secs(30), exchange(&mut quick, &request))
+        .await
+        .unwrap();
+    assert_eq!(all.matches("\nid: ").count(), 20_000);
+
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(
+        String::from_utf8(rest).unwrap().matches("\nid: ").count(),
+        20_000
+    );
+}
+
+#[tokio::test]
+async fn shutdown_lets_a_request_under_way_end_and_takes_no_new_ones() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let recorder = Recorder::log_of(&host, 2, false).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(touchstone::http::serve(
+        listener,
+        host.router.clone(),
+        host.shutdown.clone(),
+    ));
+    let mut polling = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "GET /v1/runs/{}/events/poll?lastSequence=2&timeout=60 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
+        recorder.run, host.key
+    );
+    polling.write_all(request.as_bytes()).await.unwrap();
+    // The poll holds a place once it is under way.
+    while !host
+        .get("/metrics")
+        .await
+        .text()
+        .contains("touchstone_http_connections 1")
+    {
+        tokio::task::yield_now().await;
+    }
+    host.shutdown.cancel();
+    let mut answer = Vec::new();
+    polling.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let body: Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body, json!({"events": [], "isComplete": false}));
+    serving.await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}

@@ -1,0 +1,255 @@
+//! What is served, what is described, what is advertised.
+
+use std::collections::HashSet;
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+use touchstone::http::operations;
+
+use super::contract;
+use super::host::{AGENT, TestHost, says};
+
+#[test]
+fn the_routes_are_those_of_the_description() {
+    let mut served: Vec<(String, String)> = operations()
+        .into_iter()
+        .filter(|operation| operation.described)
+        .map(|operation| (operation.method.to_owned(), operation.path.to_owned()))
+        .collect();
+    served.sort_unstable();
+    assert_eq!(served, contract::described());
+}
+
+#[test]
+fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_scope() {
+    for operation in operations().into_iter().filter(|o| o.described) {
+        let described =
+            &contract::openapi()["paths"][operation.path][operation.method.to_lowercase()];
+        match operation.scope {
+            None => assert!(
+                described["security"]
+                    .as_array()
+                    .is_some_and(|alternatives| {
+                        alternatives.is_empty() || alternatives.contains(&json!({}))
+                    }),
+                "{operation:?}"
+            ),
+            Some(scope) => {
+                assert!(described.get("security").is_none(), "{operation:?}");
+                let text = described["description"].as_str().unwrap();
+                assert!(
+                    text.contains(&format!("`{scope}`")),
+                    "{operation:?}: {text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_event_type_is_in_the_description_of_the_stream() {
+    let document: Value = serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
+    let listed =
+        &document["components"]["schemas"]["RunEvent"]["allOf"][1]["properties"]["type"]["enum"];
+    let listed: HashSet<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t.as_str().unwrap())
+        .collect();
+    let written: HashSet<&str> = touchstone::protocol::openwop::events::Event::TYPES
+        .iter()
+        .copied()
+        .collect();
+    assert_eq!(listed, written);
+}
+
+#[tokio::test]
+async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
+    let host = TestHost::idle().await;
+    let first = host
+        .request(Method::GET, "/.well-known/openwop")
+        .anonymous()
+        .send()
+        .await;
+    assert_eq!(first.status, StatusCode::OK);
+    let document = first.json();
+    assert_eq!(document["protocolVersion"], "1.0");
+    assert_eq!(
+        document["agents"]["evalSuite"]["modes"],
+        json!(["golden", "regression"])
+    );
+    for absent in [
+        "feedback",
+        "replay",
+        "webhooks",
+        "debugBundle",
+        "budget",
+        "fixtures",
+        "authorization",
+    ] {
+        assert!(document.get(absent).is_none(), "{absent} is not offered");
+    }
+    assert!(document["agents"].get("deployment").is_none());
+    assert_eq!(first.header("cache-control"), Some("public, max-age=300"));
+    assert!(first.header("capabilities-etag").is_some());
+    let tag = first.header("etag").unwrap();
+    assert!(tag.starts_with('"'));
+    let again = host
+        .request(Method::GET, "/.well-known/openwop")
+        .anonymous()
+        .header("if-none-match", tag)
+        .send()
+        .await;
+    assert_eq!(again.status, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test]
+async fn the_description_is_served_to_anyone() {
+    let host = TestHost::idle().await;
+    let served = host
+        .request(Method::GET, "/v1/openapi.json")
+        .anonymous()
+        .send()
+        .await;
+    assert_eq!(&served.json(), contract::openapi());
+}
+
+#[tokio::test]
+async fn a_host_that_shuts_down_is_alive_and_not_ready() {
+    let host = TestHost::idle().await;
+    assert_eq!(host.get("/readyz").await.status, StatusCode::OK);
+    host.shutdown.cancel();
+    assert_eq!(host.get("/healthz").await.status, StatusCode::OK);
+    let unready = host.get("/readyz").await;
+    assert_eq!(unready.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(unready.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn agents_are_listed_without_their_prompts_and_only_to_their_tenant() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let listed = host.get("/v1/agents").await;
+    assert_eq!(listed.json()["total"], 1);
+    assert!(!listed.text().contains("canary"));
+    let one = host.get(&format!("/v1/agents/{AGENT}")).await;
+    assert_eq!(one.json(), listed.json()["agents"][0]);
+    for id in [AGENT, "roster", "org-chart", "%2e%2e%2fetc", "%ff"] {
+        let foreign = host
+            .request(Method::GET, &format!("/v1/agents/{id}"))
+            .key(&host.other_key)
+            .send()
+            .await;
+        assert_eq!(foreign.status, StatusCode::NOT_FOUND);
+    }
+    let foreign = host
+        .request(Method::GET, "/v1/agents")
+        .key(&host.other_key)
+        .send()
+        .await;
+    assert_eq!(foreign.json(), json!({"agents": [], "total": 0}));
+}
+
+#[tokio::test]
+async fn packs_and_suites_are_installed_listed_and_removed() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a", "b"])).await;
+    let packs = host.get("/v1/host/touchstone/packs").await.json();
+    assert_eq!(packs["packs"][0]["name"], "community.bench.echo");
+    assert_eq!(packs["packs"][0]["signature"]["coverage"], "none");
+    let suites = host.get("/v1/host/touchstone/suites").await.json();
+    assert_eq!(suites["suites"][0]["taskCount"], 2);
+    assert_eq!(suites["suites"][0]["signed"], false);
+    let suite = "/v1/host/touchstone/suites/community.bench.evals.echo/1.0.0";
+    assert_eq!(host.get(suite).await.json(), suites["suites"][0]);
+    let pack = "/v1/host/touchstone/packs/community.bench.echo/1.0.0";
+    for path in [suite, pack] {
+        let foreign = host
+            .request(Method::DELETE, path)
+            .key(&host.other_key)
+            .send()
+            .await;
+        assert_eq!(foreign.status, StatusCode::NOT_FOUND);
+        assert_eq!(
+            host.request(Method::DELETE, path).send().await.status,
+            StatusCode::OK
+        );
+        assert_eq!(
+            host.request(Method::DELETE, path).send().await.status,
+            StatusCode::NOT_FOUND
+        );
+    }
+    assert_eq!(host.get("/v1/agents").await.json()["total"], 0);
+}
+
+#[tokio::test]
+async fn a_refused_pack_or_suite_says_why_and_leaves_nothing() {
+    let host = TestHost::idle().await;
+    let packs = "/v1/host/touchstone/packs";
+    for (body, code) in [
+        (json!({}), "validation_error"),
+        (json!({"tarball": "???"}), "validation_error"),
+        (json!({"tarball": "AAAA", "extra": 1}), "validation_error"),
+        (json!({"tarball": "AAAA"}), "tarball_gunzip_failed"),
+    ] {
+        let refused = host.post(packs, &body).await;
+        assert_eq!(
+            (refused.status, refused.code()),
+            (StatusCode::BAD_REQUEST, code.to_owned()),
+            "{body}"
+        );
+    }
+    assert_eq!(host.get(packs).await.json(), json!({"packs": []}));
+    let refused = host
+        .post(
+            "/v1/host/touchstone/suites",
+            &json!({"suiteId": "canary-suite"}),
+        )
+        .await;
+    assert_eq!(refused.code(), "validation_error");
+    assert!(
+        !refused.json()["details"]["faults"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    assert!(!refused.text().contains("canary"));
+}
+
+#[tokio::test]
+async fn what_is_not_offered_says_so() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let run = host.create().await;
+    for method in [Method::GET, Method::POST] {
+        let path = format!("/v1/runs/{run}/annotations");
+        let reply = host
+            .request(method, &path)
+            .json(&json!({"signal": {"kind": "flag"}}))
+            .send()
+            .await;
+        assert_eq!(
+            (reply.status, reply.code()),
+            (
+                StatusCode::NOT_IMPLEMENTED,
+                "capability_not_provided".to_owned()
+            )
+        );
+    }
+    assert_eq!(
+        host.get(&format!("/v1/runs/{run}/artifacts/none"))
+            .await
+            .status,
+        StatusCode::NOT_FOUND
+    );
+    for action in ["fork", "pause", "resume"] {
+        let reply = host
+            .post(&format!("/v1/runs/{run}:{action}"), &json!({}))
+            .await;
+        assert_eq!(reply.status, StatusCode::NOT_FOUND, "{action}");
+    }
+    assert_eq!(
+        host.get("/v1/workflows/none").await.status,
+        StatusCode::NOT_FOUND
+    );
+}
