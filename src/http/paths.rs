@@ -12,6 +12,9 @@ const SIGN: char = '~';
 /// Collections whose members take actions.
 const WITH_ACTIONS: &[&str] = &["/v1/runs/", "/v1/host/touchstone/runs/"];
 
+/// The collection that takes actions itself; the router knows those paths as they are.
+const RUNS: &str = "/v1/runs";
+
 /// The router's form of a documented path.
 pub fn internal(path: &str) -> String {
     path.replace("}:", &format!("}}/{SIGN}"))
@@ -45,6 +48,13 @@ fn rewritten(path: &str) -> Option<String> {
         // The internal form is nobody's to ask for.
         return Some(format!("/{SIGN}"));
     }
+    if let Some(action) = path.strip_prefix(RUNS)
+        && let Some(action) = action
+            .strip_prefix("%3A")
+            .or_else(|| action.strip_prefix("%3a"))
+    {
+        return Some(format!("{RUNS}:{action}"));
+    }
     let rest = WITH_ACTIONS
         .iter()
         .find_map(|collection| path.strip_prefix(collection))?;
@@ -72,6 +82,7 @@ mod tests {
     #[case("/v1/runs/r1/~fork", Some("/~"))]
     #[case("/v1/workflows/eval:a@1", None)]
     #[case("/v1/runs:bulk-cancel", None)]
+    #[case("/v1/runs%3Abulk-cancel", Some("/v1/runs:bulk-cancel"))]
     fn a_suffix_is_split_at_the_last_colon(#[case] path: &str, #[case] expected: Option<&str>) {
         assert_eq!(rewritten(path).as_deref(), expected);
     }

@@ -148,12 +148,6 @@ async fn a_bulk_cancel_answers_for_each_id_in_order() {
     let again = host
         .post("/v1/runs%3Abulk-cancel", &json!({"runIds": [run]}))
         .await;
-    let again = if again.status == StatusCode::NOT_FOUND {
-        host.post("/v1/runs:bulk-cancel", &json!({"runIds": [run]}))
-            .await
-    } else {
-        again
-    };
     assert_eq!(again.json()["results"][0]["ok"], true);
 }
 

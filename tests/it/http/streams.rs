@@ -43,7 +43,7 @@ async fn debug_is_the_whole_log_and_updates_a_part_of_it() {
         .await;
     assert_eq!(sequences(&debug), (1..=700).collect::<Vec<_>>());
     assert!(debug.iter().all(|frame| frame.data["type"] == frame.event
-        && [frame.id.parse().unwrap()] == *frame.sequences()));
+        && frame.sequences() == [frame.id.parse::<u64>().unwrap()]));
     let updates = open(&host, &recorder, "", None).await.rest().await;
     let expected: Vec<&Frame> = debug
         .iter()
