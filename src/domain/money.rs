@@ -27,7 +27,7 @@ impl NanoUsd {
             clippy::cast_precision_loss,
             reason = "the range is checked first"
         )]
-        (nanos >= 0.0 && nanos < u64::MAX as f64).then(|| Self(nanos as u64))
+        (nanos >= 0.0 && nanos < u64::MAX as f64).then_some(Self(nanos as u64))
     }
 
     /// The amount in USD, for documents that show it as a number.
