@@ -1,5 +1,6 @@
 //! Logs and metrics. Neither ever carries task content, keys or query strings: ids, labels, counts and times only.
 
+use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
+        // A log that is kept in a file or a journal holds no colours.
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_writer(std::io::stderr);
     // A second initialisation, as tests do it, keeps the first.
     let _ = match format {

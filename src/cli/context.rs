@@ -20,6 +20,8 @@ use crate::config::Config;
 const USUAL_FILE: &str = "touchstone.toml";
 /// Whoever works in the data folder has its machine: a suite's size is theirs to choose.
 const EMBEDDED_MAX_TASKS: u64 = 100_000;
+/// How long running tasks may go on when the command is done.
+const EMBEDDED_DRAIN_S: u64 = 1;
 /// Environment variables that may hold the key for `--model-url`, the first one set counts.
 const MODEL_KEYS: [&str; 2] = ["TOUCHSTONE_MODEL_API_KEY", "OPENAI_API_KEY"];
 
@@ -93,6 +95,11 @@ impl<'a> Context<'a> {
         self.config_over(&[])
     }
 
+    /// Whether this process is the host.
+    pub fn is_embedded(&self) -> bool {
+        self.global.server.is_none()
+    }
+
     /// The host of `--server`, if one is named.
     pub fn server(&self) -> Option<&Url> {
         self.global.server.as_ref()
@@ -137,6 +144,8 @@ impl<'a> Context<'a> {
         if let Some(model) = model {
             config.models = vec![model];
         }
+        // Whoever waits at the keyboard is not made to wait for other runs that were resumed meanwhile.
+        config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);
         start(config).await
     }
 
@@ -166,8 +175,10 @@ impl<'a> Context<'a> {
     fn config_over(&self, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
         let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|file| file.is_file());
         let file = self.global.config.clone().or_else(usual);
-        let mut config = Config::load_over(file.as_deref(), defaults)
-            .map_err(|cause| Failure::bad_input("configuration", cause.to_string()))?;
+        let mut config = Config::load_over(file.as_deref(), defaults).map_err(|cause| {
+            Failure::bad_input("configuration", cause.to_string())
+                .or_try("correct the setting; docs/configuration.md lists them all")
+        })?;
         if let Some(data) = &self.global.data {
             config.data.clone_from(data);
             config.database_url = None;
@@ -195,6 +206,7 @@ pub async fn start(config: Config) -> Result<App, Failure> {
     App::start(config).await.map_err(|cause| {
         let text = format!("{:#}", anyhow::Error::new(cause));
         Failure::not_done("start_failed", text)
+            .or_try("check --data or --database-url, and the [[models]] of the configuration")
     })
 }
 

@@ -35,7 +35,7 @@ use crate::domain::pack::keys::SecretKey;
 use crate::domain::pack::verify::SigningMethod;
 use crate::http;
 use crate::ports::Ids;
-use crate::protocol::openwop::suite::ModelClass;
+use crate::protocol::openwop::suite::{EvalMode, ModelClass};
 use crate::render::scorecard::{Style, scorecard};
 use crate::service::access::Scope;
 use crate::system::SystemIds;
@@ -174,8 +174,14 @@ async fn tell(
     say.step("2  Serve");
     let models = models(arguments, shutdown).await?;
     let (client, url, host) = serve(folder, &key, models.configs, shutdown).await?;
-    say.line(&format!("host on {url}, SQLite in {}", folder.display()));
-    say.line(&models.said);
+    say.line(&format!(
+        "host on {}, SQLite in {}",
+        url.as_str().trim_end_matches('/'),
+        folder.display()
+    ));
+    for line in &models.said {
+        say.line(line);
+    }
 
     say.step("3  Install");
     install(&client, &say, &present).await?;
@@ -212,7 +218,7 @@ async fn tell(
 
 struct DemoModels {
     configs: Vec<ModelConfig>,
-    said: String,
+    said: Vec<String>,
 }
 
 /// The models behind the two classes, and what to say about them.
@@ -231,7 +237,9 @@ async fn models(
                 of_class(ModelClass::General, endpoint(url, model)),
                 of_class(ModelClass::Classification, endpoint(url, candidate)),
             ],
-            said: format!("models at {url}: general → {model}, classification → {candidate}"),
+            said: vec![format!(
+                "models at {url}: general → {model}, classification → {candidate}"
+            )],
         });
     }
     let url = standin::serve(shutdown.clone())
@@ -250,11 +258,14 @@ async fn models(
                 priced(standin::SMALL, 0.15, 0.6),
             ),
         ],
-        said: format!(
-            "models at {url}: general → {}, classification → {} (a stand-in: keyword rules, no LLM)",
-            standin::LARGE,
-            standin::SMALL
-        ),
+        said: vec![
+            format!(
+                "models at {url}: general → {}, classification → {}",
+                standin::LARGE,
+                standin::SMALL
+            ),
+            "(a stand-in behind the OpenAI wire: keyword rules, no LLM)".to_owned(),
+        ],
     })
 }
 
@@ -385,15 +396,17 @@ async fn evaluate(
     release: Release,
     baseline: Option<&EvalReport>,
 ) -> Result<EvalReport, Failure> {
-    let mut configurable = json!({
+    let modes: &[EvalMode] = match baseline {
+        Some(_) => &[EvalMode::Golden, EvalMode::Regression],
+        None => &[EvalMode::Golden],
+    };
+    let configurable = json!({
         "agentVersion": release.version(),
-        "evalModes": ["golden"],
+        "evalModes": modes,
+        // `null` counts as absent.
+        "baselineRunId": baseline.map(|baseline| &baseline.run_id),
         "evalConcurrency": CONCURRENCY,
     });
-    if let Some(baseline) = baseline {
-        configurable["evalModes"] = json!(["golden", "regression"]);
-        configurable["baselineRunId"] = json!(baseline.run_id);
-    }
     let body = json!({
         "mode": "eval",
         "evalSuiteRef": SUITE,
@@ -431,7 +444,7 @@ impl Narrator<'_, '_> {
         };
         let card = scorecard(report, baseline, style);
         for line in card.lines() {
-            self.print(&format!("   {line}").trim_end().to_owned());
+            self.print(format!("   {line}").trim_end());
         }
     }
 

@@ -29,6 +29,8 @@ use exit::{Exit, Failure};
 use options::Global;
 use terminal::Terminal;
 
+use crate::telemetry::{LogFormat, init_logs};
+
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
 
@@ -103,6 +105,9 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
+    if !matches!(cli.command, Command::Serve(_)) {
+        init_logs(LogFormat::Text, "error");
+    }
     let context = Context::new(cli.global, terminal);
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,

@@ -130,18 +130,24 @@ async fn retry(context: &Context<'_>, arguments: &Retry) -> Result<Exit, Failure
 
 async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {
     let session = context.look().await?;
-    let mut body = json!({});
-    if let Some(reason) = &arguments.reason {
-        body["reason"] = json!(reason);
-    }
+    let body = match &arguments.reason {
+        Some(reason) => json!({"reason": reason}),
+        None => json!({}),
+    };
     let path = format!("/v1/runs/{}/cancel", arguments.run);
     let answer: Value = session.client().post(&path, &body).await?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&answer);
     } else {
-        let status = answer["status"].as_str().unwrap_or("cancelling");
+        let status = answer
+            .get("status")
+            .and_then(Value::as_str)
+            .unwrap_or("cancelling");
         terminal.print(&format!("{} {status}", arguments.run));
+        if context.is_embedded() && status == "cancelling" {
+            terminal.note("whatever carries out the run acts on it, or the next command that works in this data folder");
+        }
     }
     Ok(Exit::Good)
 }
@@ -168,7 +174,7 @@ async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failu
     // What is on record by now; polling answers at once while there is more.
     let snapshot: Value = client.get(&format!("/v1/runs/{}", arguments.run)).await?;
     let ended = matches!(
-        snapshot["status"].as_str(),
+        snapshot.get("status").and_then(Value::as_str),
         Some("completed" | "failed" | "cancelled")
     );
     let mut after = arguments.after;
@@ -179,7 +185,11 @@ async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failu
         );
         let page: Page = client.get(&path).await?;
         for event in &page.events {
-            after = event["sequence"].as_u64().unwrap_or(after).max(after);
+            after = event
+                .get("sequence")
+                .and_then(Value::as_u64)
+                .unwrap_or(after)
+                .max(after);
             print(terminal, event);
         }
         if page.is_complete || page.events.is_empty() || !ended {
@@ -198,13 +208,16 @@ fn print(terminal: &Terminal, event: &Value) {
 
 fn line(event: &Value) -> String {
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    let sequence = event["sequence"].as_u64().unwrap_or_default();
+    let sequence = event
+        .get("sequence")
+        .and_then(Value::as_u64)
+        .unwrap_or_default();
     format!(
         "{sequence:>6}  {}  {:<28}  {}  {}",
         text("timestamp"),
         text("type"),
         text("nodeId"),
-        event["payload"]
+        event.get("payload").unwrap_or(&Value::Null)
     )
 }
 

@@ -265,21 +265,24 @@ impl Progress {
     }
 
     fn take(&mut self, event: &Value) {
-        let payload = &event["payload"];
-        match event["type"].as_str() {
+        let payload = event.get("payload").unwrap_or(&Value::Null);
+        match event.get("type").and_then(Value::as_str) {
             Some("eval.started") => {
-                if let Some(tasks) = payload["taskCount"].as_u64() {
+                if let Some(tasks) = payload.get("taskCount").and_then(Value::as_u64) {
                     self.bar.set_length(tasks);
                 }
             }
             // Comes before the task's `eval.scored`, which counts it as not passed.
             Some("touchstone.task.unjudged") => self.unjudged += 1,
             Some("eval.scored") => {
-                match payload["passed"].as_bool() {
+                match payload.get("passed").and_then(Value::as_bool) {
                     Some(true) => self.passed += 1,
                     _ => self.failed += 1,
                 }
-                let cost = payload["costUsd"].as_f64().and_then(NanoUsd::from_usd);
+                let cost = payload
+                    .get("costUsd")
+                    .and_then(Value::as_f64)
+                    .and_then(NanoUsd::from_usd);
                 self.cost = self.cost + cost.unwrap_or_default();
                 self.bar.inc(1);
                 self.bar.set_message(self.message());

@@ -76,8 +76,14 @@ impl Release {
         if let Some(manifest) = files.get_mut(MANIFEST)
             && let Ok(mut document) = serde_json::from_slice::<Value>(manifest)
         {
-            document["version"] = self.version().into();
-            document["agents"][0]["modelClass"] = self.model_class().into();
+            for (member, value) in [
+                ("/version", self.version()),
+                ("/agents/0/modelClass", self.model_class()),
+            ] {
+                if let Some(member) = document.pointer_mut(member) {
+                    *member = value.into();
+                }
+            }
             *manifest = document.to_string().into_bytes();
         }
         files

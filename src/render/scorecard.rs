@@ -37,13 +37,13 @@ pub struct Style {
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
     let mut text = String::new();
     heading(&mut text, report, style.ink);
-    text.push('\n');
     if style.table {
         table(&mut text, report, style);
     } else {
+        text.push('\n');
         lines(&mut text, report, style);
+        text.push('\n');
     }
-    text.push('\n');
     totals(&mut text, report, style);
     if let Some(baseline) = baseline {
         flips(&mut text, report, baseline, style.ink);
@@ -59,10 +59,12 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
     } else {
         ink.doubtful("UNSIGNED: no trusted signature covers this suite")
     };
+    let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
     let _ = writeln!(
         text,
-        "suite   {}  {provenance}",
-        ink.strong(&format!("{}@{}", suite.suite_id, suite.version))
+        "suite   {}  {provenance}  {}",
+        ink.strong(&format!("{}@{}", suite.suite_id, suite.version)),
+        modes.join(", ")
     );
     let agent = &report.agent;
     let model = match (&agent.model, &agent.provider) {
@@ -74,8 +76,6 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
         "agent   {}{model}",
         ink.strong(&format!("{}@{}", agent.agent_id, agent.version))
     );
-    let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
-    let _ = writeln!(text, "modes   {}", modes.join(", "));
     if !report.ignore.is_empty() {
         let _ = writeln!(
             text,
@@ -189,10 +189,15 @@ fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink
     } else {
         ink.good(&delta)
     };
+    let other = if baseline.agent.agent_id == report.agent.agent_id {
+        baseline.agent.version.clone()
+    } else {
+        format!("{}@{}", baseline.agent.agent_id, baseline.agent.version)
+    };
     let _ = writeln!(
         text,
-        "change  {delta} against {} ({}@{})",
-        comparison.baseline, baseline.agent.agent_id, baseline.agent.version
+        "change  {delta} against {other}, {}",
+        comparison.baseline
     );
     for (label, tasks) in [("broke", &comparison.broke), ("fixed", &comparison.fixed)] {
         if !tasks.is_empty() {

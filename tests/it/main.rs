@@ -9,6 +9,7 @@
 )]
 
 mod agent;
+mod cli;
 mod http;
 mod pack;
 mod runs;

@@ -123,7 +123,7 @@ impl Client {
                                 }
                             };
                             for event in decoder.feed(&piece)? {
-                                if let Some(sequence) = event["sequence"].as_u64() {
+                                if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
                                     if sequence <= after {
                                         continue;
                                     }
@@ -158,7 +158,7 @@ impl Client {
 /// Whether an event document ends its run.
 pub fn is_terminal(event: &Value) -> bool {
     matches!(
-        event["type"].as_str(),
+        event.get("type").and_then(Value::as_str),
         Some("run.completed" | "run.failed" | "run.cancelled")
     )
 }

@@ -96,7 +96,7 @@ fn heard(request: &Request) -> Heard {
     let lookup = request
         .tools
         .iter()
-        .filter_map(|tool| tool["function"]["name"].as_str())
+        .filter_map(|tool| tool.pointer("/function/name").and_then(Value::as_str))
         .find(|name| name.contains("lookup"));
     Heard {
         ticket: parsed(last("user")),

@@ -136,9 +136,15 @@ const HARMLESS: &[&str] = &["we would like", "thank", "?"];
 
 /// Answers a ticket.
 pub fn answer(skill: Skill, heard: &Heard) -> Said {
-    let text = |name: &str| heard.ticket[name].as_str().unwrap_or_default();
+    let text = |name: &str| {
+        heard
+            .ticket
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let (subject, body) = (text("subject"), text("body"));
-    if !skill.knows_german && body.chars().any(|c| !c.is_ascii()) {
+    if !skill.knows_german && !body.is_ascii() {
         return Said::Text(
             "I am sorry, I could not make out what this ticket is about.".to_owned(),
         );
@@ -146,8 +152,9 @@ pub fn answer(skill: Skill, heard: &Heard) -> Said {
     let mut plan = text("plan").to_owned();
     if skill.looks_up && plan.is_empty() {
         match (&heard.looked_up, &heard.lookup, text("accountId")) {
-            (Some(account), _, _) => account["plan"]
-                .as_str()
+            (Some(account), _, _) => account
+                .get("plan")
+                .and_then(Value::as_str)
                 .unwrap_or_default()
                 .clone_into(&mut plan),
             (None, Some(tool), account) if !account.is_empty() => {
@@ -226,7 +233,11 @@ fn raised<'a>(priority: &'a str, plan: &str) -> &'a str {
 /// The queue of a running incident that shares at least two longer words with the ticket.
 fn incident<'a>(memory: &'a [Value], ticket: &str) -> Option<&'a str> {
     let fits = |entry: &&Value| {
-        let summary = entry["summary"].as_str().unwrap_or_default().to_lowercase();
+        let summary = entry
+            .get("summary")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_lowercase();
         let mut words: Vec<&str> = summary
             .split(|c: char| !c.is_alphanumeric())
             .filter(|word| word.len() > 3 && ticket.contains(word))
@@ -237,9 +248,13 @@ fn incident<'a>(memory: &'a [Value], ticket: &str) -> Option<&'a str> {
     };
     memory
         .iter()
-        .filter(|entry| entry["kind"] == "incident" && entry["state"] == "running")
+        .filter(|entry| is(entry, "kind", "incident") && is(entry, "state", "running"))
         .find(fits)
-        .and_then(|entry| entry["queue"].as_str())
+        .and_then(|entry| entry.get("queue").and_then(Value::as_str))
+}
+
+fn is(entry: &Value, member: &str, value: &str) -> bool {
+    entry.get(member).and_then(Value::as_str) == Some(value)
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ const UPDATE_TYPES: &[&str] = &[
     "node.suspended",
     "node.dispatched",
     "artifact.created",
+    // A result like `eval.scored`, which follows it and cannot say it.
+    "touchstone.task.unjudged",
     "workspace.updated",
 ];
 

@@ -1,0 +1,70 @@
+//! The demo, from end to end.
+
+use super::home::{Done, Home, touchstone};
+
+#[test]
+fn it_goes_as_told_on_one_screen() {
+    let done = Done::of(touchstone().arg("demo"));
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    for part in [
+        "no LLM",
+        "refused: pack_integrity_mismatch",
+        "score 0.950",
+        "broke 8:",
+        "✗ 1.1.0 on its own run: refused",
+        "✗ 1.1.0 on the run of 1.0.0: refused, the eval run is of version 1.0.0",
+        "✓ 1.0.0 on its own run: allowed",
+        "What to try next",
+    ] {
+        assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
+    }
+    assert!(done.stdout.lines().count() <= 60, "{}", done.stdout);
+    assert!(!done.stdout.contains('\u{1b}'));
+    let coloured = Done::of(
+        touchstone()
+            .arg("demo")
+            .env("CLICOLOR_FORCE", "1")
+            .env("COLUMNS", "110"),
+    );
+    assert!(coloured.stdout.contains('\u{1b}'));
+    assert!(coloured.stdout.lines().count() <= 60, "{}", coloured.stdout);
+}
+
+#[test]
+fn as_a_document_it_holds_both_reports_and_what_is_unmet() {
+    let done = Done::of(touchstone().args(["--json", "demo"]));
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let document = done.document();
+    assert_eq!(document["ok"], true);
+    assert_eq!(document["evals"][0]["verdict"], "pass");
+    assert_eq!(document["evals"][1]["verdict"], "fail");
+    assert_eq!(document["evals"][1]["agent"]["version"], "1.1.0");
+    assert_eq!(document["gate"][0]["unmet"], serde_json::json!([]));
+    assert_eq!(document["gate"][1]["unmet"][0]["condition"], "passed");
+}
+
+#[test]
+fn what_it_keeps_can_be_looked_at_by_the_command_it_prints() {
+    let done = Done::of(touchstone().args(["demo", "--keep"]));
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let command = done
+        .stdout
+        .lines()
+        .find(|line| line.contains("run events"))
+        .unwrap();
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let events = Home::empty().run(&words);
+    assert_eq!(events.code, 0, "{}", events.stderr);
+    assert!(
+        events.stdout.contains("eval.completed"),
+        "{}",
+        events.stdout
+    );
+    let data = words
+        .iter()
+        .skip_while(|word| **word != "--data")
+        .nth(1)
+        .unwrap();
+    assert!(data.contains("touchstone-demo-"));
+    std::fs::remove_dir_all(data).unwrap();
+}

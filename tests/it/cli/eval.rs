@@ -1,0 +1,184 @@
+//! `eval` and `run`, embedded, with a scripted model: verdicts as exit codes, files, documents.
+
+use serde_json::{Value, json};
+
+use super::home::{Home, but, right_answers};
+
+#[test]
+fn a_pass_exits_0_and_a_pipe_gets_one_plain_line_a_task() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let done = home.eval(&["--concurrency", "4"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(!done.stdout.contains('\u{1b}') && !done.stderr.contains('\u{1b}'));
+    let tasks = done
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("passed "));
+    assert_eq!(tasks.count(), 20, "{}", done.stdout);
+    assert!(done.stdout.contains("signed ✓"), "{}", done.stdout);
+    assert_eq!(done.stdout.lines().last(), Some("PASS"));
+}
+
+#[test]
+fn a_fail_exits_1_says_why_and_shows_what_broke() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let before = home.run_of(&home.eval(&["--json"]).document());
+
+    let mut rules: Vec<Value> = vec![
+        but("charged-twice", json!({"text": "no JSON"})),
+        but(
+            "labels-blank",
+            json!({"output": {"queue": "api", "priority": "low"}}),
+        ),
+        but("thanks", json!({"output": {"queue": "spam"}})),
+    ];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let done = home.eval(&[
+        "--baseline",
+        &before,
+        "--junit",
+        "eval.xml",
+        "--markdown",
+        "eval.md",
+    ]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(done.stdout.contains("change  -0.150"), "{}", done.stdout);
+    assert!(
+        done.stdout
+            .contains("broke 3: charged-twice, labels-blank, thanks"),
+        "{}",
+        done.stdout
+    );
+    assert!(
+        done.stdout.contains("FAIL: aggregate score 0.850"),
+        "{}",
+        done.stdout
+    );
+    let junit = std::fs::read_to_string(home.path("eval.xml")).unwrap();
+    assert!(
+        junit.contains(r#"tests="20" disabled="0" errors="0" failures="3""#),
+        "{junit}"
+    );
+    let markdown = std::fs::read_to_string(home.path("eval.md")).unwrap();
+    assert!(markdown.starts_with("## FAIL: "), "{markdown}");
+}
+
+#[test]
+fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
+    let home = Home::with_pack();
+    let mut rules = vec![but("thanks", json!({"fail": "unavailable"}))];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let done = home.eval(&["--json"]);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["verdict"], "inconclusive");
+    let run = home.run_of(&report);
+
+    home.model(&json!(right_answers()));
+    let retried = home.run(&["--json", "run", "retry", &run]);
+    assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
+    let report = retried.document();
+    assert_eq!(report["retryOf"], json!(run));
+    let tasks = report["tasks"].as_array().unwrap();
+    let fresh: Vec<&Value> = tasks
+        .iter()
+        .filter(|task| task.get("reusedFrom").is_none())
+        .collect();
+    assert_eq!(fresh.len(), 1, "{report}");
+    assert_eq!(fresh[0]["taskId"], "thanks");
+
+    let again = home.run(&["--json", "run", "retry", &home.run_of(&report)]);
+    assert_eq!(
+        (again.code, again.document()["error"]["code"].as_str()),
+        (2, Some("conflict"))
+    );
+}
+
+#[test]
+fn a_run_can_be_looked_at_afterwards() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let report = home.eval(&["--json", "--ignore", "/priority"]).document();
+    let run = home.run_of(&report);
+    assert_eq!(report["ignore"], json!(["/priority"]));
+
+    let shown = home.run(&["run", "show", &run]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(
+        shown.stdout.contains("ignore  /priority"),
+        "{}",
+        shown.stdout
+    );
+
+    let events = home.run(&["--json", "run", "events", &run]);
+    assert_eq!(events.code, 0, "{}", events.stderr);
+    let events: Vec<Value> = events
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let sequences: Vec<u64> = events
+        .iter()
+        .map(|event| event["sequence"].as_u64().unwrap())
+        .collect();
+    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>());
+    assert_eq!(events.last().unwrap()["type"], "run.completed");
+    let followed = home.run(&["--json", "run", "events", &run, "--follow", "--after", "3"]);
+    assert_eq!(followed.stdout.lines().count(), events.len() - 3);
+
+    let cancelled = home.run(&["--json", "run", "cancel", &run]);
+    assert_eq!(
+        (cancelled.code, cancelled.document()["status"].as_str()),
+        (0, Some("completed"))
+    );
+}
+
+#[test]
+fn input_that_names_nothing_exits_2_with_the_hosts_own_code() {
+    let home = Home::with_pack();
+    for (arguments, code) in [
+        (
+            &[
+                "eval",
+                "vendor.nobody.evals.none@1.0.0",
+                "--agent",
+                "vendor.nobody.none.default",
+            ][..],
+            "validation_error",
+        ),
+        (&["run", "show", "run_nobody"][..], "not_found"),
+    ] {
+        let done = home.run(&[&["--json"], arguments].concat());
+        assert_eq!(done.code, 2, "{}", done.stdout);
+        assert_eq!(done.document()["error"]["code"], code);
+    }
+    let done = home.eval(&["--junit", "no/such/folder/eval.xml"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+}
+
+#[test]
+fn content_stays_out_of_files_and_scorecards() {
+    let home = Home::with_pack();
+    let mut rules = vec![but("thanks", json!({"text": "CANARY-ANSWER"}))];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let done = home.eval(&["--junit", "eval.xml", "--markdown", "eval.md"]);
+    let files =
+        ["eval.xml", "eval.md"].map(|name| std::fs::read_to_string(home.path(name)).unwrap());
+    for text in [done.stdout, done.stderr].iter().chain(&files) {
+        assert!(
+            !text.contains("CANARY") && !text.contains("label editor is lovely"),
+            "{text}"
+        );
+    }
+}
+
+impl Home {
+    fn run_of(&self, report: &Value) -> String {
+        report["runId"].as_str().unwrap().to_owned()
+    }
+}

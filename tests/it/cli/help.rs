@@ -1,0 +1,132 @@
+//! Help that helps, and usage errors that say what to do.
+
+use clap::CommandFactory;
+use rstest::rstest;
+use touchstone::cli::Cli;
+
+use super::home::{Done, Home, touchstone};
+
+fn walk(command: &clap::Command, path: &mut Vec<String>, visit: &mut impl FnMut(&[String])) {
+    visit(path);
+    for sub in command
+        .get_subcommands()
+        .filter(|sub| sub.get_name() != "help")
+    {
+        path.push(sub.get_name().to_owned());
+        walk(sub, path, visit);
+        path.pop();
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples_that_parse() {
+    let mut seen = 0;
+    walk(&Cli::command(), &mut Vec::new(), &mut |path| {
+        seen += 1;
+        let done = Done::of(touchstone().args(path).arg("--help"));
+        assert_eq!(done.code, 0);
+        let (_, examples) = done
+            .stdout
+            .split_once("Examples:\n")
+            .unwrap_or_else(|| panic!("no examples: {path:?}"));
+        let joined = examples.replace("\\\n", " ");
+        let commands: Vec<&str> = joined
+            .lines()
+            .filter(|line| line.trim_start().starts_with("touchstone "))
+            .collect();
+        assert!(!commands.is_empty(), "{path:?}");
+        for line in commands {
+            // What follows two blanks, a pipe or `&&` is another matter.
+            let line = line
+                .trim()
+                .split("   ")
+                .next()
+                .unwrap()
+                .split(" | ")
+                .next()
+                .unwrap()
+                .split(" && ")
+                .next()
+                .unwrap();
+            let words: Vec<String> = line
+                .split_whitespace()
+                .map(|word| word.trim_matches('\'').to_owned())
+                .collect();
+            let words: Vec<String> = if line.contains("'wrong model'") {
+                words.into_iter().filter(|word| word != "model").collect()
+            } else {
+                words
+            };
+            if let Err(error) = Cli::command().try_get_matches_from(&words) {
+                panic!("{line}\n{error}");
+            }
+        }
+    });
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
+fn the_exit_codes_are_documented() {
+    let help = Done::of(touchstone().arg("--help")).stdout;
+    for code in [
+        "0  good",
+        "1  the verdict is negative",
+        "2  bad input",
+        "3  could not",
+        "4  inconclusive",
+    ] {
+        assert!(help.contains(code), "{code}: {help}");
+    }
+}
+
+#[rstest]
+#[case::unknown_command(&["evaluate"])]
+#[case::missing_agent(&["eval", "vendor.acme.evals.triage@1.0.0"])]
+#[case::run_id(&["run", "show", "../keys"])]
+#[case::model_without_url(&["eval", "x@1.0.0", "--agent", "a", "--model", "m"])]
+#[case::unknown_scope(&["key", "create", "--tenant", "t", "--scope", "everything"])]
+fn bad_usage_exits_2_in_words_and_in_json(#[case] arguments: &[&str]) {
+    let home = Home::empty();
+    let done = home.run(arguments);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (2, ""),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.starts_with("error: "), "{}", done.stderr);
+    let done = home.run(&[&["--json"], arguments].concat());
+    assert_eq!(done.code, 2);
+    let document = done.document();
+    assert_eq!(document["ok"], false);
+    assert_eq!(document["error"]["code"], "usage");
+    assert!(!document["error"]["message"].as_str().unwrap().is_empty());
+}
+
+#[rstest]
+#[case::model_of_a_host(&["--server", "http://127.0.0.1:9", "eval", "x@1.0.0", "--agent", "a", "--model-url", "http://127.0.0.1:8/v1", "--model", "m"], 2, "--model-url")]
+#[case::two_stores(&["--server", "http://127.0.0.1:9", "--data", "d", "run", "show", "run_1"], 2, "--data")]
+#[case::keys_of_a_host(&["--server", "http://127.0.0.1:9", "key", "list"], 2, "keys")]
+#[case::nobody_there(&["--server", "http://127.0.0.1:9", "run", "show", "run_1"], 3, "127.0.0.1:9")]
+#[case::no_such_config(&["--config", "missing.toml", "key", "list"], 2, "missing.toml")]
+fn what_cannot_work_says_so_and_what_to_do(
+    #[case] arguments: &[&str],
+    #[case] code: i32,
+    #[case] names: &str,
+) {
+    let done = Home::empty().run(arguments);
+    assert_eq!(done.code, code, "{}", done.stderr);
+    let mut lines = done.stderr.lines();
+    let (what, next) = (lines.next().unwrap(), lines.next());
+    assert!(
+        what.starts_with("error: ") && what.contains(names),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        next.is_some_and(|next| next.starts_with("  try: ")),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(lines.next(), None);
+}

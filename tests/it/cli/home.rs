@@ -1,0 +1,166 @@
+//! A folder in which the binary works, with the demo's pack installed and a scripted model.
+
+use std::path::PathBuf;
+
+use assert_cmd::Command;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use touchstone::app::App;
+use touchstone::cli::client::{Client, Embedded};
+use touchstone::config::Config;
+use touchstone::demo::pack::{AGENT, Release, SUITE};
+use touchstone::domain::eval::suite_rules::parse_suite;
+use touchstone::domain::pack::build::sign;
+use touchstone::domain::pack::keys::SecretKey;
+use touchstone::domain::pack::verify::SigningMethod;
+
+/// The binary, in an environment that tells it nothing.
+pub fn touchstone() -> Command {
+    let mut command = Command::cargo_bin("touchstone").unwrap();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("TOUCHSTONE_")
+            || ["NO_COLOR", "CLICOLOR_FORCE", "OPENAI_API_KEY", "RUST_LOG"].contains(&&*name)
+        {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+/// What a finished command left behind.
+pub struct Done {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Done {
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        Self {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// stdout as one document.
+    pub fn document(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|_| panic!("no JSON: {}{}", self.stdout, self.stderr))
+    }
+}
+
+/// The folder.
+pub struct Home(TempDir);
+
+impl Home {
+    /// An empty one.
+    pub fn empty() -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        home.model(&json!([]));
+        home
+    }
+
+    /// One with the demo's pack.
+    pub fn with_pack() -> Self {
+        let home = Self::empty();
+        let key = SecretKey::from_random([7; 32]);
+        let settings = format!(
+            "[[packs.keys]]\nkey_id = \"test-1\"\nnamespaces = [\"vendor.touchstone-demo.*\"]\npublic_key = \"\"\"\n{}\"\"\"\n{}",
+            key.public().to_pem(),
+            std::fs::read_to_string(home.config()).unwrap()
+        );
+        std::fs::write(home.config(), settings).unwrap();
+        let pack = sign(
+            &Release::Present.files(),
+            SigningMethod::Ed25519,
+            &key,
+            "test-1",
+        )
+        .unwrap();
+        let config = Config {
+            data: home.data(),
+            ..Config::load(Some(&home.config())).unwrap()
+        };
+        let body = json!({
+            "tarball": STANDARD.encode(&pack.tgz),
+            "served": STANDARD.encode(&pack.served),
+            "signature": STANDARD.encode(pack.signature),
+        });
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let app = App::start(config).await.unwrap();
+            let client = Client::new(Embedded::new(app.router(), &app.local_caller_key()).unwrap());
+            let _: Value = client
+                .post("/v1/host/touchstone/packs", &body)
+                .await
+                .unwrap();
+        });
+        home
+    }
+
+    /// The binary, working here.
+    pub fn touchstone(&self) -> Command {
+        let mut command = touchstone();
+        command.current_dir(self.0.path());
+        command
+    }
+
+    /// Runs the binary here.
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        Done::of(self.touchstone().args(arguments))
+    }
+
+    /// Runs an eval of the demo's suite.
+    pub fn eval(&self, more: &[&str]) -> Done {
+        let arguments = [&["eval", SUITE, "--agent", AGENT], more].concat();
+        self.run(&arguments)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.path(".touchstone")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.path("touchstone.toml")
+    }
+
+    /// Answers from these rules from now on.
+    pub fn model(&self, rules: &Value) {
+        std::fs::write(
+            self.path("answers.json"),
+            json!({"rules": rules}).to_string(),
+        )
+        .unwrap();
+        if !self.config().exists() {
+            let settings = "[[models]]\nclass = \"*\"\nprovider = \"scripted\"\nfile = \"answers.json\"\n\
+                            max_attempts = 1\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\n";
+            std::fs::write(self.config(), settings).unwrap();
+        }
+    }
+}
+
+/// Rules that answer every task as the suite expects.
+pub fn right_answers() -> Vec<Value> {
+    let files = Release::Present.files();
+    let suite = parse_suite(&files["evals/support-triage.json"]).unwrap();
+    let rule = |task: &touchstone::protocol::openwop::suite::Task| {
+        json!({
+            "when": {"taskId": task.task_id},
+            "turns": [{"output": task.expected.matching.as_ref().unwrap().value}],
+        })
+    };
+    suite.tasks.iter().map(rule).collect()
+}
+
+/// A rule that comes before others.
+pub fn but(task: &str, turn: Value) -> Value {
+    json!({"when": {"taskId": task}, "turns": [turn]})
+}

@@ -1,0 +1,8 @@
+//! The command line as a person or a pipeline meets it: the binary, its exit codes, its two output streams.
+
+mod demo;
+mod eval;
+mod help;
+mod home;
+mod keys;
+mod serve;

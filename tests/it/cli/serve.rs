@@ -1,0 +1,119 @@
+//! The binary as a server.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::home::{Home, right_answers};
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(home: &Home) -> Self {
+        let mut command = Command::new(home.touchstone().get_program());
+        command
+            .current_dir(home.path(""))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("TOUCHSTONE_") {
+                command.env_remove(name);
+            }
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let url = line
+            .trim_end()
+            .strip_prefix("listening on ")
+            .unwrap_or_else(|| panic!("{line:?}"))
+            .to_owned();
+        Self { child, url }
+    }
+
+    fn terminate(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let key = home.run(&["key", "create", "--tenant", "default"]).stdout;
+    let server = Server::start(&home);
+    assert!(
+        server.url.starts_with("http://127.0.0.1:"),
+        "{}",
+        server.url
+    );
+
+    let remote = |arguments: &[&str], key: &str| {
+        let start = ["--json", "--server", &server.url, "--key", key.trim_end()];
+        Home::empty().run(&[&start[..], arguments].concat())
+    };
+    let suite = touchstone::demo::pack::SUITE;
+    let agent = touchstone::demo::pack::AGENT;
+    let done = remote(&["eval", suite, "--agent", agent], &key);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["verdict"], "pass");
+    let events = remote(&["run", "events", report["runId"].as_str().unwrap()], &key);
+    assert_eq!(events.code, 0, "{}", events.stdout);
+
+    let stranger = remote(
+        &["run", "show", report["runId"].as_str().unwrap()],
+        "tsk_x_y",
+    );
+    assert_eq!(
+        (stranger.code, stranger.document()["error"]["code"].as_str()),
+        (2, Some("unauthenticated"))
+    );
+
+    // A key that is made while the server runs works at once, and sees nothing of another tenant.
+    let other = home.run(&["key", "create", "--tenant", "other"]).stdout;
+    let foreign = remote(&["run", "show", report["runId"].as_str().unwrap()], &other);
+    assert_eq!(foreign.document()["error"]["code"], "not_found");
+
+    assert_eq!(server.terminate(), 0);
+}
+
+#[test]
+fn without_a_key_it_listens_on_loopback_only() {
+    let home = Home::empty();
+    let done = home.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains("key create"), "{}", done.stderr);
+    assert_eq!(done.stdout, "");
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let done = Home::empty().run(&["serve", "--listen", &address]);
+    assert_eq!(done.code, 3, "{}", done.stderr);
+    assert!(done.stderr.contains(&address), "{}", done.stderr);
+}
