@@ -24,6 +24,9 @@ use crate::protocol::openwop::pack::{
     AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
 };
 
+/// Keys of a registry that are fetched when it is not known which one is needed.
+const MAX_LISTED_KEYS: usize = 64;
+
 /// Which version of a pack is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PackRequest {
@@ -67,6 +70,40 @@ pub struct Candidate {
     pub tgz: Bytes,
 }
 
+/// What a registry gave for one version, not judged yet.
+#[derive(Clone, Debug)]
+pub struct Download {
+    /// The version it was asked for.
+    pub id: PackId,
+    /// The served manifest.
+    pub served: Bytes,
+    /// The archive.
+    pub tgz: Bytes,
+    /// The detached signature.
+    pub signature: Option<Bytes>,
+    /// Whom to trust with it: the operator's keys, and the registry's if they count.
+    pub trust: Trust,
+}
+
+impl Download {
+    /// Verifies it.
+    ///
+    /// # Errors
+    /// As [`verify`].
+    pub fn verify(
+        &self,
+        policy: &Policy,
+        lock: Option<&Lockfile>,
+    ) -> Result<VerifiedPack, Refusal> {
+        let fetched = Fetched {
+            served: Some(&self.served),
+            tgz: &self.tgz,
+            signature: self.signature.as_deref(),
+        };
+        verify(Some(&self.id), fetched, &self.trust, policy, lock)
+    }
+}
+
 /// Finds a version in a registry, fetches it, and verifies it.
 ///
 /// # Errors
@@ -78,13 +115,24 @@ pub async fn fetch_and_verify(
     policy: &Policy,
     lock: Option<&Lockfile>,
 ) -> Result<Candidate, Refusal> {
+    let download = fetch(source, request, trust, lock).await?;
+    let pack = download.verify(policy, lock)?;
+    Ok(Candidate { pack, tgz: download.tgz })
+}
+
+/// Finds a version in a registry and fetches it.
+///
+/// # Errors
+/// `pack_version_not_found`, `pack_registry_unreachable`.
+pub async fn fetch(
+    source: &dyn PackSource,
+    request: &PackRequest,
+    trust: &Trust,
+    lock: Option<&Lockfile>,
+) -> Result<Download, Refusal> {
     let discovery = source.discovery().await.map_err(unreachable)?;
     let id = resolve(source, request, lock).await?;
-    let served = source
-        .served(&id)
-        .await
-        .map_err(unreachable)?
-        .ok_or_else(|| not_found(&id))?;
+    let served = source.served(&id).await.map_err(unreachable)?.ok_or_else(|| not_found(&id))?;
     let mut trust = trust.clone();
     if trust.registry_keys
         && let Some(discovery) = &discovery
@@ -92,19 +140,24 @@ pub async fn fetch_and_verify(
         trust.keys.list(discovery);
         supply_key(source, &served, &mut trust).await?;
     }
-    let tgz = source
-        .tarball(&id)
-        .await
-        .map_err(unreachable)?
-        .ok_or_else(|| not_found(&id))?;
+    let tgz = source.tarball(&id).await.map_err(unreachable)?.ok_or_else(|| not_found(&id))?;
     let signature = source.signature(&id).await.map_err(unreachable)?;
-    let fetched = Fetched {
-        served: Some(&served),
-        tgz: &tgz,
-        signature: signature.as_deref(),
-    };
-    let pack = verify(Some(&id), fetched, &trust, policy, lock)?;
-    Ok(Candidate { pack, tgz })
+    Ok(Download { id, served, tgz, signature, trust })
+}
+
+/// Adds the keys a registry lists, for a pack that came another way.
+///
+/// # Errors
+/// `pack_registry_unreachable`.
+pub async fn list_keys(source: &dyn PackSource, trust: &mut Trust) -> Result<(), Refusal> {
+    let Some(discovery) = source.discovery().await.map_err(unreachable)? else { return Ok(()) };
+    trust.keys.list(&discovery);
+    for key in discovery.signing_keys.iter().take(MAX_LISTED_KEYS) {
+        if let Some(file) = source.public_key(key).await.map_err(unreachable)? {
+            trust.keys.supply(&key.key_id, file.to_vec());
+        }
+    }
+    Ok(())
 }
 
 /// Fetches the one key the served manifest names, if the registry lists it and the operator has not pinned it.
