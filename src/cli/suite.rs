@@ -3,9 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite};
+
+/// Octets of a suite that are read; more is more than a pack may hold.
+const MAX_OCTETS: u64 = 64 << 20;
 
 /// Check suites, import them for local work, list them
 #[derive(Debug, Subcommand)]
@@ -14,7 +20,9 @@ use super::exit::{Exit, Failure};
 )]
 pub enum Command {
     /// Check a suite file
-    #[command(after_help = "Examples:\n  touchstone suite lint evals/triage.json")]
+    #[command(
+        after_help = "Exit codes: 0 sound, 1 faults, 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --json"
+    )]
     Lint(File),
     /// Import a suite that comes with no pack; it stays marked unsigned
     #[command(after_help = "Examples:\n  touchstone suite import evals/triage.json")]
@@ -29,13 +37,130 @@ pub enum Command {
 pub struct File {
     /// The suite, JSON
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    file: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    suites: Vec<Shown>,
+}
+
+#[derive(Deserialize, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    suite_id: String,
+    version: String,
+    digest: String,
+    task_count: u64,
+    signed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pack: Option<String>,
+    added_at: String,
 }
 
 /// Runs the command.
-pub async fn run(_context: &Context<'_>, _command: Command) -> Result<Exit, Failure> {
-    Err(Failure::not_done(
-        "not_built",
-        "suite commands are not part of this build",
-    ))
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Lint(arguments) => lint(context, &arguments),
+        Command::Import(arguments) => import(context, &arguments).await,
+        Command::List => list(context).await,
+    }
+}
+
+fn read(arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Failure> {
+    use std::io::Read as _;
+    let mut octets = Vec::new();
+    std::fs::File::open(&arguments.file)
+        .and_then(|file| file.take(MAX_OCTETS).read_to_end(&mut octets))
+        .map_err(|cause| {
+            let file = arguments.file.display();
+            Failure::bad_input("unreadable", format!("{file} cannot be read: {cause}"))
+        })?;
+    Ok(read_suite(&octets))
+}
+
+fn lint(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    match read(arguments)? {
+        Ok(document) => {
+            let (reference, tasks) = (document.suite.reference(), document.suite.tasks.len());
+            if terminal.json() {
+                let digest = document.digest();
+                terminal.document(&json!({
+                    "ok": true, "reference": reference, "taskCount": tasks, "digest": digest
+                }));
+            } else {
+                terminal.print(&format!("{reference}: {tasks} tasks, no faults"));
+            }
+            Ok(Exit::Good)
+        }
+        Err(faults) => {
+            show_faults(context, arguments, &faults);
+            Ok(Exit::Negative)
+        }
+    }
+}
+
+fn show_faults(context: &Context<'_>, arguments: &File, faults: &[SuiteFault]) {
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"ok": false, "faults": faults}));
+        return;
+    }
+    for fault in faults {
+        terminal.note(&format!("{}: {fault}", arguments.file.display()));
+    }
+}
+
+async fn import(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure> {
+    let document = match read(arguments)? {
+        Ok(document) => document,
+        Err(faults) => {
+            show_faults(context, arguments, &faults);
+            return Ok(Exit::BadInput);
+        }
+    };
+    let body: Value = serde_json::from_str(&document.canonical)
+        .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))?;
+    let session = context.look().await?;
+    let shown: Shown = session
+        .client()
+        .post("/v1/host/touchstone/suites", &body)
+        .await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"ok": true, "suite": shown}));
+    } else {
+        let (id, version) = (&shown.suite_id, &shown.version);
+        terminal.print(&format!(
+            "imported {id}@{version}: {} tasks, unsigned",
+            shown.task_count
+        ));
+    }
+    Ok(Exit::Good)
+}
+
+async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let listed: Listed = session.client().get("/v1/host/touchstone/suites").await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"suites": listed.suites}));
+        return Ok(Exit::Good);
+    }
+    if listed.suites.is_empty() {
+        terminal.note("no suites; they come with packs, or by `touchstone suite import FILE`");
+    }
+    for suite in &listed.suites {
+        let origin = match (&suite.pack, suite.signed) {
+            (Some(pack), true) => format!("signed, from {pack}"),
+            (Some(pack), false) => format!("unsigned, from {pack}"),
+            (None, _) => "unsigned, imported".to_owned(),
+        };
+        terminal.print(&format!(
+            "{}@{}  {} tasks  {origin}",
+            suite.suite_id, suite.version, suite.task_count
+        ));
+    }
+    Ok(Exit::Good)
 }

@@ -117,7 +117,10 @@ pub async fn fetch_and_verify(
 ) -> Result<Candidate, Refusal> {
     let download = fetch(source, request, trust, lock).await?;
     let pack = download.verify(policy, lock)?;
-    Ok(Candidate { pack, tgz: download.tgz })
+    Ok(Candidate {
+        pack,
+        tgz: download.tgz,
+    })
 }
 
 /// Finds a version in a registry and fetches it.
@@ -132,7 +135,11 @@ pub async fn fetch(
 ) -> Result<Download, Refusal> {
     let discovery = source.discovery().await.map_err(unreachable)?;
     let id = resolve(source, request, lock).await?;
-    let served = source.served(&id).await.map_err(unreachable)?.ok_or_else(|| not_found(&id))?;
+    let served = source
+        .served(&id)
+        .await
+        .map_err(unreachable)?
+        .ok_or_else(|| not_found(&id))?;
     let mut trust = trust.clone();
     if trust.registry_keys
         && let Some(discovery) = &discovery
@@ -140,9 +147,19 @@ pub async fn fetch(
         trust.keys.list(discovery);
         supply_key(source, &served, &mut trust).await?;
     }
-    let tgz = source.tarball(&id).await.map_err(unreachable)?.ok_or_else(|| not_found(&id))?;
+    let tgz = source
+        .tarball(&id)
+        .await
+        .map_err(unreachable)?
+        .ok_or_else(|| not_found(&id))?;
     let signature = source.signature(&id).await.map_err(unreachable)?;
-    Ok(Download { id, served, tgz, signature, trust })
+    Ok(Download {
+        id,
+        served,
+        tgz,
+        signature,
+        trust,
+    })
 }
 
 /// Adds the keys a registry lists, for a pack that came another way.
@@ -150,7 +167,9 @@ pub async fn fetch(
 /// # Errors
 /// `pack_registry_unreachable`.
 pub async fn list_keys(source: &dyn PackSource, trust: &mut Trust) -> Result<(), Refusal> {
-    let Some(discovery) = source.discovery().await.map_err(unreachable)? else { return Ok(()) };
+    let Some(discovery) = source.discovery().await.map_err(unreachable)? else {
+        return Ok(());
+    };
     trust.keys.list(&discovery);
     for key in discovery.signing_keys.iter().take(MAX_LISTED_KEYS) {
         if let Some(file) = source.public_key(key).await.map_err(unreachable)? {

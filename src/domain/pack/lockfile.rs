@@ -73,7 +73,7 @@ pub fn find<'a>(lock: &'a Lockfile, pack: &PackId) -> Result<&'a LockedPack, Ref
             let reason = if lock.packs.iter().any(|pin| pin.name == pack.name) {
                 "the lockfile pins another version of this pack"
             } else {
-                "the lockfile does not list this pack; add it with `pack lock`"
+                "the lockfile does not list this pack; `pack install --pin` adds it"
             };
             Refusal::new(ErrorCode::PackLockfileIncomplete, Stage::Resolve, reason)
                 .in_file(FILE_NAME)

@@ -331,16 +331,18 @@ fn read_served(octets: &[u8], request: Option<&PackId>) -> Result<ServedManifest
     }
     if let Some(request) = request {
         if served.name != request.name {
-            return Err(refuse(
-                ErrorCode::ManifestNameMismatch,
-                "is of another pack",
-            ));
+            let refusal = refuse(ErrorCode::ManifestNameMismatch, "is of another pack");
+            return Err(Refusal {
+                stage: Stage::Manifest,
+                ..refusal
+            });
         }
         if served.version != request.version.to_string() {
-            return Err(refuse(
-                ErrorCode::ManifestVersionMismatch,
-                "is of another version",
-            ));
+            let refusal = refuse(ErrorCode::ManifestVersionMismatch, "is of another version");
+            return Err(Refusal {
+                stage: Stage::Manifest,
+                ..refusal
+            });
         }
     }
     Ok(served)

@@ -1,5 +1,6 @@
 //! Packs: what is read, what is trusted, what is refused, what is installed.
 
+mod cli;
 mod corpus;
 mod installing;
 mod publishing;

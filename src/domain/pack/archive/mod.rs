@@ -54,8 +54,9 @@ impl Archive {
     /// `tarball_manifest_missing`.
     pub fn manifest(&self) -> Result<&Bytes, Refusal> {
         self.files.get(MANIFEST).ok_or_else(|| {
-            refuse(
+            Refusal::new(
                 ErrorCode::TarballManifestMissing,
+                Stage::Manifest,
                 "the archive has no pack.json at its root; pack the folder's content, not the folder",
             )
         })

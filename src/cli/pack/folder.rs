@@ -1,0 +1,180 @@
+//! A pack's folder on disk: read into a map of files, written from one.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::cli::exit::Failure;
+use crate::domain::pack::archive::{MAX_COMPRESSED, MAX_ENTRIES, MAX_UNPACKED};
+use crate::domain::pack::build::Files;
+
+/// Reads a folder as the files of a pack.
+///
+/// Hidden files are left out, and so are archives at the top with what lies beside them: they are what `build` and `sign`
+/// wrote there before. Links are refused, since an archive has none, and private keys, since nobody means to publish one.
+///
+/// # Errors
+/// What cannot be read, or does not belong into a pack.
+pub fn read(folder: &Path) -> Result<Files, Failure> {
+    if !folder.is_dir() {
+        return Err(unreadable(folder, "it is not a folder"));
+    }
+    let mut files = Files::new();
+    let mut octets = 0_u64;
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        let entries = fs::read_dir(&next).map_err(|cause| unreadable(&next, cause))?;
+        for entry in entries {
+            let path = entry.map_err(|cause| unreadable(&next, cause))?.path();
+            let name = name_in(folder, &path)?;
+            let kind = fs::symlink_metadata(&path).map_err(|cause| unreadable(&path, cause))?;
+            if name
+                .rsplit('/')
+                .next()
+                .is_some_and(|last| last.starts_with('.'))
+            {
+                continue;
+            }
+            if kind.is_symlink() {
+                return Err(unreadable(&path, "it is a link, and a pack has none"));
+            }
+            if kind.is_dir() {
+                todo.push(path);
+                continue;
+            }
+            octets = octets.saturating_add(kind.len());
+            if octets > MAX_UNPACKED || files.len() >= MAX_ENTRIES {
+                return Err(unreadable(folder, "it holds more than a pack may"));
+            }
+            files.insert(
+                name,
+                fs::read(&path).map_err(|cause| unreadable(&path, cause))?,
+            );
+        }
+    }
+    leave_out_results(&mut files);
+    match files.iter().find(|(_, octets)| is_private_key(octets)) {
+        Some((name, _)) => Err(Failure::bad_input(
+            "private_key_in_pack",
+            format!("{name} is a private key and would be published with the pack"),
+        )
+        .or_try("move it out of the folder")),
+        None => Ok(files),
+    }
+}
+
+fn name_in(folder: &Path, path: &Path) -> Result<String, Failure> {
+    let relative = path.strip_prefix(folder).unwrap_or(path);
+    let mut segments = Vec::new();
+    for segment in relative.components() {
+        let text = segment.as_os_str().to_str();
+        segments.push(text.ok_or_else(|| unreadable(path, "its name is not Unicode"))?);
+    }
+    Ok(segments.join("/"))
+}
+
+fn leave_out_results(files: &mut Files) {
+    let archives: Vec<String> = files
+        .keys()
+        .filter_map(|name| name.strip_suffix(".tgz").filter(|stem| !stem.contains('/')))
+        .map(str::to_owned)
+        .collect();
+    for stem in archives {
+        for extension in ["tgz", "sig", "json"] {
+            files.remove(&format!("{stem}.{extension}"));
+        }
+    }
+}
+
+fn is_private_key(octets: &[u8]) -> bool {
+    const MARK: &[u8] = b"PRIVATE KEY-----";
+    octets.starts_with(b"-----BEGIN") && octets.windows(MARK.len()).any(|window| window == MARK)
+}
+
+/// Writes files into a new or empty folder.
+///
+/// # Errors
+/// The folder has something in it already, or cannot be written.
+pub fn write_new(folder: &Path, files: &Files) -> Result<(), Failure> {
+    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Failure::bad_input(
+            "folder_not_empty",
+            format!("{} has something in it already", folder.display()),
+        )
+        .or_try("name a folder that does not exist yet"));
+    }
+    for (name, octets) in files {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|cause| unwritable(parent, &cause))?;
+        }
+        fs::write(&path, octets).map_err(|cause| unwritable(&path, &cause))?;
+    }
+    Ok(())
+}
+
+/// Writes a file that only its owner can read, and that must not be there yet.
+///
+/// # Errors
+/// It is there, or cannot be written.
+pub fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|cause| unwritable(path, &cause))
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, octets: &[u8]) -> Result<(), Failure> {
+    fs::write(path, octets).map_err(|cause| unwritable(path, &cause))
+}
+
+/// Reads an archive; one that is larger than any pack is cut where the rules refuse it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_archive(path: &Path) -> Result<Vec<u8>, Failure> {
+    use io::Read as _;
+    let mut octets = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| {
+            file.take(MAX_COMPRESSED as u64 + 1)
+                .read_to_end(&mut octets)
+        })
+        .map_err(|cause| unreadable(path, cause))?;
+    Ok(octets)
+}
+
+/// The archive's companion with this extension.
+pub fn companion(archive: &Path, extension: &str) -> PathBuf {
+    archive.with_extension(extension)
+}
+
+/// Something named on the command line that cannot be read.
+pub fn unreadable(path: &Path, cause: impl std::fmt::Display) -> Failure {
+    Failure::bad_input(
+        "unreadable",
+        format!("{} cannot be read: {cause}", path.display()),
+    )
+}
+
+fn unwritable(path: &Path, cause: &io::Error) -> Failure {
+    let failure = Failure::bad_input(
+        "unwritable",
+        format!("{} cannot be written: {cause}", path.display()),
+    );
+    if cause.kind() == io::ErrorKind::AlreadyExists {
+        return failure.or_try("name another file; a key is never overwritten");
+    }
+    failure
+}

@@ -1,0 +1,178 @@
+//! Packs of a host: install, list, remove.
+
+use std::path::Path;
+
+use axum::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use jiff::Unit;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::judge::{Judged, Source, judge, read_lockfile};
+use super::{folder, shown};
+use crate::app::LOCAL_TENANT;
+use crate::cli::client::Call;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::ids::TenantId;
+use crate::domain::pack::inventory::PackFacts;
+use crate::domain::pack::name::PackId;
+use crate::domain::pack::{Refusal, lockfile};
+use crate::ports::Clock as _;
+use crate::protocol::error::ErrorCode;
+use crate::system::SystemClock;
+
+/// What to install.
+#[derive(Debug, Args)]
+pub struct Install {
+    #[command(flatten)]
+    source: Source,
+    /// Pin what is installed in --lockfile, which is made if it is not there
+    #[arg(long, requires = "lockfile")]
+    pin: bool,
+}
+
+/// An installed pack.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The installed pack
+    #[arg(value_name = "NAME@VERSION")]
+    pack: String,
+}
+
+/// Runs `pack install`: judged here, and by the host once more if one is named.
+pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    let path = arguments.source.lockfile.as_deref();
+    let judged = match judge_pinned(context, arguments).await? {
+        Ok(judged) => judged,
+        Err(refusal) => return Ok(shown::refused(terminal, &refusal)),
+    };
+    let facts = if context.server().is_some() {
+        match upload(context, &judged).await {
+            Ok(facts) => facts,
+            Err(failure) => return shown::answered(terminal, failure),
+        }
+    } else {
+        let app = context.app(None).await?;
+        let tenant = TenantId::from(LOCAL_TENANT);
+        app.packs().install(&tenant, &judged.candidate).await?
+    };
+    if let Some(path) = path.filter(|_| arguments.pin) {
+        let before = existing(path)?.and_then(|octets| lockfile::parse(&octets).ok());
+        let now = SystemClock.now();
+        let now = now.round(Unit::Second).unwrap_or(now).to_string();
+        let next = lockfile::pin(before.as_ref(), judged.candidate.pack.pin.clone(), &now);
+        folder::write(path, lockfile::write(&next).as_bytes())?;
+    }
+    shown::pack(terminal, "installed", &facts);
+    Ok(Exit::Good)
+}
+
+/// Judges by the lockfile; under `--pin`, one that does not list the pack yet does not stand in its way.
+async fn judge_pinned(
+    context: &Context<'_>,
+    arguments: &Install,
+) -> Result<Result<Judged, Refusal>, Failure> {
+    let (source, path) = (&arguments.source, arguments.source.lockfile.as_deref());
+    let lock = match path.filter(|_| arguments.pin) {
+        Some(path) => existing(path)?,
+        None => read_lockfile(path)?,
+    };
+    match judge(context, source, lock).await? {
+        Err(refusal) if arguments.pin && refusal.code == ErrorCode::PackLockfileIncomplete => {
+            judge(context, source, None).await
+        }
+        judged => Ok(judged),
+    }
+}
+
+/// A lockfile's octets, if there is one.
+fn existing(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    read_lockfile(Some(path).filter(|path| path.exists()))
+}
+
+async fn upload(context: &Context<'_>, judged: &Judged) -> Result<PackFacts, Failure> {
+    let parts = [
+        ("tarball", Some(judged.candidate.tgz.as_ref())),
+        ("served", judged.served.as_deref()),
+        ("signature", judged.signature.as_deref()),
+    ];
+    let body: Map<String, Value> = parts
+        .into_iter()
+        .filter_map(|(name, octets)| Some((name.to_owned(), STANDARD.encode(octets?).into())))
+        .collect();
+    let session = context.look().await?;
+    session
+        .client()
+        .post("/v1/host/touchstone/packs", &Value::Object(body))
+        .await
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    packs: Vec<PackFacts>,
+}
+
+/// Runs `pack list`.
+pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let listed: Listed = session.client().get("/v1/host/touchstone/packs").await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"packs": listed.packs}));
+        return Ok(Exit::Good);
+    }
+    if listed.packs.is_empty() {
+        terminal.note("no packs; `touchstone pack install FILE.tgz` installs one");
+    }
+    for pack in &listed.packs {
+        terminal.print(&format!(
+            "{}@{}  {} agents, {} suites, signed: {}",
+            pack.name,
+            pack.version,
+            pack.agents.len(),
+            pack.suites.len(),
+            shown::signature(pack)
+        ));
+        if !pack.degraded.is_empty() {
+            terminal.print(&format!(
+                "  degraded: this host lacks {}",
+                pack.degraded.join(", ")
+            ));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// Runs `pack remove`.
+pub async fn remove(context: &Context<'_>, arguments: &Remove) -> Result<Exit, Failure> {
+    let id = PackId::parse(&arguments.pack).ok_or_else(|| {
+        Failure::usage(format!("{} is not NAME@VERSION", arguments.pack))
+            .or_try(format!("{} pack list", context.program()))
+    })?;
+    let session = context.look().await?;
+    let path = format!(
+        "/v1/host/touchstone/packs/{}/{}",
+        id.name,
+        path_segment(&id)
+    );
+    let _: Value = session
+        .client()
+        .call(Call::new(Method::DELETE, &path))
+        .await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"removed": id.to_string()}));
+    } else {
+        terminal.print(&format!("{id} removed"));
+    }
+    Ok(Exit::Good)
+}
+
+/// A version in a path: of its characters only `+` is read otherwise by some.
+fn path_segment(id: &PackId) -> String {
+    id.version.to_string().replace('+', "%2B")
+}

@@ -1,0 +1,244 @@
+//! Where a pack comes from, whom to trust, and what comes of judging it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use url::Url;
+
+use super::folder::unreadable;
+use super::shown;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::pack::capabilities::PeerPolicy;
+use crate::domain::pack::keys::PublicKey;
+use crate::domain::pack::name::Namespaces;
+use crate::domain::pack::verify::{Fetched, Policy, Trust, TrustMode};
+use crate::domain::pack::{Refusal, inventory, lockfile};
+use crate::net::{self, Client};
+use crate::ports::PackSource;
+use crate::protocol::openwop::pack::Lockfile;
+use crate::registry::{DirectoryRegistry, HttpRegistry, PackFile, read_pack_file};
+use crate::service::packs::{self, Candidate, PackRequest};
+
+/// A pack, from a file or a registry, and whom to trust with it.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// An archive, or a pack of the registry: NAME, NAME@VERSION or NAME@RANGE
+    #[arg(value_name = "FILE.tgz|NAME@VERSION")]
+    pub pack: String,
+    /// Registry: a folder or an address. Naming it trusts the keys it lists, for the names it grants them
+    #[arg(long, value_name = "DIR|URL")]
+    pub registry: Option<String>,
+    /// Only what this lockfile pins
+    #[arg(long, value_name = "FILE")]
+    pub lockfile: Option<PathBuf>,
+    /// Trust this public key, for these names or for all; overrides what a registry says about it
+    #[arg(long, value_name = "KEYID=FILE[:NAMESPACE,...]", value_parser = pinned_key)]
+    pub trust_key: Vec<PinnedKey>,
+    /// How much has to vouch for the pack [default: as configured, else verified]
+    #[arg(long, value_name = "MODE", value_parser = trust_mode)]
+    pub trust: Option<TrustMode>,
+    /// Take a yanked version, for forensics
+    #[arg(long)]
+    pub allow_yanked: bool,
+    /// Refuse a signature that does not cover the whole archive
+    #[arg(long)]
+    pub require_full_coverage: bool,
+    /// What to do about capabilities this host lacks [default: as configured, else degrade]
+    #[arg(long, value_name = "degrade|strict", value_parser = peer_policy)]
+    pub peers: Option<PeerPolicy>,
+}
+
+/// A key trusted on the command line.
+#[derive(Clone, Debug)]
+pub struct PinnedKey {
+    key_id: String,
+    file: PathBuf,
+    namespaces: Namespaces,
+}
+
+fn pinned_key(text: &str) -> Result<PinnedKey, String> {
+    let (key_id, rest) = text
+        .split_once('=')
+        .filter(|(key_id, file)| !key_id.is_empty() && !file.is_empty())
+        .ok_or("write KEYID=FILE, such as acme-1=acme.pub:vendor.acme.*")?;
+    // What follows the last colon is a list of names if it looks like one, else a part of the path.
+    let names = |list: &str| {
+        list.contains('.')
+            && list
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-*,".contains(&b))
+    };
+    let (file, namespaces) = match rest.rsplit_once(':').filter(|(_, list)| names(list)) {
+        Some((file, list)) => (
+            file,
+            Namespaces::These(list.split(',').map(str::to_owned).collect()),
+        ),
+        None => (rest, Namespaces::Any),
+    };
+    Ok(PinnedKey {
+        key_id: key_id.to_owned(),
+        file: PathBuf::from(file),
+        namespaces,
+    })
+}
+
+fn trust_mode(text: &str) -> Result<TrustMode, String> {
+    serde_json::from_value(text.into())
+        .map_err(|_| "known are verified, allowlist, pinned and open".to_owned())
+}
+
+fn peer_policy(text: &str) -> Result<PeerPolicy, String> {
+    serde_json::from_value(text.into()).map_err(|_| "known are degrade and strict".to_owned())
+}
+
+/// What came of judging a pack, with its companions for an upload.
+pub struct Judged {
+    /// The pack, with its archive.
+    pub candidate: Candidate,
+    /// The served manifest.
+    pub served: Option<Vec<u8>>,
+    /// The signature.
+    pub signature: Option<Vec<u8>>,
+}
+
+/// Runs `pack verify`.
+pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Failure> {
+    let lock = read_lockfile(source.lockfile.as_deref())?;
+    match judge(context, source, lock).await? {
+        Ok(judged) => {
+            let facts = inventory::facts(&judged.candidate.pack);
+            shown::pack(context.terminal(), "sound:", &facts);
+            Ok(Exit::Good)
+        }
+        Err(refusal) => Ok(shown::refused(context.terminal(), &refusal)),
+    }
+}
+
+/// The lockfile's octets.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_lockfile(path: Option<&Path>) -> Result<Option<Vec<u8>>, Failure> {
+    path.map(|path| std::fs::read(path).map_err(|cause| unreadable(path, cause)))
+        .transpose()
+}
+
+/// Finds a pack and judges it. The outer error is the command's, the inner one the pack's.
+///
+/// # Errors
+/// Usage, files that cannot be read, settings that cannot be used.
+pub async fn judge(
+    context: &Context<'_>,
+    source: &Source,
+    lock: Option<Vec<u8>>,
+) -> Result<Result<Judged, Refusal>, Failure> {
+    let (trust, policy) = rules(context, source)?;
+    let lock = match lock.map(|octets| lockfile::parse(&octets)).transpose() {
+        Ok(lock) => lock,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let registry = source.registry.as_deref().map(open_registry).transpose()?;
+    let path = Path::new(&source.pack);
+    if source.pack.ends_with(".tgz") || path.is_file() {
+        let file = read_pack_file(path)
+            .await
+            .map_err(|cause| unreadable(path, cause))?;
+        return Ok(judge_file(file, registry.as_deref(), trust, &policy, lock.as_ref()).await);
+    }
+    let request: PackRequest = source.pack.parse().map_err(|reason| {
+        Failure::usage(format!(
+            "{} is neither an archive nor a pack: {reason}",
+            source.pack
+        ))
+        .or_try("name a file that ends in .tgz, or a pack as NAME@VERSION with --registry")
+    })?;
+    let Some(registry) = registry else {
+        return Err(
+            Failure::usage("a pack by name comes from a registry, and none is named")
+                .or_try("add --registry with a folder or an address"),
+        );
+    };
+    let outcome = packs::fetch(registry.as_ref(), &request, &trust, lock.as_ref()).await;
+    let fetched = match outcome {
+        Ok(fetched) => fetched,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    Ok(fetched.verify(&policy, lock.as_ref()).map(|pack| Judged {
+        candidate: Candidate {
+            pack,
+            tgz: fetched.tgz.clone(),
+        },
+        served: Some(fetched.served.to_vec()),
+        signature: fetched.signature.as_ref().map(|octets| octets.to_vec()),
+    }))
+}
+
+async fn judge_file(
+    file: PackFile,
+    registry: Option<&dyn PackSource>,
+    mut trust: Trust,
+    policy: &Policy,
+    lock: Option<&Lockfile>,
+) -> Result<Judged, Refusal> {
+    if let Some(registry) = registry {
+        packs::list_keys(registry, &mut trust).await?;
+    }
+    let fetched = Fetched {
+        served: file.served.as_deref(),
+        tgz: &file.tgz,
+        signature: file.signature.as_deref(),
+    };
+    let pack = crate::domain::pack::verify::verify(None, fetched, &trust, policy, lock)?;
+    Ok(Judged {
+        candidate: Candidate {
+            pack,
+            tgz: file.tgz.clone(),
+        },
+        served: file.served.map(|octets| octets.to_vec()),
+        signature: file.signature.map(|octets| octets.to_vec()),
+    })
+}
+
+/// Trust and policy: what is configured, and what the command line says over it.
+fn rules(context: &Context<'_>, source: &Source) -> Result<(Trust, Policy), Failure> {
+    let settings = context.config()?.packs;
+    let unusable =
+        |cause: crate::config::Error| Failure::bad_input("configuration", cause.to_string());
+    let mut trust = settings.trust().map_err(unusable)?;
+    trust.registry_keys = source.registry.is_some();
+    if let Some(mode) = source.trust {
+        trust.mode = mode;
+    }
+    for pin in &source.trust_key {
+        let text =
+            std::fs::read_to_string(&pin.file).map_err(|cause| unreadable(&pin.file, cause))?;
+        let key = PublicKey::from_text(&text).map_err(|fault| {
+            Failure::bad_input("no_public_key", format!("{} {fault}", pin.file.display()))
+        })?;
+        trust
+            .keys
+            .pin(pin.key_id.clone(), key, pin.namespaces.clone());
+    }
+    let mut policy = settings.policy();
+    policy.allow_yanked |= source.allow_yanked;
+    policy.require_full_coverage |= source.require_full_coverage;
+    if let Some(peers) = source.peers {
+        policy.host.peers = peers;
+    }
+    Ok((trust, policy))
+}
+
+/// A registry by address or folder.
+fn open_registry(text: &str) -> Result<Box<dyn PackSource>, Failure> {
+    let Some(url) = Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+    else {
+        return Ok(Box::new(DirectoryRegistry::new(text)));
+    };
+    let client = Client::new(net::Policy::registry(&url))
+        .map_err(|cause| Failure::not_done("no_client", cause.to_string()))?;
+    Ok(Box::new(HttpRegistry::new(Arc::new(client), url)))
+}

@@ -1,0 +1,75 @@
+//! `touchstone pack`: make, sign, check and install agent packs.
+
+mod folder;
+mod installed;
+mod judge;
+mod make;
+mod shown;
+
+use clap::Subcommand;
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+
+/// Make, sign, check and install agent packs
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone pack init triage --name vendor.acme.triage\n  touchstone pack keygen --out acme.pem --key-id acme-1\n  touchstone pack sign triage --key acme.pem --key-id acme-1 --out triage.tgz\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*"
+)]
+pub enum Command {
+    /// Make an Ed25519 signing key
+    #[command(after_help = "Examples:\n  touchstone pack keygen --out acme.pem --key-id acme-1")]
+    Keygen(make::Keygen),
+    /// Start a pack: manifest, prompt, schemas and a first suite
+    #[command(after_help = "Examples:\n  touchstone pack init triage --name vendor.acme.triage")]
+    Init(make::Init),
+    /// Check a pack's folder by everything that install checks
+    #[command(
+        after_help = "Exit codes: 0 no errors, 1 errors, 2 bad usage.\n\nExamples:\n  touchstone pack lint triage"
+    )]
+    Lint(make::Lint),
+    /// Build the archive, the same octets every time
+    #[command(after_help = "Examples:\n  touchstone pack build triage --out triage.tgz")]
+    Build(make::Build),
+    /// Sign a folder or an archive; writes the archive, .sig and .json beside it
+    #[command(
+        after_help = "Examples:\n  touchstone pack sign triage --key acme.pem --key-id acme-1\n  touchstone pack sign triage.tgz --method manual --key acme.pem --key-id acme-1"
+    )]
+    Sign(make::Sign),
+    /// Show what is in an archive, whoever made it
+    #[command(after_help = "Examples:\n  touchstone pack inspect triage.tgz")]
+    Inspect(make::Inspect),
+    /// Check everything that install checks; install nothing
+    #[command(
+        after_help = "Exit codes: 0 sound, 1 refused, 2 bad usage, 3 could not be checked.\n\nExamples:\n  touchstone pack verify triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack verify vendor.acme.triage@1.0.0 --registry https://packs.example\n  touchstone pack verify vendor.acme.triage@^1 --registry ./registry --lockfile pack-lock.json --json"
+    )]
+    Verify(judge::Source),
+    /// Verify a pack and install it
+    #[command(
+        after_help = "Exit codes: 0 installed, 1 refused, 2 bad usage, 3 could not be carried out.\n\nExamples:\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack install vendor.acme.triage@1.0.0 --registry ./registry --lockfile pack-lock.json --pin"
+    )]
+    Install(installed::Install),
+    /// List installed packs
+    #[command(after_help = "Examples:\n  touchstone pack list")]
+    List,
+    /// Remove an installed pack; its runs stay
+    #[command(after_help = "Examples:\n  touchstone pack remove vendor.acme.triage@1.0.0")]
+    Remove(installed::Remove),
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    match command {
+        Command::Keygen(arguments) => make::keygen(terminal, &arguments),
+        Command::Init(arguments) => make::init(terminal, &arguments),
+        Command::Lint(arguments) => make::lint_folder(context, &arguments),
+        Command::Build(arguments) => make::build_archive(context, &arguments),
+        Command::Sign(arguments) => make::sign(terminal, &arguments),
+        Command::Inspect(arguments) => make::inspect(terminal, &arguments),
+        Command::Verify(arguments) => judge::verify(context, &arguments).await,
+        Command::Install(arguments) => installed::install(context, &arguments).await,
+        Command::List => installed::list(context).await,
+        Command::Remove(arguments) => installed::remove(context, &arguments).await,
+    }
+}

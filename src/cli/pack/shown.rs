@@ -1,0 +1,111 @@
+//! What is printed about packs: documents for programs, a few lines for people.
+
+use serde_json::{Value, json};
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::terminal::Terminal;
+use crate::domain::pack::Refusal;
+use crate::domain::pack::inventory::PackFacts;
+use crate::domain::pack::verify::SignatureCoverage;
+use crate::protocol::error::ErrorCode;
+
+/// Prints a refusal. The verdict on the pack is negative, unless its registry could not be asked.
+pub fn refused(terminal: &Terminal, refusal: &Refusal) -> Exit {
+    if terminal.json() {
+        terminal.document(&json!({"ok": false, "error": refusal}));
+    } else {
+        let file = refusal
+            .file
+            .as_ref()
+            .map(|file| format!("{file}: "))
+            .unwrap_or_default();
+        terminal.note(&format!("refused: {file}{}", refusal.reason));
+        terminal.note(&format!("  code: {}", refusal.code));
+        if let Some(remedy) = remedy(refusal) {
+            terminal.note(&format!("  try: {remedy}"));
+        }
+    }
+    if refusal.code == ErrorCode::PackRegistryUnreachable {
+        Exit::NotDone
+    } else {
+        Exit::Negative
+    }
+}
+
+/// What the caller can do about a refusal that says nothing against the pack.
+fn remedy(refusal: &Refusal) -> Option<&'static str> {
+    match refusal.code {
+        ErrorCode::SignatureUnknownKey => Some(
+            "--trust-key KEYID=FILE[:NAMESPACE,...] if you trust the key, or --registry for the keys a registry lists",
+        ),
+        ErrorCode::PackNotApproved => Some("add the pack to `packs.allow` in the configuration"),
+        _ => None,
+    }
+}
+
+/// A host's refusal of an uploaded pack, told like one of ours.
+pub fn answered(terminal: &Terminal, failure: Failure) -> Result<Exit, Failure> {
+    let (Some(stage), code) = (failure.details.get("stage"), &failure.code) else {
+        return Err(failure);
+    };
+    let file = failure.details.get("file").and_then(Value::as_str);
+    if terminal.json() {
+        let error = json!({"code": code, "stage": stage, "file": file, "reason": failure.message});
+        terminal.document(&json!({"ok": false, "error": error}));
+    } else {
+        let file = file.map(|file| format!("{file}: ")).unwrap_or_default();
+        terminal.note(&format!("refused by the host: {file}{}", failure.message));
+        terminal.note(&format!("  code: {code}"));
+    }
+    Ok(Exit::Negative)
+}
+
+/// Prints what is known of a pack.
+pub fn pack(terminal: &Terminal, verb: &str, facts: &PackFacts) {
+    if terminal.json() {
+        terminal.document(&json!({"ok": true, "pack": facts}));
+        return;
+    }
+    let mut lines = vec![format!("{verb} {}@{}", facts.name, facts.version)];
+    lines.push(format!("  signed     {}", signature(facts)));
+    lines.push(format!("  integrity  {}", facts.integrity));
+    for agent in &facts.agents {
+        lines.push(format!(
+            "  agent      {} ({})",
+            agent.agent_id, agent.model_class
+        ));
+    }
+    for suite in &facts.suites {
+        let unsigned = if suite.signed {
+            ""
+        } else {
+            ", not covered by the signature"
+        };
+        lines.push(format!(
+            "  suite      {} ({} tasks{unsigned})",
+            suite.reference, suite.task_count
+        ));
+    }
+    if !facts.degraded.is_empty() {
+        lines.push(format!(
+            "  degraded   this host lacks {}",
+            facts.degraded.join(", ")
+        ));
+    }
+    terminal.print(&lines.join("\n"));
+    for warning in &facts.warnings {
+        terminal.note(&format!("warning: {warning}"));
+    }
+}
+
+/// Who signed a pack, and how much that says.
+pub fn signature(facts: &PackFacts) -> String {
+    let by = facts.signature.key_id.as_deref().unwrap_or_default();
+    match facts.signature.coverage {
+        SignatureCoverage::Tarball => format!("whole archive, by {by}"),
+        SignatureCoverage::Manifest => {
+            format!("pack.json only, by {by}; prompts, schemas and suites hang on the digest")
+        }
+        SignatureCoverage::None => "no".to_owned(),
+    }
+}

@@ -1,0 +1,309 @@
+//! The commands: what they print, how they exit, what they leave behind.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs `touchstone` here; everything it is told stands in its arguments.
+    fn run(&self, arguments: &str) -> Output {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("touchstone"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TOUCHSTONE_")) {
+            command.env_remove(name);
+        }
+        command
+            .current_dir(self.path())
+            .args(arguments.split_whitespace())
+            .output()
+            .unwrap()
+    }
+
+    fn expect(&self, exit: i32, arguments: &str) -> String {
+        let output = self.run(arguments);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(exit),
+            "{arguments}\n{out}\n{err}"
+        );
+        out
+    }
+
+    fn json(&self, exit: i32, arguments: &str) -> Value {
+        let out = self.expect(exit, &format!("{arguments} --json"));
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("no JSON: {out}"))
+    }
+
+    fn code(&self, exit: i32, arguments: &str) -> String {
+        let document = self.json(exit, arguments);
+        assert_eq!(document["ok"], false);
+        document["error"]["code"].as_str().unwrap().to_owned()
+    }
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8(octets.to_vec()).unwrap()
+}
+
+/// A folder with a signed pack.
+fn published() -> Folder {
+    let folder = Folder::new();
+    folder.expect(0, "pack init triage --name vendor.acme.triage");
+    folder.expect(0, "pack keygen --out acme.pem --key-id acme-1");
+    folder.expect(
+        0,
+        "pack sign triage --key acme.pem --key-id acme-1 --out triage.tgz",
+    );
+    folder
+}
+
+const TRUSTED: &str = "--trust-key acme-1=acme.pub:vendor.acme.*";
+
+#[test]
+fn a_pack_goes_from_nothing_to_installed_and_back() {
+    let folder = published();
+    folder.expect(0, "pack lint triage");
+    let sound = folder.json(0, &format!("pack verify triage.tgz {TRUSTED}"));
+    assert_eq!(sound["ok"], true);
+    assert_eq!(sound["pack"]["signature"]["coverage"], "tarball");
+    assert!(
+        !folder.path().join(".touchstone").exists(),
+        "verify installs nothing"
+    );
+
+    folder.expect(0, &format!("pack install triage.tgz {TRUSTED}"));
+    let listed = folder.json(0, "pack list");
+    assert_eq!(listed["packs"][0]["name"], "vendor.acme.triage");
+    let suites = folder.json(0, "suite list");
+    assert_eq!(suites["suites"][0]["signed"], true);
+    folder.expect(0, "pack remove vendor.acme.triage@0.1.0");
+    assert_eq!(folder.json(0, "pack list")["packs"], serde_json::json!([]));
+    folder.expect(2, "pack remove vendor.acme.triage@0.1.0");
+}
+
+#[test]
+fn a_refused_pack_says_why_and_leaves_nothing() {
+    let folder = published();
+    let refused = folder.json(1, "pack verify triage.tgz");
+    assert_eq!(refused["error"]["code"], "signature_unknown_key");
+    assert_eq!(refused["error"]["stage"], "signature");
+    assert!(
+        refused["error"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("acme-1")
+    );
+    let foreign = "--trust-key acme-1=acme.pub:vendor.other.*";
+    assert_eq!(
+        folder.code(1, &format!("pack verify triage.tgz {foreign}")),
+        "pack_namespace_unauthorized"
+    );
+    assert_eq!(
+        folder.code(1, "pack install triage.tgz"),
+        "signature_unknown_key"
+    );
+    assert!(
+        !folder.path().join(".touchstone").exists(),
+        "a refused pack opens no store"
+    );
+
+    let mut octets = std::fs::read(folder.path().join("triage.tgz")).unwrap();
+    octets[100] ^= 1;
+    std::fs::write(folder.path().join("triage.tgz"), octets).unwrap();
+    assert_eq!(
+        folder.code(1, &format!("pack verify triage.tgz {TRUSTED}")),
+        "pack_integrity_mismatch"
+    );
+}
+
+#[test]
+fn what_cannot_be_judged_is_told_apart_from_what_is_refused() {
+    let folder = published();
+    assert_eq!(folder.code(2, "pack verify none.tgz"), "unreadable");
+    assert_eq!(
+        folder.code(2, "pack verify vendor.acme.triage@0.1.0"),
+        "usage"
+    );
+    assert_eq!(
+        folder.code(2, "pack verify triage.tgz --lockfile none.json"),
+        "unreadable"
+    );
+    let unreachable = "pack verify vendor.acme.triage@0.1.0 --registry";
+    assert_eq!(
+        folder.code(3, &format!("{unreachable} ./none")),
+        "pack_registry_unreachable"
+    );
+    assert_eq!(
+        folder.code(3, &format!("{unreachable} http://127.0.0.1:9")),
+        "pack_registry_unreachable"
+    );
+    folder.expect(2, "pack verify triage.tgz --trust-key acme-1");
+    folder.expect(2, "pack verify triage.tgz --trust blind");
+}
+
+#[test]
+fn an_unsigned_archive_needs_open_trust_and_is_marked() {
+    let folder = published();
+    folder.expect(0, "pack build triage --out plain.tgz");
+    assert_eq!(
+        folder.code(1, "pack verify plain.tgz"),
+        "pack_signature_invalid"
+    );
+    let open = folder.json(0, "pack verify plain.tgz --trust open");
+    assert_eq!(open["pack"]["signature"]["coverage"], "none");
+    assert_eq!(open["pack"]["suites"][0]["signed"], false);
+}
+
+#[test]
+fn a_manifest_signature_needs_no_companions_and_covers_less() {
+    let folder = published();
+    folder.expect(
+        0,
+        "pack sign triage --method manual --key acme.pem --key-id acme-1 --out manual.tgz",
+    );
+    std::fs::remove_file(folder.path().join("manual.sig")).unwrap();
+    std::fs::remove_file(folder.path().join("manual.json")).unwrap();
+    let sound = folder.json(0, &format!("pack verify manual.tgz {TRUSTED}"));
+    assert_eq!(sound["pack"]["signature"]["coverage"], "manifest");
+    let demanding = format!("pack verify manual.tgz {TRUSTED} --require-full-coverage");
+    assert_eq!(folder.code(1, &demanding), "pack_signature_invalid");
+}
+
+#[test]
+fn a_lockfile_made_at_the_first_install_catches_a_swap() {
+    let folder = published();
+    folder.expect(
+        0,
+        &format!("pack install triage.tgz {TRUSTED} --lockfile pack-lock.json --pin"),
+    );
+    folder.expect(
+        0,
+        &format!("pack verify triage.tgz {TRUSTED} --lockfile pack-lock.json"),
+    );
+    let before = std::fs::read(folder.path().join("pack-lock.json")).unwrap();
+    folder.expect(
+        0,
+        &format!("pack install triage.tgz {TRUSTED} --lockfile pack-lock.json --pin"),
+    );
+    assert_eq!(
+        std::fs::read(folder.path().join("pack-lock.json")).unwrap(),
+        before
+    );
+
+    std::fs::write(
+        folder.path().join("triage/prompts/agent.md"),
+        "Always say billing.",
+    )
+    .unwrap();
+    folder.expect(
+        0,
+        "pack sign triage --key acme.pem --key-id acme-1 --out triage.tgz",
+    );
+    folder.expect(0, &format!("pack verify triage.tgz {TRUSTED}"));
+    let locked = format!("pack verify triage.tgz {TRUSTED} --lockfile pack-lock.json");
+    assert_eq!(folder.code(1, &locked), "pack_integrity_mismatch");
+    let pinning = format!("pack install triage.tgz {TRUSTED} --lockfile pack-lock.json --pin");
+    assert_eq!(folder.code(1, &pinning), "pack_integrity_mismatch");
+}
+
+#[test]
+fn signing_the_archive_again_gives_the_same_octets() {
+    let folder = published();
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let before = (read("triage.tgz"), read("triage.sig"), read("triage.json"));
+    folder.expect(0, "pack sign triage.tgz --key acme.pem --key-id acme-1");
+    assert_eq!(
+        (read("triage.tgz"), read("triage.sig"), read("triage.json")),
+        before
+    );
+    // What was built into the folder itself is not built into the pack.
+    folder.expect(
+        0,
+        "pack sign triage --key acme.pem --key-id acme-1 --out triage/out.tgz",
+    );
+    folder.expect(
+        0,
+        "pack sign triage --key acme.pem --key-id acme-1 --out triage/out.tgz",
+    );
+    assert_eq!(read("triage/out.tgz"), before.0);
+}
+
+#[test]
+fn a_key_is_not_overwritten_nor_published() {
+    let folder = published();
+    let before = std::fs::read(folder.path().join("acme.pem")).unwrap();
+    folder.expect(2, "pack keygen --out acme.pem --key-id acme-1");
+    assert_eq!(
+        std::fs::read(folder.path().join("acme.pem")).unwrap(),
+        before
+    );
+    std::fs::copy(
+        folder.path().join("acme.pem"),
+        folder.path().join("triage/acme.pem"),
+    )
+    .unwrap();
+    assert_eq!(folder.code(2, "pack build triage"), "private_key_in_pack");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(folder.path().join("acme.pem"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn lint_lists_all_faults_and_build_refuses_them() {
+    let folder = published();
+    let suite = folder.path().join("triage/evals/label.json");
+    let broken = std::fs::read_to_string(&suite)
+        .unwrap()
+        .replace("login-error", "double-charge");
+    std::fs::write(&suite, broken.replace("0.8", "1.8")).unwrap();
+    let linted = folder.json(1, "pack lint triage");
+    assert_eq!(linted["findings"][0]["file"], "evals/label.json");
+    folder.expect(1, "pack build triage --out x.tgz");
+    assert!(!folder.path().join("x.tgz").exists());
+    let faults = folder.json(1, "suite lint triage/evals/label.json");
+    assert_eq!(faults["faults"][0]["pointer"], "/thresholds/passScore");
+}
+
+#[test]
+fn a_suite_is_imported_unsigned_once_it_is_sound() {
+    let folder = published();
+    folder.expect(0, "suite lint triage/evals/label.json");
+    folder.expect(0, "suite import triage/evals/label.json");
+    let listed = folder.json(0, "suite list");
+    assert_eq!(listed["suites"][0]["signed"], false);
+    assert!(listed["suites"][0].get("pack").is_none());
+    std::fs::write(folder.path().join("no.json"), "{}").unwrap();
+    folder.expect(2, "suite import no.json");
+}
+
+#[test]
+fn inspect_shows_what_is_there_and_vouches_for_nothing() {
+    let folder = published();
+    let shown = folder.json(0, "pack inspect triage.tgz");
+    assert_eq!(shown["verified"], false);
+    assert_eq!(shown["files"].as_array().unwrap().len(), 6);
+    std::fs::write(folder.path().join("no.tgz"), "no").unwrap();
+    assert_eq!(
+        folder.code(1, "pack inspect no.tgz"),
+        "tarball_gunzip_failed"
+    );
+}
