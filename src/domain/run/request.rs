@@ -163,6 +163,10 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         None => BudgetSpec::default(),
         Some(members) => budget(&members)?,
     };
+    // An eval task has no nodes and no loops to bound, so these are checked and recorded, and have nothing to do.
+    for unused in ["recursionLimit", "maxLoopIterations"] {
+        fields.whole(unused, 1)?;
+    }
     Ok(CreateRun {
         suite,
         agent_id,
@@ -672,6 +676,9 @@ mod tests {
     #[case("/configurable/temperature", json!(2.1), "configurable.temperature")]
     #[case("/configurable/maxTokens", json!(0), "configurable.maxTokens")]
     #[case("/configurable/runTimeoutMs", json!(-1), "configurable.runTimeoutMs")]
+    #[case("/configurable/recursionLimit", json!(0), "configurable.recursionLimit")]
+    #[case("/configurable/recursionLimit", json!("ten"), "configurable.recursionLimit")]
+    #[case("/configurable/maxLoopIterations", json!(0.5), "configurable.maxLoopIterations")]
     #[case("/configurable/evalConcurrency", json!(0.5), "configurable.evalConcurrency")]
     #[case("/configurable/evalMatch", json!({"ignore": [""]}), "configurable.evalMatch.ignore")]
     #[case("/configurable/evalMatch", json!({"subset": true}), "configurable.evalMatch.subset")]

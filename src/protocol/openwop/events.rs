@@ -152,6 +152,7 @@ struct DocumentOut<'a, P> {
     event_id: &'a EventId,
     run_id: &'a RunId,
     r#type: &'a str,
+    #[serde(serialize_with = "fixed_width")]
     timestamp: Timestamp,
     sequence: u64,
     schema_version: u32,
@@ -161,6 +162,11 @@ struct DocumentOut<'a, P> {
     #[serde(skip_serializing_if = "Option::is_none")]
     causation_id: Option<&'a EventId>,
     payload: P,
+}
+
+/// Always six digits after the point: readers compare timestamps as text, and `…1Z` sorts after `…15Z`.
+fn fixed_width<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{at:.6}"))
 }
 
 /// Writes an event document as one line of JSON.
@@ -613,4 +619,28 @@ pub struct TaskReused {
     pub task_id: TaskId,
     /// The run that judged it.
     pub source_run_id: RunId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_sort_as_text() {
+        let (run, id) = (RunId::from("run_1"), EventId::from("evt_1"));
+        let event = NewEvent::of_run(Event::RunCancelled(RunCancelled {
+            reason: None,
+            cancelled_by: "key_1".to_owned(),
+        }));
+        let mut shown: Vec<String> = Vec::new();
+        for micros in [0, 46_100, 46_177, 100_000, 1_000_000] {
+            let at = Timestamp::from_microsecond(micros).unwrap();
+            let line = write_document(&run, &id, 1, at, &event).unwrap();
+            let document: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            shown.push(document["timestamp"].as_str().unwrap().to_owned());
+            assert_eq!(EventDocument::read(&line).unwrap().timestamp, at);
+        }
+        assert!(shown.is_sorted(), "{shown:?}");
+        assert_eq!(shown.first().unwrap(), "1970-01-01T00:00:00.000000Z");
+    }
 }
