@@ -1,0 +1,216 @@
+"""Starts and stops throw-away Touchstone hosts for the conformance kit and the benchmark.
+
+Everything goes through the public command line: keys, packs and suites get in the way a user would put them in. Only the
+standard library is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+READY = re.compile(r"listening on (http://\S+)")
+READY_WITHIN_S = 30
+STOPPED_WITHIN_S = 30
+
+AGENT_ID = "private.touchstone.echo.default"
+SIGNING_KEY_ID = "throw-away-key"
+
+
+class Failure(Exception):
+    """The host could not be brought up; the text says what to do."""
+
+
+def binary() -> str:
+    """The program under test: TOUCHSTONE_BIN, or what cargo builds (`TOUCHSTONE_PROFILE`, default `dev`)."""
+    given = os.environ.get("TOUCHSTONE_BIN")
+    if given:
+        if not os.access(given, os.X_OK):
+            raise Failure(f"TOUCHSTONE_BIN names {given}, which is no program")
+        return str(Path(given).resolve())
+    return built("--bin", "touchstone")
+
+
+def built(*target: str, profile: str | None = None) -> str:
+    """Builds one target of the package and answers where its program is."""
+    profile = profile or os.environ.get("TOUCHSTONE_PROFILE", "dev")
+    command = ["cargo", "build", "--quiet", "--profile", profile, *target, "--message-format", "json-render-diagnostics"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    except FileNotFoundError as cause:
+        raise Failure("cargo is not installed; install Rust or set TOUCHSTONE_BIN") from cause
+    except subprocess.CalledProcessError as cause:
+        raise Failure("the program does not build; the compiler's words are above") from cause
+    found = [json.loads(line).get("executable") for line in done.stdout.splitlines() if line.startswith("{")]
+    found = [path for path in found if path]
+    if not found:
+        raise Failure(f"cargo built no program for {' '.join(target)}")
+    return found[-1]
+
+
+class Touchstone:
+    """The command line over one data folder (and database)."""
+
+    def __init__(self, program: str, folder: Path, database_url: str | None, *, config: Path):
+        self.program = program
+        self.folder = folder
+        self.database_url = database_url
+        self.config = config
+
+    def environment(self) -> dict[str, str]:
+        # A setting of the caller's shell must not leak into a host that is meant to be fresh.
+        return {name: value for name, value in os.environ.items() if not name.startswith("TOUCHSTONE_")}
+
+    def arguments(self, *arguments: str) -> list[str]:
+        command = [self.program, *arguments, "--config", str(self.config), "--data", str(self.folder / "data")]
+        if self.database_url:
+            command += ["--database-url", self.database_url]
+        return command
+
+    def run(self, *arguments: str) -> str:
+        """Runs a command over the data folder to its end and answers its standard output."""
+        return self._done(self.arguments(*arguments), arguments)
+
+    def run_at(self, server: str, key: str, *arguments: str) -> str:
+        """The same against a running host."""
+        return self._done([self.program, *arguments, "--server", server, "--key", key], arguments)
+
+    def _done(self, command: list[str], arguments: tuple[str, ...]) -> str:
+        done = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip()
+            raise Failure(f"`touchstone {' '.join(arguments)}` ended with {done.returncode}: {said}")
+        return done.stdout
+
+    def key(self, tenant: str, *scopes: str) -> str:
+        """A fresh API key; without scopes, one that evaluates but does not deploy."""
+        asked = [word for scope in scopes for word in ("--scope", scope)]
+        return self.run("key", "create", "--tenant", tenant, *asked).strip()
+
+    def signed_pack(self, source: Path) -> Path:
+        """Builds and signs a pack folder with a fresh key, and has the configuration trust that key for that pack only."""
+        name = json.loads((source / "pack.json").read_text())["name"]
+        key, archive = self.folder / "signing.pem", self.folder / "pack.tgz"
+        self.run("pack", "keygen", "--out", str(key), "--key-id", SIGNING_KEY_ID)
+        public = key.with_suffix(".pub").read_text()
+        with self.config.open("a") as config:
+            config.write(f'\n[[packs.keys]]\nkey_id = "{SIGNING_KEY_ID}"\nnamespaces = ["{name}"]\npublic_key = """\n{public}"""\n')
+        self.run("pack", "build", str(source), "--out", str(archive))
+        self.run("pack", "sign", str(archive), "--key", str(key), "--key-id", SIGNING_KEY_ID)
+        return archive
+
+
+class Serving:
+    """A running `touchstone serve`."""
+
+    def __init__(self, touchstone: Touchstone, log: Path):
+        self.log = log
+        self._log = log.open("wb")
+        self.started_at = time.monotonic()
+        self.process = subprocess.Popen(
+            touchstone.arguments("serve", "--listen", "127.0.0.1:0"),
+            cwd=touchstone.folder,
+            env=touchstone.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            # An interrupt at the terminal goes to the whole group; the host is stopped by us, once.
+            start_new_session=True,
+        )
+        try:
+            self.base_url = self._ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _ready(self) -> str:
+        signal.alarm(READY_WITHIN_S)
+        previous = signal.signal(signal.SIGALRM, self._late)
+        try:
+            for line in self.process.stdout:
+                found = READY.search(line)
+                if found:
+                    return found[1].rstrip("/")
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, previous)
+        self.process.wait()
+        raise Failure(f"the host ended with {self.process.returncode} before it was ready: {self.last_words()}")
+
+    def _late(self, *_):
+        raise Failure(f"the host was not ready within {READY_WITHIN_S} s: {self.last_words()}")
+
+    def last_words(self) -> str:
+        self._log.flush()
+        return self.log.read_text(errors="replace")[-2000:].strip() or "it said nothing"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> int:
+        """Asks the host to end and waits; after half a minute it is killed."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOPPED_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                print(f"the host did not end within {STOPPED_WITHIN_S} s and was killed", file=sys.stderr)
+                self.process.kill()
+                self.process.wait()
+        self._log.close()
+        return self.process.returncode
+
+
+class ConformanceHost:
+    """A fresh host with the stub agent, the suites of a folder, two tenants and a key that may not deploy."""
+
+    def __init__(self, suites: Path, database_url: str | None):
+        files = sorted(suites.glob("*.json"))
+        if not files:
+            raise Failure(f"{suites} holds no suite (*.json)")
+        program = binary()
+        self.folder = Path(tempfile.mkdtemp(prefix="touchstone-conformance-"))
+        self.serving: Serving | None = None
+        try:
+            here = Path(__file__).resolve().parent
+            for name in ("touchstone.toml", "echo.json"):
+                shutil.copy(here / name, self.folder / name)
+            touchstone = Touchstone(program, self.folder, database_url, config=self.folder / "touchstone.toml")
+            # A database may have served before; fresh tenants make the host fresh all the same.
+            mark = secrets.token_hex(4)
+            first, second = f"first-{mark}", f"second-{mark}"
+            keys = {
+                "apiKey": touchstone.key(first, "all"),
+                "secondTenantKey": touchstone.key(second, "all"),
+                "limitedKey": touchstone.key(first),
+            }
+            archive = touchstone.signed_pack(here / "agent")
+            self.serving = Serving(touchstone, self.folder / "host.log")
+            touchstone.run_at(self.serving.base_url, keys["apiKey"], "pack", "install", str(archive))
+            for file in files:
+                touchstone.run_at(self.serving.base_url, keys["apiKey"], "suite", "import", str(file))
+            self.facts = {"baseUrl": self.serving.base_url, **keys, "agentId": AGENT_ID, "pid": self.serving.pid}
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> int:
+        """Stops the host and removes its folder; keeps the log when TOUCHSTONE_KEEP_LOG names a file."""
+        code = self.serving.stop() if self.serving else 0
+        kept = os.environ.get("TOUCHSTONE_KEEP_LOG")
+        if kept and self.serving:
+            shutil.copy(self.serving.log, kept)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return code

@@ -1,0 +1,194 @@
+//! Many event-stream consumers of one run, each checking that it gets every event once and in order.
+//!
+//! ```text
+//! cargo run --release --example sse_swarm -- --url http://127.0.0.1:7800/v1/runs/RUN/events --key KEY --consumers 1000
+//! ```
+//!
+//! Prints `open` once every consumer has its response headers, and one line of JSON when the last stream has closed. A
+//! consumer is complete if the sequences it saw rise strictly, the server closed the stream, and the last event was the
+//! run's terminal one; all complete consumers must have seen the same number of events, which the caller compares with the
+//! log.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool speaks on its standard streams"
+)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::Parser;
+use http_body_util::{BodyExt, Empty};
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// Many event-stream consumers of one run.
+#[derive(Clone, Parser)]
+struct Options {
+    /// The event stream, with its query if any.
+    #[arg(long)]
+    url: String,
+    /// Bearer key.
+    #[arg(long)]
+    key: String,
+    /// How many.
+    #[arg(long, default_value_t = 1000)]
+    consumers: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome {
+    consumers: usize,
+    complete: usize,
+    /// The fewest and the most events any consumer saw.
+    fewest_events: u64,
+    most_events: u64,
+    /// Octets received by all.
+    octets: u64,
+    wall_s: f64,
+    /// What went wrong with some consumers, once each.
+    faults: Vec<String>,
+}
+
+/// What one consumer saw.
+#[derive(Default)]
+struct Seen {
+    events: u64,
+    last_sequence: u64,
+    octets: u64,
+    ended: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime cannot be built")
+        .and_then(|runtime| runtime.block_on(watch_all(options)));
+    match outcome {
+        Ok(complete) if complete => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(cause) => {
+            eprintln!("sse_swarm: {cause:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+async fn watch_all(options: Options) -> anyhow::Result<bool> {
+    let started = Instant::now();
+    let waiting = Arc::new(AtomicUsize::new(options.consumers));
+    let mut consumers = JoinSet::new();
+    for _ in 0..options.consumers {
+        consumers.spawn(watch(options.clone(), waiting.clone()));
+    }
+    let mut outcome = Outcome {
+        consumers: options.consumers,
+        complete: 0,
+        fewest_events: u64::MAX,
+        most_events: 0,
+        octets: 0,
+        wall_s: 0.0,
+        faults: Vec::new(),
+    };
+    while let Some(joined) = consumers.join_next().await {
+        match joined? {
+            Ok(seen) => {
+                outcome.complete += 1;
+                outcome.fewest_events = outcome.fewest_events.min(seen.events);
+                outcome.most_events = outcome.most_events.max(seen.events);
+                outcome.octets += seen.octets;
+            }
+            Err(cause) => {
+                let fault = format!("{cause:#}");
+                if !outcome.faults.contains(&fault) && outcome.faults.len() < 10 {
+                    outcome.faults.push(fault);
+                }
+            }
+        }
+    }
+    outcome.wall_s = started.elapsed().as_secs_f64();
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(outcome.complete == outcome.consumers && outcome.fewest_events == outcome.most_events)
+}
+
+async fn watch(options: Options, waiting: Arc<AtomicUsize>) -> anyhow::Result<Seen> {
+    let rest = options
+        .url
+        .strip_prefix("http://")
+        .context("--url must start with http://")?;
+    let (authority, path) = rest.split_once('/').context("--url needs a path")?;
+    let stream = TcpStream::connect(authority)
+        .await
+        .context("no connection")?;
+    stream.set_nodelay(true)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::get(format!("/{path}"))
+        .header(HOST, authority)
+        .header(ACCEPT, "text/event-stream")
+        .header(AUTHORIZATION, format!("Bearer {}", options.key))
+        .body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await.context("no answer")?;
+    if response.status() != StatusCode::OK {
+        bail!("the host answered {}", response.status());
+    }
+    if waiting.fetch_sub(1, Relaxed) == 1 {
+        println!("open");
+    }
+    let mut body = response.into_body();
+    let mut seen = Seen::default();
+    let mut line = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.context("the stream broke")?.into_data() else {
+            continue;
+        };
+        seen.octets += data.len() as u64;
+        for part in data.split_inclusive(|octet| *octet == b'\n') {
+            line.extend_from_slice(part);
+            if line.ends_with(b"\n") {
+                take_line(&mut seen, &line)?;
+                line.clear();
+            }
+        }
+    }
+    if !seen.ended {
+        bail!(
+            "the stream closed before the terminal event, after {} events",
+            seen.events
+        );
+    }
+    Ok(seen)
+}
+
+fn take_line(seen: &mut Seen, line: &[u8]) -> anyhow::Result<()> {
+    if let Some(id) = line.strip_prefix(b"id:") {
+        let sequence: u64 = std::str::from_utf8(id)?
+            .trim()
+            .parse()
+            .context("an id is no sequence")?;
+        if sequence <= seen.last_sequence {
+            bail!("sequence {sequence} came after {}", seen.last_sequence);
+        }
+        seen.last_sequence = sequence;
+        seen.events += 1;
+    } else if let Some(kind) = line.strip_prefix(b"event:") {
+        seen.ended = matches!(
+            kind.trim_ascii(),
+            b"run.completed" | b"run.failed" | b"run.cancelled"
+        );
+    }
+    Ok(())
+}
