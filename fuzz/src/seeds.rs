@@ -1,0 +1,143 @@
+//! Writes a seed corpus for each target into `corpus/`: `cargo run --bin seeds`, in this folder.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use touchstone::domain::pack::build::{Files, build};
+use touchstone::domain::pack::template::new_pack;
+use touchstone_fuzz::event_id;
+
+fn main() -> io::Result<()> {
+    let pack = new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
+    let seeds: [(&str, Vec<Vec<u8>>); 5] = [
+        ("pack_archive", archives(&pack)?),
+        ("pack_manifest", manifests(&pack)?),
+        ("suite", suites(&pack)?),
+        ("request_body", texts(&bodies())),
+        ("last_event_id", positions()),
+    ];
+    for (target, inputs) in seeds {
+        let folder = Path::new("corpus").join(target);
+        std::fs::create_dir_all(&folder)?;
+        for (n, input) in inputs.iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{n:03}")), input)?;
+        }
+        println!("{target}: {} seeds", inputs.len());
+    }
+    Ok(())
+}
+
+fn texts(values: &[Value]) -> Vec<Vec<u8>> {
+    values.iter().map(|value| value.to_string().into_bytes()).collect()
+}
+
+/// As they come, and as tar streams with every kind of entry.
+fn archives(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
+    let mut seeds = Vec::new();
+    let built = build(pack).map_err(|refusal| io::Error::other(format!("{refusal:?}")))?;
+    seeds.push([&[0], &built[..]].concat());
+    seeds.push([&[0], &built[..built.len() / 2]].concat());
+    seeds.push([&[0], &built[..], &built[..]].concat());
+    for kind in [
+        tar::EntryType::Regular,
+        tar::EntryType::Directory,
+        tar::EntryType::Symlink,
+        tar::EntryType::Link,
+        tar::EntryType::Fifo,
+        tar::EntryType::Char,
+        tar::EntryType::GNULongName,
+        tar::EntryType::GNULongLink,
+        tar::EntryType::GNUSparse,
+        tar::EntryType::XHeader,
+        tar::EntryType::XGlobalHeader,
+    ] {
+        let mut stream = tar::Builder::new(Vec::new());
+        entry(&mut stream, tar::EntryType::Regular, "pack.json", pack.get("pack.json").map_or(b"{}", |json| json))?;
+        let data: &[u8] = match kind {
+            tar::EntryType::XHeader | tar::EntryType::XGlobalHeader => b"19 path=evals/x.js\n13 size=1234\n",
+            tar::EntryType::GNULongName => b"prompts/a-long-name.md\0",
+            tar::EntryType::Regular => b"text",
+            _ => b"",
+        };
+        entry(&mut stream, kind, "prompts/x.md", data)?;
+        entry(&mut stream, tar::EntryType::Regular, "prompts/y.md", b"more text")?;
+        seeds.push([&[1], &stream.into_inner()?[..]].concat());
+    }
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    bomb.write_all(&[0; 1 << 20])?;
+    seeds.push([&[0], &bomb.finish()?[..]].concat());
+    Ok(seeds)
+}
+
+fn entry(stream: &mut tar::Builder<Vec<u8>>, kind: tar::EntryType, name: &str, data: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_ustar();
+    header.set_path(name)?;
+    header.set_entry_type(kind);
+    header.set_mode(0o644);
+    header.set_size(data.len() as u64);
+    header.set_cksum();
+    stream.append(&header, data)
+}
+
+/// The template's, and the same with each member taken away or replaced.
+fn manifests(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
+    let text = pack.get("pack.json").ok_or_else(|| io::Error::other("the template has no pack.json"))?;
+    let mut manifest: Value = serde_json::from_slice(text)?;
+    manifest["peerDependencies"] = json!({"aiProviders": "supported"});
+    manifest["dependencies"] = json!({"vendor.acme.base": "^1.2.0"});
+    manifest["signing"] = json!({"method": "ed25519", "publicKeyRef": "acme-1"});
+    let mut seeds = vec![text.clone(), manifest.to_string().into_bytes()];
+    let members: Vec<String> = manifest.as_object().into_iter().flat_map(|members| members.keys().cloned()).collect();
+    for member in members {
+        for value in [Value::Null, json!(7), json!(""), json!([]), json!({})] {
+            let mut other = manifest.clone();
+            other[&member] = value;
+            seeds.push(other.to_string().into_bytes());
+        }
+    }
+    Ok(seeds)
+}
+
+/// The template's and the conformance kit's.
+fn suites(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
+    let mut seeds: Vec<Vec<u8>> =
+        pack.iter().filter(|(name, _)| name.starts_with("evals/")).map(|(_, octets)| octets.clone()).collect();
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/suites"))? {
+        seeds.push(std::fs::read(file?.path())?);
+    }
+    Ok(seeds)
+}
+
+fn bodies() -> Vec<Value> {
+    let good = json!({
+        "mode": "eval", "evalSuiteRef": "private.touchstone.evals.fuzz@1.0.0", "agentId": "private.touchstone.fuzz.default"
+    });
+    let mut bodies = vec![good.clone(), json!({}), json!({"workflowId": "x"})];
+    for (field, value) in [
+        ("inputs", json!({"a": [1, 2.5, null, "x"]})),
+        ("tenantId", json!("acme")),
+        ("tags", json!(["nightly", "main"])),
+        ("metadata", json!({"commit": "c0ffee", "deep": {"er": {"still": 1}}})),
+        ("callbackUrl", json!("https://example.invalid/hook")),
+        ("configurable", json!({"evalModes": ["golden"], "evalConcurrency": 8, "runTimeoutMs": 60000})),
+        ("configurable", json!({"evalModes": ["golden", "regression"], "baselineRunId": "run_1"})),
+        ("configurable", json!({"evalMatch": {"ignore": ["/rationale", "/a~1b/0"]}, "temperature": 0.2, "maxTokens": 100})),
+        ("configurable", json!({"budget": {"maxTokens": 1000, "maxCostUsd": 0.5, "onExhaustion": "fail"}})),
+        ("configurable", json!({"recursionLimit": null, "model": null, "extras": {}, "agentVersion": "1.0.0"})),
+    ] {
+        let mut body = good.clone();
+        body[field] = value;
+        bodies.push(body);
+    }
+    bodies
+}
+
+fn positions() -> Vec<Vec<u8>> {
+    let mut seeds: Vec<String> = [0, 1, 20, 40].map(event_id).to_vec();
+    seeds.extend(["", "0", "1", "40", "41", "18446744073709551615", "18446744073709551616", "-1", " 1", "1,2", "evt_", "é"].map(str::to_owned));
+    seeds.push("9".repeat(200));
+    seeds.into_iter().map(String::into_bytes).collect()
+}
