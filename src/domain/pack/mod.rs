@@ -27,6 +27,7 @@ pub mod name;
 pub mod range;
 pub mod refs;
 pub mod template;
+pub mod trust;
 pub mod verify;
 
 use serde::{Deserialize, Serialize};
