@@ -30,6 +30,8 @@ use crate::service::access::Caller;
 use crate::service::fault::chain;
 use crate::service::log_reader::{Filter, Follow};
 
+/// Sent at once on a run that goes on, so that a client behind a proxy knows it is connected.
+const OPEN: Bytes = Bytes::from_static(b": open\n\n");
 const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
 /// A consumer that was let in.
@@ -147,6 +149,9 @@ fn events(
         let (mut position, mut head) = (subscription.position, subscription.head);
         let mut waiting = Waiting::new(&subscription);
         let mut closing = false;
+        if !head.ended {
+            yield Ok(OPEN);
+        }
         loop {
             head = later(head, waiting.follow.head());
             let flush_at = Instant::now() + buffer;

@@ -32,6 +32,12 @@ async fn a_run_is_created_carried_out_and_summed_up() {
         .collect();
     assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>());
 
+    let times: Vec<&str> = events
+        .iter()
+        .map(|event| event["timestamp"].as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "also as text: {times:?}");
+
     let snapshot = host
         .get(created["statusUrl"].as_str().unwrap())
         .await
