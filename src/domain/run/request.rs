@@ -117,7 +117,10 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         prefix: "",
     };
     match body.text("mode")? {
-        Some("eval") => {}
+        // An eval run names no workflow; one that is named anyway is at least a name.
+        Some("eval") => {
+            body.text("workflowId")?;
+        }
         Some(_) => return Err(body.invalid("mode", "must be \"eval\"")),
         None => {
             return Err(match body.text("workflowId")? {
@@ -659,6 +662,7 @@ mod tests {
     #[case("/unknown", json!(1), "unknown")]
     #[case("/mode", json!("benchmark"), "mode")]
     #[case("/mode", json!(null), "mode")]
+    #[case("/workflowId", json!(7), "workflowId")]
     #[case("/evalSuiteRef", json!(null), "evalSuiteRef")]
     #[case("/evalSuiteRef", json!(""), "evalSuiteRef")]
     #[case("/evalSuiteRef", json!(5), "evalSuiteRef")]
