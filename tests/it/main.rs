@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
@@ -10,8 +11,12 @@
 
 mod agent;
 mod cli;
+mod client;
+mod crash;
 mod http;
+mod leaks;
 mod pack;
+mod process;
 mod runs;
 mod store;
 mod support;

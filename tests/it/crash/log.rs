@@ -1,0 +1,180 @@
+//! What must hold of a log, however often its writer died.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::process::api::Api;
+use crate::process::endpoint::Asked;
+
+const TERMINAL: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
+
+/// Somebody who has seen part of a log and holds the host to it.
+pub struct Witness {
+    seen: Vec<Value>,
+    /// Tasks seen scored before a kill, with the era that began then: no request for them may come in it or later.
+    settled: HashMap<String, u32>,
+    since: u32,
+}
+
+impl Witness {
+    /// A witness of a run that began in this era.
+    pub fn since(era: u32) -> Self {
+        Self {
+            seen: Vec::new(),
+            settled: HashMap::new(),
+            since: era,
+        }
+    }
+
+    /// The highest sequence seen.
+    pub fn last(&self) -> u64 {
+        self.seen
+            .last()
+            .map_or(0, |event| event["sequence"].as_u64().unwrap())
+    }
+
+    /// Whether the terminal event was seen.
+    pub fn ended(&self) -> bool {
+        self.seen.last().is_some_and(is_terminal)
+    }
+
+    /// Looks for new events, waiting up to `patience` seconds for one.
+    pub async fn look(&mut self, api: &Api, run: &str, patience: u64) {
+        let Some((events, complete)) = api.poll(run, self.last(), patience).await else {
+            return;
+        };
+        self.seen.extend(events);
+        assert_eq!(
+            complete,
+            self.ended(),
+            "`isComplete` is true with the terminal event, not before"
+        );
+    }
+
+    /// The host was killed; `era` begins.
+    pub fn killed(&mut self, era: u32) {
+        for event in self
+            .seen
+            .iter()
+            .filter(|event| event["type"] == "eval.scored")
+        {
+            self.settled.entry(task_of(event).to_owned()).or_insert(era);
+        }
+    }
+
+    /// What was seen is what the log says, octet for octet.
+    pub fn compare(&mut self, full: &[Value]) {
+        assert!(full.len() >= self.seen.len(), "events were lost");
+        for (seen, kept) in self.seen.iter().zip(full) {
+            assert_eq!(seen, kept, "an event changed after it had been shown");
+        }
+    }
+
+    /// No task that was seen scored before a kill was asked for again after it.
+    pub fn check_requests(&self, asked: &[Asked], item: fn(&Value) -> u64) {
+        let until = self.settled.values().max().copied().unwrap_or(self.since);
+        let mine = asked
+            .iter()
+            .filter(|asked| (self.since..=until).contains(&asked.era));
+        let mut requests = 0;
+        for asked in mine {
+            requests += 1;
+            let task = format!("item-{}", item(&asked.body));
+            if let Some(settled) = self.settled.get(&task) {
+                assert!(
+                    asked.era < *settled,
+                    "{task} was scored before era {settled} and asked for in era {}",
+                    asked.era
+                );
+            }
+        }
+        assert!(requests > 0, "no request was seen");
+    }
+}
+
+fn is_terminal(event: &Value) -> bool {
+    TERMINAL.iter().any(|kind| event["type"] == *kind)
+}
+
+fn task_of(event: &Value) -> &str {
+    event["payload"]["taskId"].as_str().unwrap()
+}
+
+fn of<'a>(log: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    log.iter().filter(move |event| event["type"] == kind)
+}
+
+/// Sequences without gaps from 1, unique ids, time that never runs back, one beginning and one end.
+pub fn check_order(run: &str, log: &[Value]) {
+    let mut ids = HashSet::new();
+    for (n, event) in log.iter().enumerate() {
+        assert_eq!(event["sequence"], n + 1, "a gap or a double");
+        assert_eq!(event["runId"], run);
+        assert!(
+            ids.insert(event["eventId"].as_str().unwrap()),
+            "an id came twice"
+        );
+        // Timestamps have a fixed form, so they compare as text.
+        assert!(
+            n == 0 || log[n - 1]["timestamp"].as_str() <= event["timestamp"].as_str(),
+            "time ran back"
+        );
+    }
+    assert_eq!(log[0]["type"], "run.started");
+    assert_eq!(log.iter().filter(|event| is_terminal(event)).count(), 1);
+    assert_eq!(log.last().unwrap()["type"], "run.completed");
+    for kind in ["run.started", "eval.started", "eval.completed"] {
+        assert_eq!(of(log, kind).count(), 1, "{kind}");
+    }
+}
+
+/// Every task is scored once, rightly, after an invocation that was opened and closed; nothing of it comes later.
+pub fn check_scores(log: &[Value], tasks: u64, wrong_every: u64) {
+    let mut scored = HashSet::new();
+    let mut open: HashMap<&str, &str> = HashMap::new();
+    let mut closed = HashSet::new();
+    for event in log {
+        let node = event["nodeId"].as_str().unwrap_or_default();
+        assert!(
+            !scored.contains(node),
+            "{} of {node} comes after its score",
+            event["type"]
+        );
+        let payload = &event["payload"];
+        match event["type"].as_str().unwrap() {
+            "agent.invocation.started" => {
+                let other = open.insert(node, payload["invocationId"].as_str().unwrap());
+                assert_eq!(other, None, "two invocations of {node} at once");
+            }
+            "agent.invocation.completed" => {
+                let invocation = payload["invocationId"].as_str().unwrap();
+                assert_eq!(
+                    open.remove(node),
+                    Some(invocation),
+                    "{node}: closed what was not open"
+                );
+                assert!(closed.insert(invocation), "closed twice");
+            }
+            "eval.scored" => {
+                let task = task_of(event);
+                assert_eq!(task, node);
+                assert!(
+                    !open.contains_key(task),
+                    "{task} was scored with its invocation open"
+                );
+                let n: u64 = task.trim_start_matches("item-").parse().unwrap();
+                assert_eq!(payload["passed"], !n.is_multiple_of(wrong_every), "{task}");
+                scored.insert(task);
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    assert_eq!(u64::try_from(scored.len()).unwrap(), tasks);
+    assert_eq!(
+        of(log, "eval.scored").count(),
+        scored.len(),
+        "a task was scored twice"
+    );
+}

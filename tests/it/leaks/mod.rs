@@ -1,0 +1,363 @@
+//! No task content, prompt, fixture, key or model output ever shows where only ids, counts and scores belong.
+//!
+//! Every secret thing carries a canary of its own. The canaries are looked for where they must not be, and, so that the
+//! test cannot pass by doing nothing, where they must be.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::process::api::Api;
+use crate::process::endpoint::{Endpoint, calling, question, saying};
+use crate::process::{AGENT, Host, Site};
+
+const INPUT: &str = "canary-input-5b1f0c77";
+const EXPECTED: &str = "canary-expected-c07e4d12";
+const OUTPUT: &str = "canary-output-91aa3e60";
+const PROMPT: &str = "canary-prompt-2d6c98f1";
+const FIXTURE: &str = "canary-fixture-e4471b0a";
+const MEMORY: &str = "canary-memory-70fd25c3";
+const ARGUMENT: &str = "canary-argument-a83c1e9d";
+const MODEL_KEY: &str = "canary-model-key-f6620b48";
+const ENDPOINT_ERROR: &str = "canary-endpoint-error-3c95d7e2";
+const BAD_BEARER: &str = "canary-bearer-18e2fa05";
+const BAD_BODY: &str = "canary-body-d94b6c31";
+const IDEMPOTENCY: &str = "canary-idempotency-42d8a7b6";
+
+const CANARIES: [&str; 12] = [
+    INPUT,
+    EXPECTED,
+    OUTPUT,
+    PROMPT,
+    FIXTURE,
+    MEMORY,
+    ARGUMENT,
+    MODEL_KEY,
+    ENDPOINT_ERROR,
+    BAD_BEARER,
+    BAD_BODY,
+    IDEMPOTENCY,
+];
+
+const TOOL: &str = "openwop:core.rag.retrieve";
+
+fn suite() -> Value {
+    let task = |id: &str, ask: &str, fixtures: Value| {
+        json!({
+            "taskId": id, "input": {"ask": ask, "about": INPUT}, "fixtures": fixtures,
+            "expected": {"kind": "golden", "match": {"strategy": "contains", "value": format!("said {EXPECTED}")}}
+        })
+    };
+    let fixtures = json!({
+        "toolResponses": [{"tool": TOOL, "response": {"found": FIXTURE}}],
+        "memorySeed": [{"note": MEMORY}]
+    });
+    json!({
+        "suiteId": "private.touchstone.evals.canaries", "version": "1.0.0", "modes": ["golden"],
+        "thresholds": {"passScore": 0.5},
+        "tasks": [
+            task("right", "right", fixtures.clone()),
+            task("wrong", "wrong", fixtures.clone()),
+            task("with-tool", "tool", fixtures.clone()),
+            task("unknown-tool", "unknown", fixtures.clone()),
+            task("endpoint-down", "down", fixtures.clone()),
+            task("bad-request", "refused", fixtures)
+        ]
+    })
+}
+
+/// Says what each task's `ask` is about; whatever goes wrong quotes a canary, as real endpoints quote requests.
+async fn endpoint() -> Endpoint {
+    Endpoint::start(0..5, |body| {
+        let question = question(body);
+        let answered = body["messages"].as_array().unwrap().iter().any(|message| message["role"] == "tool");
+        let asks = |what: &str| question.contains(&format!("\"{what}\""));
+        if asks("right") {
+            saying(&format!("{OUTPUT} said {EXPECTED}"))
+        } else if asks("tool") && !answered {
+            calling(&body["tools"][0]["function"]["name"], &json!({"query": ARGUMENT}))
+        } else if asks("unknown") && !answered {
+            calling(&json!("no_such_tool"), &json!({"query": ARGUMENT}))
+        } else if asks("down") {
+            (500, json!({"error": {"message": ENDPOINT_ERROR, "type": ENDPOINT_ERROR, "code": ENDPOINT_ERROR}}))
+        } else if asks("refused") {
+            (400, json!({"error": {"message": ENDPOINT_ERROR, "type": "invalid_request_error", "code": ENDPOINT_ERROR}}))
+        } else {
+            saying(OUTPUT)
+        }
+    })
+    .await
+}
+
+/// Texts and where they were found.
+#[derive(Default)]
+struct Surfaces {
+    shown: Vec<(String, String)>,
+}
+
+impl Surfaces {
+    fn add(&mut self, place: impl Into<String>, text: impl Into<String>) {
+        self.shown.push((place.into(), text.into()));
+    }
+
+    async fn answer(
+        &mut self,
+        api: &Api,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (StatusCode, String) {
+        let response = api.send(method.clone(), path, body).await.unwrap();
+        let (status, headers) = (response.status(), format!("{:?}", response.headers()));
+        let text = response.text().await.unwrap();
+        self.add(format!("{method} {path} ({status})"), text.clone());
+        self.add(format!("headers of {method} {path}"), headers);
+        (status, text)
+    }
+
+    fn check(&self, secrets: &[&str]) {
+        for (place, text) in &self.shown {
+            for secret in secrets {
+                if let Some(at) = text.find(secret) {
+                    let from = text.floor_char_boundary(at.saturating_sub(200));
+                    panic!(
+                        "{place} shows {secret}: …{}",
+                        &text[from..at + secret.len()]
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A host that logs all it can, with the agent and the suite.
+fn debugging(site: &Site, endpoint: &Endpoint, key: &str) -> Host {
+    site.configure(
+        "touchstone.toml",
+        &format!(
+            "[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n\
+             api_key_env = \"PROBE_MODEL_KEY\"\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\nmax_attempts = 2\n",
+            endpoint.url()
+        ),
+    );
+    let host = site.serve_with(
+        "touchstone.toml",
+        &[("RUST_LOG", "debug"), ("PROBE_MODEL_KEY", MODEL_KEY)],
+    );
+    let api = host.api(key);
+    site.install_agent(
+        &api,
+        &format!("Be brief. {PROMPT}"),
+        &json!({"toolAllowlist": [TOOL]}),
+    );
+    site.import_suite(&api, &suite());
+    host
+}
+
+/// Requests that are refused, each with a canary where a careless message would quote it.
+async fn provoke(surfaces: &mut Surfaces, api: &Api, run: &str) {
+    let stranger = api.with_key(BAD_BEARER);
+    let half = api.with_key(&format!("{BAD_BEARER}.{BAD_BEARER}"));
+    for api in [&stranger, &half] {
+        let (status, _) = surfaces
+            .answer(api, Method::GET, &format!("/v1/runs/{run}"), None)
+            .await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED);
+    }
+    let good = json!({"mode": "eval", "evalSuiteRef": "private.touchstone.evals.canaries@1.0.0", "agentId": AGENT});
+    for (field, value) in [
+        ("evalSuiteRef", json!(BAD_BODY)),
+        ("evalSuiteRef", json!(format!("{BAD_BODY}.evals.x@1.0.0"))),
+        ("agentId", json!(BAD_BODY)),
+        ("mode", json!(BAD_BODY)),
+        ("tenantId", json!(BAD_BODY)),
+        ("tags", json!([BAD_BODY, 1])),
+        ("metadata", json!(BAD_BODY)),
+        ("workflowId", json!({"text": BAD_BODY})),
+        ("configurable", json!({"evalModes": [BAD_BODY]})),
+        ("configurable", json!({"temperature": BAD_BODY})),
+        (
+            "configurable",
+            json!({"baselineRunId": BAD_BODY, "evalModes": ["regression"]}),
+        ),
+        ("configurable", json!({"evalMatch": {"ignore": [BAD_BODY]}})),
+    ] {
+        let mut body = good.clone();
+        body[field] = value;
+        let (status, text) = surfaces
+            .answer(api, Method::POST, "/v1/runs", Some(&body))
+            .await;
+        assert!(status.is_client_error(), "{field}: {status} {text}");
+    }
+    for path in [
+        format!("/v1/runs/{BAD_BODY}"),
+        format!("/v1/runs/{BAD_BODY}/events/poll"),
+        format!("/v1/runs/{run}/events?streamMode={BAD_BODY}"),
+        format!("/v1/runs/{run}/events/poll?lastSequence={BAD_BODY}"),
+        format!("/v1/agents/{BAD_BODY}"),
+        format!("/v1/{BAD_BODY}"),
+    ] {
+        let (status, text) = surfaces.answer(api, Method::GET, &path, None).await;
+        assert!(status.is_client_error(), "{path}: {status} {text}");
+    }
+}
+
+/// What only scores and ids may show of a run.
+async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
+    let log = api.log(run).await;
+    for event in &log {
+        let kind = event["type"].as_str().unwrap();
+        if !matches!(
+            kind,
+            "agent.decided" | "agent.reasoned" | "agent.toolCalled" | "agent.toolReturned"
+        ) {
+            surfaces.add(format!("event {kind}"), event.to_string());
+        }
+    }
+    for path in [
+        format!("/v1/runs/{run}/eval-summary"),
+        format!("/v1/runs/{run}"),
+        "/v1/agents".to_owned(),
+        format!("/v1/agents/{AGENT}"),
+        "/.well-known/openwop".to_owned(),
+        "/v1/openapi.json".to_owned(),
+    ] {
+        let (status, text) = surfaces.answer(api, Method::GET, &path, None).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {text}");
+    }
+    log
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_canary_leaves_the_ordinary_events_of_its_run() {
+    let endpoint = endpoint().await;
+    let site = Site::embedded();
+    // Keys are made before the endpoint's key is configured, so this command needs none.
+    site.write("touchstone.toml", "");
+    let key = site.key("acme");
+    let host = debugging(&site, &endpoint, &key);
+    let api = host.api(&key);
+    let mut surfaces = Surfaces::default();
+
+    let body = json!({"mode": "eval", "evalSuiteRef": "private.touchstone.evals.canaries@1.0.0", "agentId": AGENT});
+    let created = api
+        .send_with(
+            Method::POST,
+            "/v1/runs",
+            Some(&body),
+            &[("idempotency-key", IDEMPOTENCY)],
+        )
+        .await
+        .unwrap();
+    assert_eq!(created.status(), StatusCode::CREATED);
+    let created: Value = created.json().await.unwrap();
+    let run = created["runId"].as_str().unwrap().to_owned();
+    let log = gather(&mut surfaces, &api, &run).await;
+    provoke(&mut surfaces, &api, &run).await;
+    let (status, metrics) = surfaces.answer(&api, Method::GET, "/metrics", None).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(metrics.contains("touchstone_"), "{metrics}");
+
+    // What reads the host from outside shows no more than the host.
+    let run_commands: [&[&str]; 3] = [
+        &["run", "show", &run],
+        &["run", "show", &run, "--json"],
+        &["run", "events", &run, "--json"],
+    ];
+    for arguments in run_commands {
+        let output = site.touchstone_at(&api, arguments).output().unwrap();
+        surfaces.add(
+            format!("stderr of {arguments:?}"),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        if arguments[1] == "show" {
+            surfaces.add(
+                format!("stdout of {arguments:?}"),
+                String::from_utf8_lossy(&output.stdout),
+            );
+        }
+    }
+    let (junit, markdown) = (
+        site.folder().join("junit.xml"),
+        site.folder().join("report.md"),
+    );
+    let arguments = [
+        "eval",
+        "private.touchstone.evals.canaries@1.0.0",
+        "--agent",
+        AGENT,
+        "--junit",
+        junit.to_str().unwrap(),
+        "--markdown",
+        markdown.to_str().unwrap(),
+        "--json",
+    ];
+    let output = site.touchstone_at(&api, &arguments).output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(4),
+        "a task without a judgement is inconclusive"
+    );
+    surfaces.add("stdout of eval", String::from_utf8_lossy(&output.stdout));
+    surfaces.add("stderr of eval", String::from_utf8_lossy(&output.stderr));
+    for file in [junit, markdown] {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(
+            text.contains("endpoint-down"),
+            "the report lacks its tasks: {text}"
+        );
+        surfaces.add(file.display().to_string(), text);
+    }
+
+    // The canaries were really there.
+    let ordinary = Value::from(log).to_string();
+    for canary in [OUTPUT, ARGUMENT, FIXTURE] {
+        assert!(
+            ordinary.contains(canary),
+            "the ordinary events lack {canary}"
+        );
+    }
+    let asked = endpoint
+        .asked()
+        .into_iter()
+        .map(|asked| asked.body.to_string())
+        .collect::<String>();
+    for canary in [INPUT, PROMPT, FIXTURE, MEMORY] {
+        assert!(asked.contains(canary), "the model was not told {canary}");
+    }
+
+    let logged = host.log();
+    assert!(logged.contains(&run), "the log lacks the run: {logged}");
+    surfaces.add("the host's log", logged);
+    assert!(host.terminate());
+    surfaces.check(&CANARIES);
+    // The id half of a key is public, its secret half is not.
+    let secret = key.splitn(3, '_').nth(2).unwrap();
+    assert!(secret.len() >= 32, "no secret half in the key's text");
+    surfaces.check(&[&key, secret]);
+    for entry in walk(site.folder().join("data")) {
+        let octets = std::fs::read(&entry).unwrap();
+        for secret in [secret, MODEL_KEY, IDEMPOTENCY, BAD_BEARER] {
+            let found = octets
+                .windows(secret.len())
+                .any(|window| window == secret.as_bytes());
+            assert!(!found, "{} holds {secret}", entry.display());
+        }
+    }
+}
+
+fn walk(folder: std::path::PathBuf) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                files.push(path)
+            }
+        }
+    }
+    assert!(!files.is_empty(), "no data was kept");
+    files
+}

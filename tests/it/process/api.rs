@@ -1,0 +1,145 @@
+//! A bare HTTP client of a host: what was sent and what came back, nothing interpreted.
+
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::TOO_LONG;
+
+/// A client with one key.
+#[derive(Clone)]
+pub struct Api {
+    http: reqwest::Client,
+    base_url: String,
+    key: String,
+}
+
+impl Api {
+    /// A client of the host at `base_url`.
+    pub fn new(base_url: &str, key: &str) -> Self {
+        // The client is built without a TLS backend of its own; a second installation finds the first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(TOO_LONG)
+            .build()
+            .unwrap();
+        Self {
+            http,
+            base_url: base_url.to_owned(),
+            key: key.to_owned(),
+        }
+    }
+
+    /// The same host with another key.
+    pub fn with_key(&self, key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// Where the host is.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// A request; `Err` if no answer came, which is what a killed host gives.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> reqwest::Result<Response> {
+        self.send_with(method, path, body, &[]).await
+    }
+
+    /// The same with headers of its own.
+    pub async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> reqwest::Result<Response> {
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.base_url))
+            .bearer_auth(&self.key);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        request.send().await
+    }
+
+    /// Status and text of an answer that has to come.
+    pub async fn text(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (StatusCode, String) {
+        let response = self.send(method, path, body).await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    }
+
+    /// A document that has to be there.
+    pub async fn get(&self, path: &str) -> Value {
+        let (status, text) = self.text(Method::GET, path, None).await;
+        assert_eq!(status, StatusCode::OK, "GET {path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Starts an eval run; its id.
+    pub async fn start(&self, suite_ref: &str, agent: &str, configurable: Value) -> String {
+        let body = json!({
+            "mode": "eval", "evalSuiteRef": suite_ref, "agentId": agent, "configurable": configurable
+        });
+        let (status, text) = self.text(Method::POST, "/v1/runs", Some(&body)).await;
+        assert_eq!(status, StatusCode::CREATED, "{text}");
+        let created: Value = serde_json::from_str(&text).unwrap();
+        created["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// The events after `last`, waiting up to `patience` whole seconds for one; `None` if the host went away.
+    pub async fn poll(&self, run: &str, last: u64, patience: u64) -> Option<(Vec<Value>, bool)> {
+        let path = format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout={patience}");
+        let response = self.send(Method::GET, &path, None).await.ok()?;
+        assert_eq!(response.status(), StatusCode::OK);
+        let mut page: Value = response.json().await.ok()?;
+        let complete = page["isComplete"].as_bool().unwrap();
+        let Value::Array(events) = page["events"].take() else {
+            panic!("`events` is no array")
+        };
+        Some((events, complete))
+    }
+
+    /// The whole log of a run, once it has ended.
+    pub async fn log(&self, run: &str) -> Vec<Value> {
+        let begun = Instant::now();
+        let mut log: Vec<Value> = Vec::new();
+        loop {
+            let last = log
+                .last()
+                .map_or(0, |event| event["sequence"].as_u64().unwrap());
+            let (events, complete) = self.poll(run, last, 5).await.expect("the host is up");
+            log.extend(events);
+            if complete {
+                return log;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "the run does not end"
+            );
+        }
+    }
+}

@@ -1,0 +1,103 @@
+"""Drives a host by the published client, `openwop-client`, and by nothing else.
+
+The host comes in by environment: BASE_URL, API_KEY, AGENT_ID, SUITE_REF. The suite has 20 tasks, of which every fourth
+fails; a pass score of 0.75 is just met.
+"""
+
+import importlib.metadata
+import os
+import secrets
+
+from openwop_client import OpenwopClient
+from openwop_client.errors import WopError
+from openwop_client.types import CancelRunRequest, RunConfigurable
+
+TASKS, WRONG_EVERY = 20, 4
+AGENT_ID, SUITE_REF = os.environ["AGENT_ID"], os.environ["SUITE_REF"]
+
+
+def equal(found, wanted, what):
+    assert found == wanted, f"{what}: found {found!r}, wanted {wanted!r}"
+
+
+def refused(status, code, call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except WopError as refusal:
+        equal(refusal.status, status, "status of a refusal")
+        assert code in refusal.raw_text, f"{code} is not in {refusal.raw_text}"
+        return
+    raise AssertionError(f"{call.__name__} was not refused")
+
+
+def body(**more):
+    return {"mode": "eval", "evalSuiteRef": SUITE_REF, "agentId": AGENT_ID, **more}
+
+
+equal(importlib.metadata.version("openwop-client"), "1.8.0", "version of the client")
+client = OpenwopClient(os.environ["BASE_URL"], os.environ["API_KEY"], timeout=30)
+
+# Discovery and inventory.
+capabilities = client.discovery_capabilities()
+equal(capabilities.protocolVersion, "1.0", "protocol version")
+assert "/v1/runs" in client.discovery_openapi()["paths"], "openapi.json lacks /v1/runs"
+equal([agent.agentId for agent in client.agents_list()], [AGENT_ID], "inventory")
+equal(client.agents_get(AGENT_ID).agentId, AGENT_ID, "inventory entry")
+equal(client.agents_get("private.touchstone.nobody.default"), None, "an agent that is not there")
+
+# Create, as idempotent as the client asks for it.
+key = secrets.token_urlsafe(16)
+request = body(tags=["driven"], metadata={"by": "the published client"}, configurable=RunConfigurable(extras={"evalModes": ["golden"]}))
+created = client.runs_create(request, idempotency_key=key)
+equal(client.runs_create(request, idempotency_key=key).runId, created.runId, "run of a repeated create")
+refused(409, "idempotency_key_mismatch", client.runs_create, body(), idempotency_key=key)
+run = created.runId
+assert created.status in ("pending", "running"), created.status
+assert created.eventsUrl.endswith(f"/v1/runs/{run}/events"), created.eventsUrl
+refused(409, "", client.runs_eval_summary, run)
+
+# The stream, from the run's first event to its last, while it runs.
+streamed = list(client.runs_events(run, stream_mode="debug"))
+equal([event.sequence for event in streamed], list(range(1, len(streamed) + 1)), "sequences of the stream")
+equal((streamed[0].type, streamed[-1].type), ("run.started", "run.completed"), "first and last event")
+scored = [event for event in streamed if event.type == "eval.scored"]
+equal(len(scored), TASKS, "scored tasks")
+
+# Poll: the same log, at once, in part, and batched.
+polled = client.runs_poll_events(run, timeout_seconds=1)
+equal(polled.events, streamed, "polled against streamed")
+equal(polled.isComplete, True, "isComplete")
+middle = streamed[len(streamed) // 2]
+rest = client.runs_poll_events(run, last_sequence=middle.sequence, timeout_seconds=1)
+equal(rest.events, streamed[middle.sequence:], "polled from the middle")
+resumed = list(client.runs_events(run, stream_mode="debug", last_event_id=str(middle.sequence)))
+equal(resumed, streamed[middle.sequence:], "resumed from the middle")
+equal(list(client.runs_events(run, stream_mode="debug", buffer_ms=200)), streamed, "batched stream")
+updates = list(client.runs_events(run))
+equal([e for e in updates if e.type == "eval.scored"], scored, "eval.scored in updates")
+
+# Snapshot and summary.
+snapshot = client.runs_get(run)
+equal((snapshot.runId, snapshot.status), (run, "completed"), "snapshot")
+summary = client.runs_eval_summary(run)
+equal(f"{summary.suiteId}@{summary.suiteVersion}", SUITE_REF, "suite")
+equal((summary.taskCount, summary.passedCount), (TASKS, TASKS - TASKS // WRONG_EVERY), "counts")
+equal((summary.aggregateScore, summary.passed), (0.75, True), "verdict")
+equal([task.passed for task in summary.tasks], [n % WRONG_EVERY != 0 for n in range(1, TASKS + 1)], "tasks in suite order")
+equal(round(summary.totalCostUsd, 9), round(sum(task.costUsd for task in summary.tasks), 9), "cost")
+
+# A regression run against it, and one that is cancelled.
+again = client.runs_create(body(configurable={"evalModes": ["golden"], "baselineRunId": run, "recursionLimit": None, "extras": {}}))
+cancelled = client.runs_cancel(again.runId, CancelRunRequest(reason="seen enough"))
+equal(cancelled.runId, again.runId, "cancelled run")
+last = list(client.runs_events(again.runId))[-1]
+equal(last.type, "run.cancelled", "last event of the cancelled run")
+equal(client.runs_get(again.runId).status, "cancelled", "status of the cancelled run")
+
+# What is not there.
+equal(client.runs_eval_summary("run_of_nobody"), None, "summary of no run")
+refused(404, "not_found", client.runs_get, "run_of_nobody")
+refused(400, "validation_error", client.runs_create, body(evalSuiteRef="private.touchstone.evals.nothing@1.0.0"))
+refused(401, "", OpenwopClient(os.environ["BASE_URL"], "wrong").runs_get, run)
+
+print("all steps done")
