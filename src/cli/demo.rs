@@ -184,8 +184,7 @@ async fn tell(
     }
 
     say.step("3  Install");
-    install(&client, &say, &present).await?;
-    install(&client, &say, &candidate).await?;
+    install(&client, &say, [&present, &candidate]).await?;
     tamper(&client, &say, &present).await?;
 
     say.step("4  Evaluate 1.0.0");
@@ -312,11 +311,13 @@ async fn serve(
 async fn install(
     client: &Client,
     say: &Narrator<'_, '_>,
-    pack: &SignedPack,
+    packs: [&SignedPack; 2],
 ) -> Result<(), Failure> {
-    let _: Value = client
-        .post("/v1/host/touchstone/packs", &upload(pack, &pack.tgz))
-        .await?;
+    for pack in packs {
+        let _: Value = client
+            .post("/v1/host/touchstone/packs", &upload(pack, &pack.tgz))
+            .await?;
+    }
     let suites: Suites = client.get("/v1/host/touchstone/suites").await?;
     let ink = say.0.terminal().ink();
     for suite in suites
@@ -325,10 +326,10 @@ async fn install(
         .filter(|suite| suite.reference() == SUITE)
     {
         let signed = if suite.signed { "signed" } else { "UNSIGNED" };
+        let versions = packs.map(|pack| pack.id.version.to_string()).join(" and ");
         say.line(&format!(
-            "{} {}  verified: the signature covers the whole archive; its suite has {} tasks, {signed}",
+            "{} {versions} verified, the signatures cover the whole archives; suite of {} tasks, {signed}",
             ink.good("✓"),
-            pack.id.version,
             suite.task_count
         ));
     }

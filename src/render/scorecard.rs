@@ -15,6 +15,9 @@ use crate::domain::eval::scoring::p95;
 /// Up to so many tasks are all shown; of more, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
 
+/// Columns of a list of names.
+const LISTED_WIDTH: usize = 100;
+
 /// Lines around the head and below the last row, none between rows.
 const LINES: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
@@ -202,9 +205,31 @@ fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink
     for (label, tasks) in [("broke", &comparison.broke), ("fixed", &comparison.fixed)] {
         if !tasks.is_empty() {
             let names: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
-            let _ = writeln!(text, "  {label} {}: {}", names.len(), names.join(", "));
+            text.push_str(&listed(&format!("  {label} {}: ", names.len()), &names));
         }
     }
+}
+
+/// Names after a label, over as many lines as they need.
+fn listed(label: &str, names: &[&str]) -> String {
+    let mut text = label.to_owned();
+    let mut column = label.len();
+    for (n, name) in names.iter().enumerate() {
+        if n > 0 {
+            text.push(',');
+            if column + name.len() + 3 > LISTED_WIDTH {
+                let _ = write!(text, "\n{:width$}", "", width = label.len());
+                column = label.len();
+            } else {
+                text.push(' ');
+                column += 2;
+            }
+        }
+        text.push_str(name);
+        column += name.len();
+    }
+    text.push('\n');
+    text
 }
 
 fn bottom_line(text: &mut String, report: &EvalReport, ink: Ink) {
