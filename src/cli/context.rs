@@ -55,6 +55,13 @@ pub fn endpoint(url: &Url, model: &str) -> ModelConfig {
     }
 }
 
+fn flags_of(model: &ModelConfig) -> String {
+    match (&model.base_url, &model.model) {
+        (Some(url), Some(name)) => format!(" --model-url {url} --model {name}"),
+        _ => String::new(),
+    }
+}
+
 /// What a command works with.
 pub struct Context<'a> {
     global: Global,
@@ -131,8 +138,11 @@ impl<'a> Context<'a> {
             }
             return Ok(remote);
         }
+        let model_flags = model.as_ref().map(flags_of).unwrap_or_default();
         let app = self.app(model).await?;
-        Session::embedded(app, true)
+        let mut session = Session::embedded(app, true)?;
+        session.model_flags = model_flags;
+        Ok(session)
     }
 
     /// The application over the data folder.
@@ -168,6 +178,7 @@ impl<'a> Context<'a> {
         }
         Ok(Some(Session {
             client: Client::new(Remote::new(server, self.global.key.as_ref())?),
+            model_flags: String::new(),
             work: None,
         }))
     }
@@ -213,6 +224,8 @@ pub async fn start(config: Config) -> Result<App, Failure> {
 /// A client, and the host behind it if that is in this process.
 pub struct Session {
     client: Client,
+    /// Flags that name the model again, for commands to paste.
+    model_flags: String,
     work: Option<Work>,
 }
 
@@ -234,12 +247,21 @@ impl Session {
             let done = tokio::spawn(async move { app.run_until(until).await });
             Work { shutdown, done }
         });
-        Ok(Self { client, work })
+        Ok(Self {
+            client,
+            model_flags: String::new(),
+            work,
+        })
     }
 
     /// The client.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Flags that name the model of `--model-url` again.
+    pub fn model_flags(&self) -> &str {
+        &self.model_flags
     }
 
     /// Stops working: what is left is released, for another process to resume.

@@ -21,7 +21,7 @@ use url::Url;
 use super::client::{Client, Remote};
 use super::context::{Context, endpoint, program, start};
 use super::exit::{Exit, Failure};
-use super::watch::{Started, follow};
+use super::watch::{Interrupts, Started, follow};
 use crate::agent::model::{ClassSelector, ModelConfig};
 use crate::app::LOCAL_TENANT;
 use crate::config::{Config, TrustedKey};
@@ -415,7 +415,7 @@ async fn evaluate(
         "configurable": configurable,
     });
     let started: Started = client.post("/v1/runs", &body).await?;
-    follow(context, client, &started.run_id).await
+    follow(context, client, &started.run_id, &mut Interrupts::listen()?).await
 }
 
 /// Tells what happens, unless documents are asked for.

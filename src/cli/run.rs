@@ -107,7 +107,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
             arguments.outputs.check()?;
             let session = context.look().await?;
             let report = fetch(session.client(), &arguments.run).await?;
-            show(context, session.client(), &report, &arguments.outputs).await
+            show(context, &session, &report, &arguments.outputs).await
         }
         Command::Events(arguments) => events(context, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,

@@ -6,11 +6,11 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::context::{Context, start};
 use super::exit::{Exit, Failure};
+use super::watch::Interrupts;
 use crate::app::App;
 use crate::http;
 use crate::telemetry::{LogFormat, init_logs};
@@ -129,24 +129,12 @@ async fn usable_keys(app: &App) -> Result<usize, Failure> {
 
 /// Cancels `shutdown` at the first SIGTERM or SIGINT; a second one ends the process at once.
 fn ended_by_signal(shutdown: CancellationToken) -> Result<tokio::task::JoinHandle<()>, Failure> {
-    let install = |kind| {
-        signal(kind).map_err(|cause| {
-            Failure::not_done("no_signals", format!("signals cannot be handled: {cause}"))
-        })
-    };
-    let mut terminate = install(SignalKind::terminate())?;
-    let mut interrupt = install(SignalKind::interrupt())?;
+    let mut signals = Interrupts::listen()?;
     Ok(tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.next().await;
         tracing::info!("shutting down; a second signal ends the process at once");
         shutdown.cancel();
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.next().await;
         std::process::exit(i32::from(Exit::NotDone as u8));
     }))
 }

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::client::Client;
 use super::context::{Context, Session};
@@ -96,11 +97,44 @@ pub async fn watch(
     run: &str,
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
     }
-    let report = follow(context, session.client(), run).await?;
-    show(context, session.client(), &report, outputs).await
+    let report = follow(context, session.client(), run, &mut interrupts).await?;
+    show(context, session, &report, outputs).await
+}
+
+/// Ctrl-C, and SIGTERM, with which pipelines end their jobs.
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    /// Takes both over from now on.
+    ///
+    /// # Errors
+    /// Signals cannot be handled here.
+    pub fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|cause| {
+                Failure::not_done("no_signals", format!("signals cannot be handled: {cause}"))
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 /// Follows a run to its end. Ctrl-C cancels the run; a second one leaves it to itself.
@@ -111,6 +145,7 @@ pub async fn follow(
     context: &Context<'_>,
     client: &Client,
     run: &str,
+    interrupts: &mut Interrupts,
 ) -> Result<EvalReport, Failure> {
     let terminal = context.terminal();
     let mut progress = Progress::new(terminal.bars());
@@ -123,8 +158,8 @@ pub async fn follow(
                     Some(event) => progress.take(&event?),
                     None => break,
                 },
-                interrupted = tokio::signal::ctrl_c() => {
-                    if interrupted.is_err() || cancelled {
+                () = interrupts.next() => {
+                    if cancelled {
                         progress.clear();
                         return Err(left_alone(context, run));
                     }
@@ -156,14 +191,14 @@ pub async fn fetch(client: &Client, run: &str) -> Result<EvalReport, Failure> {
 /// A file could not be written.
 pub async fn show(
     context: &Context<'_>,
-    client: &Client,
+    session: &Session,
     report: &EvalReport,
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let baseline = match &report.summary.regression {
         // The delta is a recorded fact; only the list of flips needs the other run, which may be gone.
-        Some(regression) => fetch(client, regression.baseline_run_id.as_str())
+        Some(regression) => fetch(session.client(), regression.baseline_run_id.as_str())
             .await
             .ok(),
         None => None,
@@ -180,13 +215,21 @@ pub async fn show(
         };
         terminal.print(&scorecard(report, baseline.as_ref(), style));
         if terminal.interactive() {
-            terminal.print(&next_steps(context, report));
+            terminal.print(&next_steps(context, session, report));
+        } else if report.verdict == Verdict::Inconclusive {
+            let command = retry(context, session, report);
+            terminal.note(&format!("judge only what was not judged: {command}"));
         }
     }
     Ok(report.verdict.into())
 }
 
-fn next_steps(context: &Context<'_>, report: &EvalReport) -> String {
+fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+    let (program, flags) = (context.program(), session.model_flags());
+    format!("{program} run retry {}{flags}", report.run_id)
+}
+
+fn next_steps(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
     let ink = context.terminal().ink();
     let program = context.program();
     let run = &report.run_id;
@@ -199,14 +242,17 @@ fn next_steps(context: &Context<'_>, report: &EvalReport) -> String {
             0,
             (
                 "judge only what was not judged",
-                format!("{program} run retry {run}"),
+                retry(context, session, report),
             ),
         ),
         Verdict::Pass => steps.push((
             "compare a later version with this run",
             format!(
-                "{program} eval {}@{} --agent {} --baseline {run}",
-                report.suite.suite_id, report.suite.version, report.agent.agent_id
+                "{program} eval {}@{} --agent {} --baseline {run}{}",
+                report.suite.suite_id,
+                report.suite.version,
+                report.agent.agent_id,
+                session.model_flags()
             ),
         )),
         Verdict::Fail | Verdict::Pending => {}
@@ -284,8 +330,8 @@ impl Progress {
                     .and_then(Value::as_f64)
                     .and_then(NanoUsd::from_usd);
                 self.cost = self.cost + cost.unwrap_or_default();
-                self.bar.inc(1);
                 self.bar.set_message(self.message());
+                self.bar.inc(1);
             }
             _ => {}
         }

@@ -1,6 +1,10 @@
 //! `eval` and `run`, embedded, with a scripted model: verdicts as exit codes, files, documents.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
+use touchstone::demo::pack::{AGENT, SUITE};
 
 use super::home::{Home, but, right_answers};
 
@@ -158,6 +162,36 @@ fn input_that_names_nothing_exits_2_with_the_hosts_own_code() {
     }
     let done = home.eval(&["--junit", "no/such/folder/eval.xml"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
+}
+
+#[test]
+fn an_interrupt_cancels_the_run() {
+    let home = Home::with_pack();
+    home.model(&json!([{"turns": [{"output": {}, "delayMs": 600_000}]}]));
+    let mut command = std::process::Command::new(home.touchstone().get_program());
+    let mut child = command
+        .current_dir(home.path(""))
+        .args(["eval", SUITE, "--agent", AGENT])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    let run = line.trim_end().strip_prefix("run ").unwrap().to_owned();
+    let pid = child.id().to_string();
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let shown = home.run(&["--json", "run", "show", &run]);
+    assert_eq!(
+        (shown.code, shown.document()["status"].as_str()),
+        (4, Some("cancelled"))
+    );
 }
 
 #[test]
