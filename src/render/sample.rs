@@ -107,6 +107,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
             provider: Some("openai".to_owned()),
         },
         modes: vec![EvalMode::Golden, EvalMode::Regression],
+        notes: Vec::new(),
         ignore: Vec::new(),
         summary: EvalSummary {
             suite_id: "vendor.acme.evals.triage".to_owned(),

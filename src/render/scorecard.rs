@@ -87,6 +87,9 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
             ink.doubtful("left out of matching: no evidence for a gate by default")
         );
     }
+    for note in &report.notes {
+        let _ = writeln!(text, "note    {}", ink.doubtful(note));
+    }
     if let Some(run) = &report.retry_of {
         let _ = writeln!(text, "retry   of {run}, whose judged tasks are reused");
     }

@@ -238,6 +238,7 @@ mod tests {
                 provider: None,
             },
             modes: vec![EvalMode::Golden],
+            notes: Vec::new(),
             ignore: Vec::new(),
             summary: EvalSummary {
                 suite_id: "vendor.acme.evals.triage".to_owned(),

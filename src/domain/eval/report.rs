@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::scoring::{shortfalls, summary};
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
-use crate::domain::run::record::RunRecord;
+use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 
@@ -123,6 +123,9 @@ pub struct EvalReport {
     pub agent: AgentProvenance,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
+    /// What a reader must know beside the verdict, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// JSON Pointers left out of matching. A run with any is no gate evidence by default.
     pub ignore: Vec<String>,
     /// The scorecard.
@@ -178,6 +181,7 @@ pub fn report(record: &RunRecord, thresholds: &Thresholds, state: &RunState) -> 
             provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
         },
         modes: spec.modes.clone(),
+        notes: notes(spec),
         ignore: spec.ignore.clone(),
         summary: summary(spec, thresholds, &state.eval),
         tasks: spec
@@ -189,6 +193,24 @@ pub fn report(record: &RunRecord, thresholds: &Thresholds, state: &RunState) -> 
         completed_at: state.completed_at,
         duration_ms,
     }
+}
+
+fn notes(spec: &EvalSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    if spec.modes_left_out.contains(&EvalMode::Regression) {
+        notes.push(
+            "nothing was compared: `regression` was asked for without `configurable.baselineRunId`"
+                .to_owned(),
+        );
+    }
+    if spec.tasks.len() < spec.suite_task_count {
+        notes.push(format!(
+            "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
+            spec.tasks.len(),
+            spec.suite_task_count
+        ));
+    }
+    notes
 }
 
 fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {

@@ -70,6 +70,9 @@ pub struct EvalSpec {
     pub model_class: ModelClass,
     /// Modes that are scored.
     pub modes: Vec<EvalMode>,
+    /// Modes that were asked for and could not be scored (`regression` without a baseline).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes_left_out: Vec<EvalMode>,
     /// The tasks to run, in suite order.
     pub tasks: Vec<TaskId>,
     /// Baseline of a `regression` run.

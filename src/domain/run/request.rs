@@ -150,6 +150,11 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         members: &configurable,
         prefix: "configurable.",
     };
+    refuse_what_would_be_ignored(&fields)?;
+    // Bounds of workflows; an eval has no loops of its own, but a senseless value is refused all the same.
+    fields.whole("recursionLimit", 1)?;
+    fields.whole("maxLoopIterations", 1)?;
+    fields.number("escalationThreshold", 0.0, 1.0)?;
     let ignore = match fields.object("evalMatch")? {
         None => Vec::new(),
         Some(matching) => {
@@ -314,9 +319,9 @@ pub fn plan(
             ),
         ));
     }
-    let baseline = match (modes.contains(&EvalMode::Regression), baseline) {
-        (false, _) => None,
-        (true, Some(facts))
+    let baseline = match baseline {
+        None => None,
+        Some(facts)
             if facts.completed
                 && facts.suite_id == document.suite_id
                 && facts.suite_version == document.version =>
@@ -326,13 +331,38 @@ pub fn plan(
                 aggregate_score: facts.aggregate_score,
             })
         }
-        (true, _) => {
+        Some(_) => {
             return Err(Problem::validation(
                 "configurable.baselineRunId",
                 NO_BASELINE,
             ));
         }
     };
+    let named = request.baseline_run_id.is_some();
+    let regression = modes.contains(&EvalMode::Regression);
+    if baseline.is_none() && (named || regression && modes.len() == 1) {
+        return Err(Problem::validation(
+            "configurable.baselineRunId",
+            NO_BASELINE,
+        ));
+    }
+    if named && !regression {
+        return Err(Problem::validation(
+            "configurable.baselineRunId",
+            "a baseline is compared in `regression` mode; add it to `configurable.evalModes`, or leave the baseline out",
+        ));
+    }
+    // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC asks for `regression` beside other
+    // modes and cannot name one. Those modes are run; the one that cannot be is left out, and the run says so.
+    let left_out: Vec<EvalMode> = if regression && baseline.is_none() {
+        vec![EvalMode::Regression]
+    } else {
+        Vec::new()
+    };
+    let modes: Vec<EvalMode> = modes
+        .into_iter()
+        .filter(|mode| !left_out.contains(mode))
+        .collect();
     if !agent.has_model {
         return Err(Problem::validation(
             "agentId",
@@ -359,6 +389,7 @@ pub fn plan(
             pack_integrity: agent.pack_integrity.to_owned(),
             model_class: agent.model_class,
             modes,
+            modes_left_out: left_out,
             tasks,
             baseline,
             ignore: request.ignore,
@@ -433,6 +464,26 @@ fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
         modes.push(mode);
     }
     Ok(Some(modes))
+}
+
+/// Settings that would make it another agent or another model. A verdict must be about what was asked for, so a request that
+/// sets one is refused instead of being carried out without it.
+fn refuse_what_would_be_ignored(fields: &Fields<'_>) -> Result<(), Problem> {
+    const REFUSED: &[&str] = &[
+        "model",
+        "ai.provider",
+        "ai.model",
+        "ai.credentialRef",
+        "promptOverrides",
+        "mockProvider",
+    ];
+    match REFUSED.iter().find(|name| fields.get(name).is_some()) {
+        Some(name) => Err(fields.invalid(
+            name,
+            "is not supported by this host: prompts come from the pack, models from the host's configuration; leave it out",
+        )),
+        None => Ok(()),
+    }
 }
 
 fn ignore_list(matching: &Map<String, Value>) -> Result<Vec<String>, Problem> {
@@ -677,6 +728,13 @@ mod tests {
     #[case("/configurable/evalModes", json!([3]), "configurable.evalModes")]
     #[case("/configurable/evalModes", json!(["vibes"]), "configurable.evalModes")]
     #[case("/configurable/evalModes", json!(["golden", "golden"]), "configurable.evalModes")]
+    #[case("/configurable/recursionLimit", json!(0), "configurable.recursionLimit")]
+    #[case("/configurable/recursionLimit", json!("ten"), "configurable.recursionLimit")]
+    #[case("/configurable/escalationThreshold", json!(1.5), "configurable.escalationThreshold")]
+    #[case("/configurable/model", json!("gpt"), "configurable.model")]
+    #[case("/configurable/ai.model", json!("gpt"), "configurable.ai.model")]
+    #[case("/configurable/promptOverrides", json!({}), "configurable.promptOverrides")]
+    #[case("/configurable/mockProvider", json!({"id": "stream-text"}), "configurable.mockProvider")]
     #[case("/configurable/temperature", json!(2.1), "configurable.temperature")]
     #[case("/configurable/maxTokens", json!(0), "configurable.maxTokens")]
     #[case("/configurable/runTimeoutMs", json!(-1), "configurable.runTimeoutMs")]
@@ -856,7 +914,8 @@ mod tests {
 
     #[test]
     fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
-        let body = with("/configurable/evalModes", json!(["regression"]));
+        let mut body = with("/configurable/evalModes", json!(["regression"]));
+        body["configurable"]["baselineRunId"] = json!("run_0");
         let run_id = RunId::from("run_0");
         let good = BaselineFacts {
             run_id: &run_id,
@@ -883,6 +942,26 @@ mod tests {
         })
         .unwrap_err();
         assert_eq!(running.message, other.message);
+    }
+
+    #[test]
+    fn regression_beside_other_modes_is_left_out_aloud_when_no_baseline_is_named() {
+        let mixed = suite(|s| s["modes"] = json!(["golden", "regression"]));
+        let spec = planned(&body(), &mixed).unwrap();
+        assert_eq!(spec.eval.modes, [EvalMode::Golden]);
+        assert_eq!(spec.eval.modes_left_out, [EvalMode::Regression]);
+        let named =
+            planned(&with("/configurable/baselineRunId", json!("run_0")), &mixed).unwrap_err();
+        assert_eq!(
+            named.details.get("field"),
+            Some(&json!("configurable.baselineRunId"))
+        );
+        let mut golden = golden();
+        golden["configurable"]["baselineRunId"] = json!("run_0");
+        assert!(
+            planned(&golden, &mixed).is_err(),
+            "a baseline nothing is compared with"
+        );
     }
 
     #[test]

@@ -198,6 +198,7 @@ impl Bench {
             pack_integrity,
             model_class: ModelClass::General,
             modes: vec![EvalMode::Golden],
+            modes_left_out: Vec::new(),
             tasks: suite
                 .suite
                 .tasks

@@ -103,6 +103,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 pack_integrity: "sha256-pack".to_owned(),
                 model_class: ModelClass::Classification,
                 modes: vec![EvalMode::Golden],
+                modes_left_out: Vec::new(),
                 tasks: tasks.collect(),
                 baseline: None,
                 ignore: Vec::new(),
