@@ -20,7 +20,7 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json;
 
 /// Longest time a body may take to arrive.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the rest of a body that is too large is read and thrown away, so that the client lives to see the answer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ID: usize = 128;

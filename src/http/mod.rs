@@ -17,6 +17,7 @@ mod routes;
 mod server;
 mod stream;
 mod subscribers;
+mod trace;
 mod v1;
 
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use tracing::{Instrument as _, info, info_span};
 use super::HttpState;
 use super::answer::{Failure, envelope};
 use super::paths::documented;
+use super::trace::{TRACEPARENT, TraceContext};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::telemetry::names;
 
@@ -48,7 +49,8 @@ pub async fn observe(
     let began = Instant::now();
     let id = state.ids.mint("req");
     let method = request.method().clone();
-    let span = info_span!("request", request_id = %id);
+    let trace = TraceContext::of(request.headers(), state.ids.as_ref());
+    let span = info_span!("request", request_id = %id, trace_id = %trace.trace_id);
     let answered = async {
         let response = match tokio::time::timeout(DEADLINE, next.run(request)).await {
             Ok(response) => response,
@@ -64,6 +66,9 @@ pub async fn observe(
         );
         let mut response = envelope(response, &id);
         common_headers(response.headers_mut(), &id);
+        if let Ok(trace) = HeaderValue::from_str(&trace.to_string()) {
+            response.headers_mut().insert(TRACEPARENT, trace);
+        }
         let took = began.elapsed();
         let status = response.status().as_u16();
         info!(%method, route, status, ms = took.as_millis() as u64, "answered");

@@ -73,7 +73,7 @@ async fn debug_is_the_whole_log_and_updates_a_part_of_it() {
 #[tokio::test]
 async fn a_resumed_stream_goes_on_with_exactly_the_rest() {
     let host = host().await;
-    let recorder = Recorder::log_of(&host, 530, true).await;
+    let recorder = Recorder::log_of(&host, 300, true).await;
     for mode in ["debug", "updates"] {
         let whole = open(&host, &recorder, &format!("streamMode={mode}"), None)
             .await

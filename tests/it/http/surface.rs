@@ -253,3 +253,28 @@ async fn what_is_not_offered_says_so() {
         StatusCode::NOT_FOUND
     );
 }
+
+#[tokio::test]
+async fn a_callers_trace_goes_on_and_every_answer_has_one() {
+    let host = TestHost::idle().await;
+    let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let call = host.request(Method::GET, "/v1/runs/run_absent");
+    let answered = call.header("traceparent", given).send().await;
+    let trace = answered.header("traceparent").unwrap();
+    assert!(trace.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && trace.ends_with("-01"));
+    assert_ne!(trace, given, "the span is our own");
+    let fresh = host.get("/healthz").await;
+    assert_eq!(fresh.header("traceparent").unwrap().len(), given.len());
+}
+
+#[tokio::test]
+async fn a_fault_of_ours_names_the_request_and_nothing_else() {
+    let host = TestHost::idle().await;
+    host.shutdown.cancel();
+    let unready = host.get("/readyz").await;
+    let id = unready.json()["details"]["correlationId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(unready.header("x-request-id"), Some(id.as_str()));
+}

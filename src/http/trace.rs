@@ -1,0 +1,101 @@
+//! `traceparent` (W3C Trace Context): a caller's trace goes on through this host, and every answer names its trace.
+
+use std::fmt;
+
+use axum::http::{HeaderMap, HeaderName};
+
+use crate::ports::Ids;
+
+/// The header.
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+const TRACE_ID_DIGITS: usize = 32;
+const SPAN_ID_DIGITS: usize = 16;
+
+/// Where a request stands in a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace: the caller's, or one of our own.
+    pub trace_id: String,
+    /// This request.
+    span_id: String,
+    flags: String,
+}
+
+impl TraceContext {
+    /// Goes on with the caller's trace; begins one if there is none or it is malformed.
+    pub fn of(headers: &HeaderMap, ids: &dyn Ids) -> Self {
+        let fresh: String = ids
+            .secret()
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
+        let (trace, rest) = fresh.split_at_checked(TRACE_ID_DIGITS).unwrap_or_default();
+        let span_id = rest.chars().take(SPAN_ID_DIGITS).collect();
+        let given = headers
+            .get(TRACEPARENT)
+            .and_then(|value| value.to_str().ok())
+            .and_then(parse);
+        let (trace_id, flags) = given.unwrap_or((trace, "00"));
+        Self {
+            trace_id: trace_id.to_owned(),
+            span_id,
+            flags: flags.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{}-{}-{}", self.trace_id, self.span_id, self.flags)
+    }
+}
+
+/// Trace id and flags of a header.
+fn parse(header: &str) -> Option<(&str, &str)> {
+    let mut parts = header.split('-');
+    let (version, trace, span, flags) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let sound = is_hex(version, 2)
+        && version != "ff"
+        // Later versions may add parts; the first one has none.
+        && (version != "00" || parts.next().is_none())
+        && is_hex(trace, TRACE_ID_DIGITS)
+        && is_hex(span, SPAN_ID_DIGITS)
+        && is_hex(flags, 2)
+        && trace.bytes().any(|b| b != b'0')
+        && span.bytes().any(|b| b != b'0');
+    sound.then_some((trace, flags))
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[rstest]
+    #[case("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Some((TRACE, "01")))]
+    #[case("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00-later", Some((TRACE, "00")))]
+    #[case("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more", None)]
+    #[case("ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None)]
+    #[case("00-00000000000000000000000000000000-00f067aa0ba902b7-01", None)]
+    #[case("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", None)]
+    #[case("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", None)]
+    #[case("00-short-00f067aa0ba902b7-01", None)]
+    #[case("", None)]
+    fn only_a_sound_header_is_gone_on_with(
+        #[case] header: &str,
+        #[case] expected: Option<(&str, &str)>,
+    ) {
+        assert_eq!(parse(header), expected);
+    }
+}
