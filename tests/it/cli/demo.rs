@@ -1,5 +1,8 @@
 //! The demo, from end to end.
 
+use tokio_util::sync::CancellationToken;
+use touchstone::demo::standin;
+
 use super::home::{Done, Home, touchstone};
 
 #[test]
@@ -67,4 +70,32 @@ fn what_it_keeps_can_be_looked_at_by_the_command_it_prints() {
         .unwrap();
     assert!(data.contains("touchstone-demo-"));
     std::fs::remove_dir_all(data).unwrap();
+}
+
+#[test]
+fn a_named_endpoint_answers_instead_and_the_story_is_told_as_it_comes() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let shutdown = CancellationToken::new();
+    let url = runtime.block_on(standin::serve(shutdown.clone())).unwrap();
+    let named = [
+        "--json",
+        "demo",
+        "--model-url",
+        url.as_str(),
+        "--model",
+        standin::SMALL,
+    ];
+    let done = Done::of(touchstone().args(named));
+    // Both versions on the weaker model: two honest failures are a conclusive demo.
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let document = done.document();
+    assert_eq!(document["evals"][0]["verdict"], "fail");
+    assert_eq!(document["evals"][0]["agent"]["model"], standin::SMALL);
+    assert_eq!(document["evals"][1]["verdict"], "fail");
+
+    shutdown.cancel();
+    drop(runtime);
+    let done = Done::of(touchstone().args(named));
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.document()["evals"][0]["verdict"], "inconclusive");
 }

@@ -5,4 +5,5 @@ mod eval;
 mod help;
 mod home;
 mod keys;
+mod readme;
 mod serve;

@@ -1,0 +1,43 @@
+# A menu over plain commands; nobody needs `just` to work here.
+
+# What can be done
+default:
+    @just --list
+
+# Does it compile, tests included?
+check:
+    cargo check --all-targets
+
+# Everything CI runs: what tests need, format, lints, tests
+verify:
+    ./test
+
+# Only the tests, or those that match: just test 'test(demo)'
+test *filter:
+    ./test --quick {{ if filter == "" { "" } else { "-E '" + filter + "'" } }}
+
+# Format and lints
+lint:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+
+# See it work
+demo *arguments:
+    cargo run --release -- demo {{ arguments }}
+
+# Accept changed snapshots, after a look at them
+snapshots:
+    INSTA_UPDATE=always cargo test --lib render::
+
+# Draw the README's picture again
+picture:
+    cargo build --release
+    CLICOLOR_FORCE=1 COLUMNS=104 target/release/touchstone demo | python3 docs/images/terminal_svg.py > docs/images/demo.svg
+
+# Measure: docs/performance.md
+bench *arguments:
+    bench/run {{ arguments }}
+
+# Hold a fresh host to a black-box checker
+conformance checker *arguments:
+    conformance/run {{ checker }} {{ arguments }}

@@ -1,0 +1,121 @@
+//! What the documents tell readers to type has to work.
+
+use std::path::Path;
+
+use tokio_util::sync::CancellationToken;
+use touchstone::config::Config;
+use touchstone::demo::standin;
+
+use super::home::{Done, Home};
+
+fn document(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+}
+
+/// The first fenced block of a language after a heading.
+fn block<'a>(text: &'a str, heading: &str, language: &str) -> &'a str {
+    let (_, section) = text.split_once(heading).unwrap();
+    let (_, block) = section.split_once(&format!("```{language}\n")).unwrap();
+    block.split_once("```").unwrap().0
+}
+
+#[test]
+fn an_own_agent_is_evaluated_by_the_commands_of_the_readme() {
+    let readme = document("README.md");
+    let commands: Vec<&str> = block(&readme, "## Evaluate your own agent", "sh")
+        .lines()
+        .collect();
+    let home = Home::empty();
+    std::fs::remove_file(home.path("touchstone.toml")).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let shutdown = CancellationToken::new();
+    let model = runtime.block_on(standin::serve(shutdown.clone())).unwrap();
+    assert!(commands.len() >= 6);
+    for command in commands {
+        let mut words: Vec<&str> = command.split_whitespace().collect();
+        assert_eq!(words.remove(0), "touchstone");
+        // The reader's model is not at hand; the stand-in is, and knows nothing of this agent's labels.
+        let mut judged = false;
+        for at in 1..words.len() {
+            match words[at - 1] {
+                "--model-url" => words[at] = model.as_str(),
+                "--model" => (words[at], judged) = (standin::LARGE, true),
+                _ => {}
+            }
+        }
+        let done = home.run(&words);
+        let expected = i32::from(judged);
+        assert_eq!(
+            done.code, expected,
+            "{command}\n{}{}",
+            done.stdout, done.stderr
+        );
+        if judged {
+            assert!(
+                done.stdout.contains("signed ✓") && done.stdout.contains("4 failed"),
+                "{}",
+                done.stdout
+            );
+        }
+    }
+    shutdown.cancel();
+}
+
+#[test]
+fn every_setting_is_documented_and_every_documented_one_exists() {
+    let text = document("docs/configuration.md");
+    let example = block(&text, "## Every setting", "toml");
+    let home = Home::empty();
+    let file = home.path("documented.toml");
+    std::fs::write(&file, example).unwrap();
+    let config = Config::load(Some(&file)).unwrap();
+    // `Debug` names every field of every section; what is indented deeper belongs to the values.
+    let shown = format!("{config:#?}");
+    let fields = shown
+        .lines()
+        .filter(|line| line.len() - line.trim_start().len() <= 12)
+        .filter_map(|line| line.trim().split_once(": "))
+        .map(|(field, _)| field);
+    for field in fields {
+        let documented = example.lines().any(|line| {
+            let line = line.trim_start_matches("# ");
+            let section = [
+                format!("[{field}]"),
+                format!("[[{field}]]"),
+                format!("[[packs.{field}]]"),
+            ];
+            line.starts_with(&format!("{field} = ")) || section.iter().any(|s| line.starts_with(s))
+        });
+        assert!(documented, "`{field}` is not documented");
+    }
+    // What the example shows as default is the default.
+    let defaults = Config::default();
+    let compared =
+        |config: &Config| format!("{:?}{:?}{:?}", config.listen, config.limits, config.worker);
+    assert_eq!(compared(&config), compared(&defaults));
+}
+
+#[test]
+fn the_other_commands_of_the_documents_exist() {
+    for (file, language) in [("README.md", "sh"), ("docs/evaluate-your-agent.md", "sh")] {
+        let text = document(file);
+        for block in text.split(&format!("```{language}\n")).skip(1) {
+            let block = block.split("```").next().unwrap();
+            for line in block.lines() {
+                let line = line.split('#').next().unwrap();
+                let Some((_, command)) = line.split_once("touchstone ") else {
+                    continue;
+                };
+                let command = command
+                    .trim_end_matches(')')
+                    .replace("RUN", "run_1")
+                    .replace("KEY", "tsk_1_2");
+                let mut words: Vec<&str> = command.split_whitespace().collect();
+                // Only whether it parses: asking for help needs a whole command line up to there.
+                words.push("--help");
+                let done = Done::of(Home::empty().touchstone().args(&words));
+                assert_eq!(done.code, 0, "{file}: {line}\n{}", done.stderr);
+            }
+        }
+    }
+}
