@@ -5,10 +5,12 @@
 //! anew.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +23,7 @@ use crate::domain::budget::{Budget, Dimension, Estimate, Limits, Reserve};
 use crate::domain::eval::matching::matches;
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
-use crate::domain::run::fold::RunState;
+use crate::domain::run::fold::{RunState, TaskFacts};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::{
     AgentRuntime, CancelRequest, Claim, Clock, EventSink, Exhausted, Ids, Invocation,
@@ -62,6 +64,17 @@ pub struct Executor {
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
 }
 
+/// How far a claimed run was carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// To its terminal event, durably.
+    Ended,
+    /// The replica drains: others may go on at once.
+    GivenBack,
+    /// The lease is lost, or the store or the log failed. Whoever tries again should not do so at once.
+    Broken,
+}
+
 /// Why the task loop ended.
 enum LoopEnd {
     AllScored,
@@ -96,13 +109,13 @@ impl Executor {
         })
     }
 
-    /// Carries out a claimed run as far as it goes. `true` if it has reached its terminal event.
-    pub async fn execute(self: &Arc<Self>, claim: Claim, control: RunControl) -> bool {
+    /// Carries out a claimed run as far as it goes.
+    pub async fn execute(self: &Arc<Self>, claim: Claim, control: RunControl) -> Outcome {
         let mut state = RunState::default();
         if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
             let cause = anyhow::Error::new(cause);
             error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "the run's log cannot be folded");
-            return false;
+            return Outcome::Broken;
         }
         let writer = RunWriter::new(
             claim.run.clone(),
@@ -118,11 +131,16 @@ impl Executor {
         };
         let finished = self.carry_out(&claim.run, &writer, control).await;
         let durable = writer.flush().await.is_ok();
+        let broken = !durable || writer.is_closed();
         writer.close();
         if let Err(cause) = flusher.await {
             error!(run_id = %claim.run.run_id, %cause, "the log's flusher ended abnormally");
         }
-        finished && durable
+        match (finished, broken) {
+            (true, _) if durable => Outcome::Ended,
+            (false, false) => Outcome::GivenBack,
+            _ => Outcome::Broken,
+        }
     }
 
     /// `true` once the terminal event is emitted.
@@ -239,26 +257,18 @@ impl Executor {
                     .map(|baseline| baseline.run_id.clone()),
             })));
         }
-        let cut_off: Vec<(TaskId, String)> = writer.with_state(|state| {
+        let cut_off: Vec<TaskId> = writer.with_state(|state| {
+            let open = |facts: &TaskFacts| facts.open_invocation.is_some();
             state
                 .eval
                 .tasks
                 .iter()
-                .filter_map(|(task, facts)| Some((task.clone(), facts.open_invocation.clone()?)))
+                .filter(|(_, facts)| open(facts))
+                .map(|(task, _)| task.clone())
                 .collect()
         });
-        for (task, invocation_id) in cut_off {
-            let completed = AgentInvocationCompleted {
-                invocation_id,
-                agent_id: spec.agent_id.clone(),
-                outcome: InvocationOutcome::Failed,
-                schema_validated: None,
-            };
-            writer.emit(&NewEvent::of_task(
-                Event::AgentInvocationCompleted(completed),
-                &task,
-                None,
-            ));
+        for task in cut_off {
+            close_open_invocation(context, &task);
         }
         self.take_over(context).await
     }
@@ -378,7 +388,6 @@ impl Executor {
                     Some(Ok(TaskEnd::Closed)) => return LoopEnd::Lost,
                     Some(Ok(TaskEnd::BudgetExhausted(dimension))) => return LoopEnd::BudgetExhausted(dimension),
                     Some(Err(cause)) => {
-                        // A fault of ours. The run goes back to the queue rather than ending with a made-up score.
                         error!(run_id = %context.run.run_id, %cause, "a task ended abnormally");
                         context.writer.close();
                         return LoopEnd::Lost;
@@ -439,24 +448,34 @@ impl Executor {
             writer: &context.writer,
             task: id,
         };
-        let result = self
-            .runtime
-            .invoke(
-                Invocation {
-                    invocation_id: self.ids.mint("inv"),
-                    agent: &context.agent.definition,
-                    agent_version: &spec.agent_version,
-                    model: &context.model,
-                    input: &task.input,
-                    fixtures: task.fixtures.as_ref(),
-                    temperature: spec.temperature,
-                    max_tokens: spec.max_tokens,
-                    node_id: id,
-                },
-                &context.meter,
-                &sink,
-            )
-            .await;
+        let invocation = Invocation {
+            invocation_id: self.ids.mint("inv"),
+            agent: &context.agent.definition,
+            agent_version: &spec.agent_version,
+            model: &context.model,
+            input: &task.input,
+            fixtures: task.fixtures.as_ref(),
+            temperature: spec.temperature,
+            max_tokens: spec.max_tokens,
+            node_id: id,
+        };
+        let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
+        // A fault of ours in one task must neither end the run nor be tried for ever: the task is unjudged.
+        let result = AssertUnwindSafe(invoking)
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
+                close_open_invocation(context, id);
+                let end = InvocationEnd::Unjudged {
+                    reason: INTERNAL_ERROR.to_owned(),
+                };
+                InvocationResult {
+                    end,
+                    schema_valid: None,
+                    latency_ms: 0,
+                }
+            });
         drop(permit);
         if let InvocationEnd::Unjudged { reason } = &result.end
             && reason == BUDGET_EXHAUSTED
@@ -550,6 +569,9 @@ impl Executor {
     }
 }
 
+/// The label of a task that a fault of ours kept from being judged.
+pub const INTERNAL_ERROR: &str = "internal_error";
+
 /// The label of a task that was not reached because the money or the tokens were used up.
 pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 
@@ -577,6 +599,31 @@ impl RunContext {
     fn thresholds(&self) -> Thresholds {
         self.suite.thresholds.unwrap_or_default()
     }
+}
+
+/// Closes an invocation that will not end by itself.
+fn close_open_invocation(context: &RunContext, task: &TaskId) {
+    let open = |state: &RunState| {
+        state
+            .eval
+            .tasks
+            .get(task)
+            .and_then(|facts| facts.open_invocation.clone())
+    };
+    let Some(invocation_id) = context.writer.with_state(open) else {
+        return;
+    };
+    let completed = AgentInvocationCompleted {
+        invocation_id,
+        agent_id: context.run.spec.eval.agent_id.clone(),
+        outcome: InvocationOutcome::Failed,
+        schema_validated: None,
+    };
+    context.writer.emit(&NewEvent::of_task(
+        Event::AgentInvocationCompleted(completed),
+        task,
+        None,
+    ));
 }
 
 /// Scores an invocation and records it, reason and score in one transaction.

@@ -188,6 +188,11 @@ impl RunWriter {
         self.inner.closed.cancel();
     }
 
+    /// Whether the writer was closed: the lease is lost or the store failed.
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.is_cancelled()
+    }
+
     /// Resolves when the writer is closed.
     pub async fn closed(&self) {
         self.inner.closed.cancelled().await;

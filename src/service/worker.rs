@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
-use super::executor::{Executor, RunControl};
+use super::executor::{Executor, Outcome, RunControl};
 use crate::domain::ids::RunId;
 use crate::ports::{CancelRequest, Claim, Clock, Fence, Store, StoreError};
 
@@ -149,9 +149,12 @@ impl Worker {
         );
         let worker = self.clone();
         self.runs.spawn(async move {
-            let ended = worker.executor.execute(claim, control).await;
+            let outcome = worker.executor.execute(claim, control).await;
             worker.held().remove(&run_id);
-            if !ended && let Err(cause) = worker.store.release(&run_id, fence).await {
+            // What is broken keeps its lease until it runs out: nobody should run into the same wall at once.
+            if outcome == Outcome::GivenBack
+                && let Err(cause) = worker.store.release(&run_id, fence).await
+            {
                 report(cause, "a lease cannot be released; it will run out");
             }
             // A free slot may be what another run waits for.

@@ -24,7 +24,7 @@ use touchstone::ports::{
 };
 use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
-use touchstone::service::executor::{Executor, RunControl};
+use touchstone::service::executor::{Executor, Outcome, RunControl};
 use touchstone::service::library::Library;
 use touchstone::service::projections::catch_up;
 use touchstone::store;
@@ -252,7 +252,7 @@ impl Bench {
             draining: CancellationToken::new(),
             drain: Duration::from_secs(1),
         };
-        self.executor.execute(claim, control).await
+        self.executor.execute(claim, control).await == Outcome::Ended
     }
 
     /// Puts a prefix of another run's log where `run`'s log begins, as a killed process would have left it.

@@ -28,6 +28,7 @@ fn down_for_b(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
             retry_after: None,
         });
     }
+    assert!(text != "fault", "a fault of our own");
     if text == "silent" {
         return Ok(ModelReply::default());
     }
@@ -78,6 +79,27 @@ async fn an_endpoint_that_recovers_is_judged_and_the_retry_is_seen() {
         (report.verdict, report.tasks[0].retries),
         (Verdict::Pass, 1)
     );
+}
+
+#[tokio::test]
+async fn a_fault_of_our_own_leaves_the_task_unjudged_and_the_log_well_formed() {
+    let bench = Bench::new(down_for_b).await;
+    let run = bench.seed(&["a", "fault", "c"], |_| {}).await;
+    assert!(bench.execute().await);
+    let report = report(
+        &run,
+        &Thresholds::default(),
+        &bench.state(&run.run_id).await,
+    );
+    assert_eq!(report.verdict, Verdict::Inconclusive);
+    assert_eq!(report.tasks[1].reason.as_deref(), Some("internal_error"));
+    let log = outline(&bench.log(&run.run_id).await);
+    let count = |kind: &str| log.iter().filter(|(found, _)| found == kind).count();
+    assert_eq!(
+        count("agent.invocation.started"),
+        count("agent.invocation.completed")
+    );
+    assert_eq!(count("eval.scored"), 3);
 }
 
 #[tokio::test]
