@@ -204,6 +204,18 @@ impl Executor {
                 ),
             });
         };
+        let info = model.model.info();
+        if info.provider != spec.model.provider || info.model != spec.model.model {
+            return Err(RunError {
+                code: "model_changed".to_owned(),
+                message: format!(
+                    "the run was created for model `{}`, class `{}` is now served by `{}`; start a new run",
+                    spec.model.model,
+                    spec.model_class.as_str(),
+                    info.model
+                ),
+            });
+        }
         let tasks = suite
             .tasks
             .iter()

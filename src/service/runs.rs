@@ -14,7 +14,7 @@ use crate::domain::eval::report::{EvalReport, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
-use crate::domain::run::record::{RunRecord, RunSpec};
+use crate::domain::run::record::{ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan,
 };
@@ -23,7 +23,7 @@ use crate::ports::{
     CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Models, Store, StoreError,
 };
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::suite::Thresholds;
+use crate::protocol::openwop::suite::{ModelClass, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 
 /// A run that was created.
@@ -128,6 +128,12 @@ impl Runs {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 "every task of this run was judged; start a new run to judge them again",
+            ));
+        }
+        if self.pinned(record.spec.eval.model_class).as_ref() != Some(&record.spec.eval.model) {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the model of this run is no longer the one configured for its class; start a new run",
             ));
         }
         let mut spec = record.spec.clone();
@@ -267,7 +273,7 @@ impl Runs {
                     pack_integrity: &agent.pack_integrity,
                     model_class: agent.definition.model_class,
                     accepts: &accepts,
-                    has_model: self.models.resolve(agent.definition.model_class).is_some(),
+                    model: self.pinned(agent.definition.model_class),
                 })
                 .as_ref(),
             baseline
@@ -281,6 +287,15 @@ impl Runs {
                 })
                 .as_ref(),
         )
+    }
+
+    fn pinned(&self, class: ModelClass) -> Option<ModelPin> {
+        let binding = self.models.resolve(class)?;
+        let info = binding.model.info();
+        Some(ModelPin {
+            provider: info.provider.clone(),
+            model: info.model.clone(),
+        })
     }
 
     async fn baseline(

@@ -105,6 +105,16 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
     let mut found = Vec::new();
     let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
     let scored = tasks().count();
+    // First what keeps anything from being said at all.
+    let count = tasks().filter(|task| task.unjudged.is_some()).count();
+    if count > 0 {
+        found.push(Shortfall::Unjudged { count });
+    }
+    if scored < spec.tasks.len() {
+        found.push(Shortfall::Incomplete {
+            missing: spec.tasks.len() - scored,
+        });
+    }
     let aggregate = mean(tasks().map(|task| task.score));
     let pass_score = thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE);
     if aggregate + EPSILON < pass_score {
@@ -126,15 +136,6 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
         && p95_ms > max_ms
     {
         found.push(Shortfall::Latency { p95_ms, max_ms });
-    }
-    let count = tasks().filter(|task| task.unjudged.is_some()).count();
-    if count > 0 {
-        found.push(Shortfall::Unjudged { count });
-    }
-    if scored < spec.tasks.len() {
-        found.push(Shortfall::Incomplete {
-            missing: spec.tasks.len() - scored,
-        });
     }
     found
 }

@@ -68,6 +68,8 @@ pub struct EvalSpec {
     pub pack_integrity: String,
     /// The agent's model class.
     pub model_class: ModelClass,
+    /// The model the class resolved to. The run is never gone on with on another one: its verdict would be about neither.
+    pub model: ModelPin,
     /// Modes that are scored.
     pub modes: Vec<EvalMode>,
     /// Modes that were asked for and could not be scored (`regression` without a baseline).
@@ -100,6 +102,16 @@ pub struct EvalSpec {
     /// The run whose judged tasks are reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+}
+
+/// A model, as `provider.usage` names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelPin {
+    /// Provider.
+    pub provider: String,
+    /// Model.
+    pub model: String,
 }
 
 /// The run a `regression` run is compared with, pinned at creation.

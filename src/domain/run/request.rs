@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::record::{Baseline, BudgetSpec, EvalSpec, RunSpec};
+use super::record::{Baseline, BudgetSpec, EvalSpec, ModelPin, RunSpec};
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::{AgentId, RunId, TaskId};
@@ -213,8 +213,8 @@ pub struct AgentFacts<'a> {
     pub model_class: ModelClass,
     /// Whether its task schema accepts an input.
     pub accepts: &'a dyn Fn(&Value) -> bool,
-    /// Whether a model is configured for its class.
-    pub has_model: bool,
+    /// The model configured for its class.
+    pub model: Option<ModelPin>,
 }
 
 /// The suite a run is planned for.
@@ -363,7 +363,7 @@ pub fn plan(
         .into_iter()
         .filter(|mode| !left_out.contains(mode))
         .collect();
-    if !agent.has_model {
+    let Some(model) = agent.model.clone() else {
         return Err(Problem::validation(
             "agentId",
             format!(
@@ -371,7 +371,7 @@ pub fn plan(
                 agent.model_class.as_str()
             ),
         ));
-    }
+    };
     let concurrency = request
         .concurrency
         .unwrap_or(limits.default_concurrency)
@@ -388,6 +388,7 @@ pub fn plan(
             agent_version: agent.version.to_owned(),
             pack_integrity: agent.pack_integrity.to_owned(),
             model_class: agent.model_class,
+            model,
             modes,
             modes_left_out: left_out,
             tasks,
@@ -798,7 +799,10 @@ mod tests {
             pack_integrity: "sha256-p",
             model_class: ModelClass::Classification,
             accepts,
-            has_model: true,
+            model: Some(ModelPin {
+                provider: "p".to_owned(),
+                model: "m".to_owned(),
+            }),
         };
         let suite = SuiteFacts {
             document,

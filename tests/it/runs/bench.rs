@@ -17,7 +17,7 @@ use touchstone::domain::ids::{RunId, TenantId};
 use touchstone::domain::money::TokenPrice;
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec, RunRecord, RunSpec};
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec};
 use touchstone::ports::{
     CancelRequest, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError, ModelInfo, Models,
     Store, StoredEvent,
@@ -197,6 +197,10 @@ impl Bench {
             agent_version: "1.0.0".to_owned(),
             pack_integrity,
             model_class: ModelClass::General,
+            model: ModelPin {
+                provider: "bench".to_owned(),
+                model: "echo-1".to_owned(),
+            },
             modes: vec![EvalMode::Golden],
             modes_left_out: Vec::new(),
             tasks: suite

@@ -7,7 +7,7 @@ use touchstone::domain::agent::ModelReply;
 use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
 use touchstone::domain::money::NanoUsd;
 use touchstone::domain::run::fold::RunStatus;
-use touchstone::domain::run::record::BudgetSpec;
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec};
 use touchstone::ports::{CancelRequest, ModelError};
 use touchstone::protocol::openwop::suite::Thresholds;
 
@@ -100,6 +100,20 @@ async fn a_fault_of_our_own_leaves_the_task_unjudged_and_the_log_well_formed() {
         count("agent.invocation.completed")
     );
     assert_eq!(count("eval.scored"), 3);
+}
+
+#[tokio::test]
+async fn a_run_is_never_gone_on_with_on_another_model() {
+    let bench = Bench::new(echo).await;
+    let other = |spec: &mut EvalSpec| spec.model.model = "echo-0".to_owned();
+    let run = bench.seed(&["a"], other).await;
+    assert!(bench.execute().await);
+    let state = bench.state(&run.run_id).await;
+    assert_eq!(
+        state.error.map(|error| error.code).as_deref(),
+        Some("model_changed")
+    );
+    assert_eq!(bench.model.total(), 0, "no call is made");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::support::postgres::TestDatabase;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec, RunRecord, RunSpec};
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec};
 use touchstone::ports::{Fence, Head, Store, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 
@@ -102,6 +102,10 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 agent_version: "1.0.0".to_owned(),
                 pack_integrity: "sha256-pack".to_owned(),
                 model_class: ModelClass::Classification,
+                model: ModelPin {
+                    provider: "p".to_owned(),
+                    model: "m".to_owned(),
+                },
                 modes: vec![EvalMode::Golden],
                 modes_left_out: Vec::new(),
                 tasks: tasks.collect(),
