@@ -18,6 +18,7 @@ mod server;
 mod stream;
 mod subscribers;
 mod trace;
+mod unread;
 mod v1;
 
 use std::sync::Arc;
@@ -166,6 +167,7 @@ pub fn router(state: Arc<HttpState>) -> Router {
         .fallback_service(rewritten)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state, observe::observe))
+        .layer(middleware::from_fn(unread::read_the_rest))
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {

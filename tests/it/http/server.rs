@@ -55,6 +55,58 @@ async fn a_client_that_sends_too_much_lives_to_see_why() {
     assert!(answer.contains("payload_too_large"));
 }
 
+/// The next answer on a connection that stays open.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        assert!(
+            stream.read_buf(&mut answer).await.unwrap() > 0,
+            "the connection ended"
+        );
+    }
+    let head = String::from_utf8(answer).unwrap();
+    let (head, begun) = head.split_once("\r\n\r\n").unwrap();
+    let (_, length) = head.split_once("content-length: ").unwrap();
+    let length: usize = length.lines().next().unwrap().parse().unwrap();
+    let mut rest = vec![0; length - begun.len()];
+    stream.read_exact(&mut rest).await.unwrap();
+    head.to_owned()
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_body_came_leaves_the_connection_usable() {
+    let host = TestHost::idle().await;
+    let address = host.listen().await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let head = "POST /v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n";
+    for _ in 0..3 {
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The body comes late, as a client that writes head and body apart sends it.
+        let early = tokio::time::timeout(Duration::from_millis(20), stream.peek(&mut [0])).await;
+        assert!(early.is_err(), "answered before the body was there");
+        stream.write_all(b"{}").await.unwrap();
+        let refused = answer(&mut stream).await;
+        assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_says_that_the_connection_ends_if_the_body_is_not_worth_reading() {
+    let host = TestHost::idle().await;
+    let address = host.listen().await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let body = "x".repeat(200_000);
+    let request = format!(
+        "POST /v1/runs HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len() + 1
+    );
+    stream.write_all(request.as_bytes()).await.ok();
+    let refused = answer(&mut stream).await;
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    assert!(refused.contains("connection: close"), "{refused}");
+}
+
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused_without_ado() {
     let host = TestHost::idle().await;

@@ -1,0 +1,110 @@
+//! Reads what a handler left of a request's body.
+//!
+//! A refusal comes before the body is read, and a connection cannot go on behind octets that nobody took: the server would
+//! close it under the client's next request. Small rests are read and thrown away before the answer goes out; after a large
+//! or a slow one the answer says that the connection ends.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
+/// More than this is not worth reading.
+const MAX_REST: usize = 64 * 1024;
+/// How long the rest may take to arrive.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// The layer.
+pub async fn read_the_rest(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let rest = Rest::default();
+    let request = request.map(|body| {
+        Body::new(Lent {
+            body: Some(body),
+            rest: rest.clone(),
+        })
+    });
+    let mut response = next.run(request).await;
+    let left = rest.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(left) = left
+        && !throw_away(left).await
+    {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
+}
+
+/// Whether the body was read to its end.
+async fn throw_away(mut body: Body) -> bool {
+    let reading = async {
+        let mut octets = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            octets += frame.data_ref().map_or(0, Bytes::len);
+            if octets > MAX_REST {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(MAX_WAIT, reading)
+        .await
+        .unwrap_or(false)
+}
+
+type Rest = Arc<Mutex<Option<Body>>>;
+
+/// A body that comes back if it is dropped before its end.
+struct Lent {
+    body: Option<Body>,
+    rest: Rest,
+}
+
+impl HttpBody for Lent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match &mut self.body {
+            Some(body) => Pin::new(body).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body
+            .as_ref()
+            .map(HttpBody::size_hint)
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take()
+            && !body.is_end_stream()
+        {
+            *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        }
+    }
+}
