@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod architecture;
 mod cli;
 mod client;
 mod crash;

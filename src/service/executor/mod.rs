@@ -9,35 +9,36 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::FutureExt as _;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
+mod meter;
+mod reuse;
+
+use self::meter::RunMeter;
+use self::reuse::take_over;
 use super::library::{Library, LoadedAgent};
 use super::projections::catch_up;
 use super::run_writer::{Closed, RunWriter};
-use crate::domain::budget::{Budget, Dimension, Estimate, Limits, Reserve};
+use crate::domain::budget::{Dimension, Estimate, Limits};
 use crate::domain::eval::matching::matches;
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
 use crate::domain::run::fold::{RunState, TaskFacts};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::{
-    AgentRuntime, CancelRequest, Claim, Clock, EventSink, Exhausted, Ids, Invocation,
-    InvocationEnd, InvocationResult, Meter, ModelBinding, Models, Store,
+    AgentRuntime, CancelRequest, Claim, Clock, EventSink, Ids, Invocation, InvocationEnd,
+    InvocationResult, ModelBinding, Models, Store,
 };
 use crate::protocol::openwop::events::{
     AgentInvocationCompleted, BudgetExhausted, BudgetReserved, CapBreached, ENGINE_VERSION,
-    EffectiveBudget, EvalCompleted, EvalScored, EvalStarted, Event, EventDocument,
-    InvocationOutcome, NewEvent, Owner, RunCancelled, RunCompleted, RunError, RunFailed,
-    RunStarted, TaskFailed, TaskReused, TaskUnjudged,
+    EffectiveBudget, EvalCompleted, EvalScored, EvalStarted, Event, InvocationOutcome, NewEvent,
+    Owner, RunCancelled, RunCompleted, RunError, RunFailed, RunStarted, TaskFailed, TaskUnjudged,
 };
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
-
-const COPY_PAGE: u32 = 2048;
 
 /// What may happen to a run from outside while it is carried out.
 pub struct RunControl {
@@ -282,80 +283,7 @@ impl Executor {
         for task in cut_off {
             close_open_invocation(context, &task);
         }
-        self.take_over(context).await
-    }
-
-    /// Re-emits the recorded facts of every task an earlier run judged, each task in one transaction.
-    async fn take_over(&self, context: &RunContext) -> Result<(), Closed> {
-        let Some(source) = &context.run.spec.eval.retry_of else {
-            return Ok(());
-        };
-        let writer = &context.writer;
-        let mut by_task: HashMap<TaskId, Vec<NewEvent>> = HashMap::new();
-        let mut after = 0;
-        loop {
-            let events = match self.store.read(source, after, COPY_PAGE).await {
-                Ok(events) => events,
-                Err(cause) => {
-                    error!(run_id = %context.run.run_id, %cause, "the run to retry cannot be read");
-                    writer.close();
-                    return Err(Closed);
-                }
-            };
-            for stored in &events {
-                after = stored.sequence;
-                let Ok(document) = EventDocument::read(&stored.body) else {
-                    continue;
-                };
-                let Ok(Some(event)) = document.event() else {
-                    continue;
-                };
-                let task = match (&event, document.node_id) {
-                    (Event::EvalScored(scored), _) => scored.task_id.clone(),
-                    (_, Some(task)) => task,
-                    _ => continue,
-                };
-                let scored = matches!(event, Event::EvalScored(_));
-                let facts = by_task.entry(task.clone()).or_default();
-                facts.push(NewEvent::of_task(event, &task, None));
-                if scored {
-                    let facts = by_task.remove(&task).unwrap_or_default();
-                    self.take_over_task(context, source, &task, facts).await?;
-                }
-            }
-            if events.len() < COPY_PAGE as usize {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn take_over_task(
-        &self,
-        context: &RunContext,
-        source: &crate::domain::ids::RunId,
-        task: &TaskId,
-        mut facts: Vec<NewEvent>,
-    ) -> Result<(), Closed> {
-        let writer = &context.writer;
-        let judged = !facts
-            .iter()
-            .any(|fact| matches!(fact.event, Event::TaskUnjudged(_)));
-        let known = writer.with_state(|state| state.eval.scored(task).is_some());
-        if judged && !known && context.tasks.contains_key(task) {
-            let reused = facts
-                .iter()
-                .any(|fact| matches!(fact.event, Event::TaskReused(_)));
-            if !reused {
-                let reused = TaskReused {
-                    task_id: task.clone(),
-                    source_run_id: source.clone(),
-                };
-                facts.insert(0, NewEvent::of_task(Event::TaskReused(reused), task, None));
-            }
-            writer.emit_all(&facts);
-            writer.ready().await?;
-        }
-        Ok(())
+        take_over(self.store.as_ref(), context).await
     }
 
     async fn run_tasks(
@@ -775,52 +703,5 @@ impl EventSink for TaskSink<'_> {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
         self.writer
             .emit(&NewEvent::of_task(event, self.task, cause))
-    }
-}
-
-/// The run's budget, shared by its tasks.
-struct RunMeter {
-    budget: Mutex<Budget>,
-    settled: Notify,
-}
-
-impl RunMeter {
-    fn new(limits: Limits, spent: Estimate) -> Self {
-        Self {
-            budget: Mutex::new(Budget::new(limits, spent)),
-            settled: Notify::new(),
-        }
-    }
-
-    fn budget(&self) -> std::sync::MutexGuard<'_, Budget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn exhausted(&self) -> Option<Dimension> {
-        self.budget().used_up()
-    }
-
-    fn spent(&self) -> Estimate {
-        self.budget().spent()
-    }
-}
-
-#[async_trait]
-impl Meter for RunMeter {
-    async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
-        loop {
-            let settled = self.settled.notified();
-            match self.budget().reserve(estimate) {
-                Reserve::Granted => return Ok(()),
-                Reserve::Exhausted(_) => return Err(Exhausted),
-                Reserve::Wait => {}
-            }
-            settled.await;
-        }
-    }
-
-    fn settle(&self, estimate: Estimate, used: Estimate) {
-        self.budget().settle(estimate, used);
-        self.settled.notify_waiters();
     }
 }

@@ -1,0 +1,280 @@
+//! The checks of an eval run, in the order the protocol gives them (RFC 0081 §B), and everything pinned at their end.
+
+use serde_json::Value;
+
+use super::parse::CreateRun;
+use crate::domain::ids::{AgentId, RunId, TaskId};
+use crate::domain::money::NanoUsd;
+use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec};
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
+
+/// Modes this host really scores; what discovery advertises.
+pub const SCORED_MODES: &[EvalMode] = &[EvalMode::Golden, EvalMode::Regression];
+
+/// One text for every reason why a suite or an agent cannot be used, so that another tenant's looks like no one's.
+const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; \
+    install the pack or import the suite, and name both exactly (`suiteId@version`, agent id)";
+
+/// One text for every reason why a baseline cannot be used.
+const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
+    over the same suite and version";
+
+/// What the host allows a run to ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostLimits {
+    /// Tasks in one run.
+    pub max_tasks_per_suite: usize,
+    /// Money one run may spend.
+    pub max_cost_per_suite: Option<NanoUsd>,
+    /// Longest duration of a run.
+    pub max_run_duration_ms: u64,
+    /// Tasks in flight when the caller does not say.
+    pub default_concurrency: u32,
+    /// Tasks in flight at most.
+    pub max_concurrency: u32,
+}
+
+/// The agent a run is planned for.
+pub struct AgentFacts<'a> {
+    /// Its id.
+    pub agent_id: &'a AgentId,
+    /// The version of its pack.
+    pub version: &'a str,
+    /// The digest of its pack.
+    pub pack_integrity: &'a str,
+    /// Its class.
+    pub model_class: ModelClass,
+    /// Whether its task schema accepts an input.
+    pub accepts: &'a dyn Fn(&Value) -> bool,
+    /// The model configured for its class.
+    pub model: Option<ModelPin>,
+}
+
+/// The suite a run is planned for.
+pub struct SuiteFacts<'a> {
+    /// The document.
+    pub document: &'a AgentEvalSuite,
+    /// Its digest.
+    pub digest: &'a str,
+    /// Whether a trusted signature covers it.
+    pub signed: bool,
+}
+
+/// A finished eval run that may serve as a baseline.
+pub struct BaselineFacts<'a> {
+    /// The run.
+    pub run_id: &'a RunId,
+    /// Whether it completed.
+    pub completed: bool,
+    /// Its suite.
+    pub suite_id: &'a str,
+    /// The suite's version.
+    pub suite_version: &'a str,
+    /// Its aggregate score.
+    pub aggregate_score: f64,
+}
+
+/// Pins everything, or says why the run cannot be.
+///
+/// # Errors
+/// `validation_error` naming the field, in the order of the protocol's checks.
+pub fn plan(
+    request: CreateRun,
+    limits: &HostLimits,
+    suite: Option<&SuiteFacts<'_>>,
+    agent: Option<&AgentFacts<'_>>,
+    baseline: Option<&BaselineFacts<'_>>,
+) -> Result<RunSpec, Problem> {
+    let Some(suite) = suite else {
+        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
+    };
+    let Some(agent) = agent else {
+        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
+    };
+    let document = suite.document;
+    if let Some(target) = &document.target_agent_id
+        && target != agent.agent_id
+        && !request.target_override
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"
+            ),
+        ));
+    }
+    if let Some(allowed) = &document.allowed_models
+        && !allowed.contains(&agent.model_class)
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "the suite does not allow the agent's model class `{}`",
+                agent.model_class.as_str()
+            ),
+        ));
+    }
+    let modes = usable_modes(&request, document)?;
+    let tasks: Vec<TaskId> = document
+        .tasks
+        .iter()
+        .filter(|task| {
+            task.expected.kind == ExpectedKind::Golden || modes.contains(&EvalMode::Rubric)
+        })
+        .map(|task| task.task_id.clone())
+        .collect();
+    if tasks.is_empty() {
+        return Err(Problem::validation(
+            "configurable.evalModes",
+            "no task of the suite can be scored in these modes; its tasks are rubric tasks",
+        ));
+    }
+    if document.tasks.len() > limits.max_tasks_per_suite {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the suite has {} tasks, this host runs at most {} (`limits.max_tasks_per_suite` in its configuration)",
+                document.tasks.len(),
+                limits.max_tasks_per_suite
+            ),
+        ));
+    }
+    if let Some(task) = document
+        .tasks
+        .iter()
+        .find(|task| !(agent.accepts)(&task.input))
+    {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the input of task `{}` does not satisfy the agent's task schema",
+                task.task_id
+            ),
+        ));
+    }
+    let baseline = match baseline {
+        None => None,
+        Some(facts)
+            if facts.completed
+                && facts.suite_id == document.suite_id
+                && facts.suite_version == document.version =>
+        {
+            Some(Baseline {
+                run_id: facts.run_id.clone(),
+                aggregate_score: facts.aggregate_score,
+            })
+        }
+        Some(_) => {
+            return Err(Problem::validation(
+                "configurable.baselineRunId",
+                NO_BASELINE,
+            ));
+        }
+    };
+    let named = request.baseline_run_id.is_some();
+    let regression = modes.contains(&EvalMode::Regression);
+    if baseline.is_none() && (named || regression && modes.len() == 1) {
+        return Err(Problem::validation(
+            "configurable.baselineRunId",
+            NO_BASELINE,
+        ));
+    }
+    if named && !regression {
+        return Err(Problem::validation(
+            "configurable.baselineRunId",
+            "a baseline is compared in `regression` mode; add it to `configurable.evalModes`, or leave the baseline out",
+        ));
+    }
+    // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC asks for `regression` beside other
+    // modes and cannot name one. Those modes are run; the one that cannot be is left out, and the run says so.
+    let left_out: Vec<EvalMode> = if regression && baseline.is_none() {
+        vec![EvalMode::Regression]
+    } else {
+        Vec::new()
+    };
+    let modes: Vec<EvalMode> = modes
+        .into_iter()
+        .filter(|mode| !left_out.contains(mode))
+        .collect();
+    let Some(model) = agent.model.clone() else {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
+                agent.model_class.as_str()
+            ),
+        ));
+    };
+    let concurrency = request
+        .concurrency
+        .unwrap_or(limits.default_concurrency)
+        .clamp(1, limits.max_concurrency.max(1));
+    Ok(RunSpec {
+        workflow_id: format!("eval:{}@{}", document.suite_id, document.version),
+        eval: EvalSpec {
+            suite_id: document.suite_id.clone(),
+            suite_version: document.version.clone(),
+            suite_digest: suite.digest.to_owned(),
+            suite_signed: suite.signed,
+            suite_task_count: document.tasks.len(),
+            agent_id: agent.agent_id.clone(),
+            agent_version: agent.version.to_owned(),
+            pack_integrity: agent.pack_integrity.to_owned(),
+            model_class: agent.model_class,
+            model,
+            modes,
+            modes_left_out: left_out,
+            tasks,
+            baseline,
+            ignore: request.ignore,
+            concurrency,
+            temperature: request.temperature,
+            max_tokens: request.max_tokens,
+            // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
+            cost_ceiling: limits.max_cost_per_suite,
+            budget: request.budget,
+            run_timeout_ms: request
+                .run_timeout_ms
+                .map_or(limits.max_run_duration_ms, |asked| {
+                    asked.min(limits.max_run_duration_ms)
+                }),
+            retry_of: None,
+        },
+        configurable: request.configurable,
+        inputs: request.inputs,
+        tags: request.tags,
+        metadata: request.metadata,
+    })
+}
+
+fn usable_modes(request: &CreateRun, suite: &AgentEvalSuite) -> Result<Vec<EvalMode>, Problem> {
+    let field = "configurable.evalModes";
+    let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
+    for mode in &modes {
+        if !suite.modes.contains(mode) {
+            return Err(Problem::validation(
+                field,
+                format!("the suite does not declare the mode `{}`", mode.as_str()),
+            ));
+        }
+        if !SCORED_MODES.contains(mode) {
+            let scored: Vec<&str> = SCORED_MODES.iter().map(|mode| mode.as_str()).collect();
+            return Err(Problem::validation(
+                field,
+                format!(
+                    "this host does not score the mode `{}`; it scores {}",
+                    mode.as_str(),
+                    scored.join(", ")
+                ),
+            ));
+        }
+    }
+    if modes.contains(&EvalMode::LiveShadow) && modes.len() > 1 {
+        return Err(Problem::validation(
+            field,
+            "`live-shadow` cannot be mixed with other modes",
+        ));
+    }
+    Ok(modes)
+}

@@ -1,0 +1,325 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::ids::{AgentId, RunId};
+use crate::domain::money::NanoUsd;
+use crate::domain::run::record::{ModelPin, RunSpec};
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
+
+fn body() -> Value {
+    json!({
+        "mode": "eval",
+        "evalSuiteRef": "vendor.acme.evals.triage@1.0.0",
+        "agentId": "vendor.acme.triage.default",
+    })
+}
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut body = body();
+    let (parent, last) = pointer.rsplit_once('/').unwrap();
+    if parent == "/configurable" && body.get("configurable").is_none() {
+        body["configurable"] = json!({});
+    }
+    body.pointer_mut(parent).unwrap()[last] = value;
+    body
+}
+
+#[test]
+fn a_plain_request_is_read() {
+    let request = parse(&body()).unwrap();
+    assert_eq!(request.suite.to_string(), "vendor.acme.evals.triage@1.0.0");
+    assert_eq!(request.modes, None);
+    assert!(request.ignore.is_empty());
+}
+
+#[test]
+fn nulls_and_extras_of_the_published_client_count_as_absent() {
+    let sent = json!({
+        "recursionLimit": null, "model": null, "temperature": null, "maxTokens": null, "evalModes": null,
+        "budget": null, "extras": {}
+    });
+    let request = parse(&with("/configurable", sent)).unwrap();
+    assert_eq!(
+        (request.modes, request.temperature, request.max_tokens),
+        (None, None, None)
+    );
+    assert_eq!(request.configurable.keys().collect::<Vec<_>>(), ["extras"]);
+}
+
+#[rstest]
+#[case("/unknown", json!(1), "unknown")]
+#[case("/mode", json!("benchmark"), "mode")]
+#[case("/mode", json!(null), "mode")]
+#[case("/workflowId", json!(7), "workflowId")]
+#[case("/evalSuiteRef", json!(null), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!(""), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!(5), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!("vendor.acme.evals.triage"), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!("vendor.acme.evals.triage@^1.0.0"), "evalSuiteRef")]
+#[case("/agentId", json!(null), "agentId")]
+#[case("/agentId", json!(["a"]), "agentId")]
+#[case("/callbackUrl", json!("http://127.0.0.1/"), "callbackUrl")]
+#[case("/configurable", json!([]), "configurable")]
+#[case("/configurable/evalModes", json!("golden"), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!([]), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!([3]), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!(["vibes"]), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!(["golden", "golden"]), "configurable.evalModes")]
+#[case("/configurable/recursionLimit", json!(0), "configurable.recursionLimit")]
+#[case("/configurable/recursionLimit", json!("ten"), "configurable.recursionLimit")]
+#[case("/configurable/escalationThreshold", json!(1.5), "configurable.escalationThreshold")]
+#[case("/configurable/model", json!("gpt"), "configurable.model")]
+#[case("/configurable/ai.model", json!("gpt"), "configurable.ai.model")]
+#[case("/configurable/promptOverrides", json!({}), "configurable.promptOverrides")]
+#[case("/configurable/mockProvider", json!({"id": "stream-text"}), "configurable.mockProvider")]
+#[case("/configurable/temperature", json!(2.1), "configurable.temperature")]
+#[case("/configurable/maxTokens", json!(0), "configurable.maxTokens")]
+#[case("/configurable/runTimeoutMs", json!(-1), "configurable.runTimeoutMs")]
+#[case("/configurable/recursionLimit", json!(0), "configurable.recursionLimit")]
+#[case("/configurable/recursionLimit", json!("ten"), "configurable.recursionLimit")]
+#[case("/configurable/maxLoopIterations", json!(0.5), "configurable.maxLoopIterations")]
+#[case("/configurable/evalConcurrency", json!(0.5), "configurable.evalConcurrency")]
+#[case("/configurable/evalMatch", json!({"ignore": [""]}), "configurable.evalMatch.ignore")]
+#[case("/configurable/evalMatch", json!({"subset": true}), "configurable.evalMatch.subset")]
+#[case("/configurable/budget", json!({"maxRetries": 3}), "configurable.budget.maxRetries")]
+#[case("/configurable/budget", json!({"maxCostUsd": -1}), "configurable.budget.maxCostUsd")]
+#[case("/tags", json!([""]), "tags")]
+#[case("/tags", json!(vec!["t"; 101]), "tags")]
+#[case("/metadata", json!({"a": {"b": {"c": {"d": {}}}}}), "metadata")]
+#[case("/metadata", json!({"a": "x".repeat(9000)}), "metadata")]
+fn an_unsound_field_is_named(#[case] pointer: &str, #[case] value: Value, #[case] field: &str) {
+    let problem = parse(&with(pointer, value)).unwrap_err();
+    assert_eq!(
+        problem.code,
+        crate::protocol::error::ErrorCode::ValidationError
+    );
+    assert_eq!(problem.details.get("field"), Some(&json!(field)));
+}
+
+fn suite(change: impl Fn(&mut Value)) -> AgentEvalSuite {
+    let mut document = json!({
+        "suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "modes": ["golden", "regression", "rubric"],
+        "tasks": [
+            {"taskId": "a", "input": {"text": "x"}, "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}},
+            {"taskId": "b", "input": {"text": "x"}, "expected": {"kind": "rubric", "rubric": [{"criterion": "c", "weight": 1}]}},
+        ],
+    });
+    change(&mut document);
+    serde_json::from_value(document).unwrap()
+}
+
+fn limits() -> HostLimits {
+    HostLimits {
+        max_tasks_per_suite: 2,
+        max_cost_per_suite: NanoUsd::from_usd(25.0),
+        max_run_duration_ms: 60_000,
+        default_concurrency: 4,
+        max_concurrency: 8,
+    }
+}
+
+fn planned(body: &Value, suite: &AgentEvalSuite) -> Result<RunSpec, Problem> {
+    planned_with(body, suite, &limits(), &|_| true, None)
+}
+
+fn planned_with(
+    body: &Value,
+    document: &AgentEvalSuite,
+    limits: &HostLimits,
+    accepts: &dyn Fn(&Value) -> bool,
+    baseline: Option<&BaselineFacts<'_>>,
+) -> Result<RunSpec, Problem> {
+    let agent = AgentFacts {
+        agent_id: &AgentId::from("vendor.acme.triage.default"),
+        version: "1.2.0",
+        pack_integrity: "sha256-p",
+        model_class: ModelClass::Classification,
+        accepts,
+        model: Some(ModelPin {
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+        }),
+    };
+    let suite = SuiteFacts {
+        document,
+        digest: "sha256-s",
+        signed: true,
+    };
+    plan(
+        parse(body).unwrap(),
+        limits,
+        Some(&suite),
+        Some(&agent),
+        baseline,
+    )
+}
+
+fn golden() -> Value {
+    with("/configurable/evalModes", json!(["golden"]))
+}
+
+#[test]
+fn everything_is_pinned() {
+    let spec = planned(&golden(), &suite(|_| {})).unwrap();
+    assert_eq!(spec.workflow_id, "eval:vendor.acme.evals.triage@1.0.0");
+    assert_eq!(
+        (
+            spec.eval.agent_version.as_str(),
+            spec.eval.pack_integrity.as_str()
+        ),
+        ("1.2.0", "sha256-p")
+    );
+    assert_eq!(
+        (spec.eval.suite_digest.as_str(), spec.eval.suite_signed),
+        ("sha256-s", true)
+    );
+    assert_eq!(
+        (spec.eval.concurrency, spec.eval.run_timeout_ms),
+        (4, 60_000)
+    );
+}
+
+#[test]
+fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
+    let spec = planned(&golden(), &suite(|_| {})).unwrap();
+    assert_eq!(
+        (spec.eval.tasks, spec.eval.suite_task_count),
+        (vec!["a".into()], 2)
+    );
+}
+
+#[test]
+fn all_declared_modes_run_when_none_is_named_and_an_unscored_one_is_refused() {
+    let problem = planned(&body(), &suite(|_| {})).unwrap_err();
+    assert_eq!(
+        problem.details.get("field"),
+        Some(&json!("configurable.evalModes"))
+    );
+    let spec = planned(&body(), &suite(|s| s["modes"] = json!(["golden"]))).unwrap();
+    assert_eq!(spec.eval.modes, [EvalMode::Golden]);
+}
+
+#[rstest]
+#[case::undeclared(with("/configurable/evalModes", json!(["adversarial"])), "configurable.evalModes")]
+#[case::unscored(with("/configurable/evalModes", json!(["rubric"])), "configurable.evalModes")]
+#[case::no_baseline(with("/configurable/evalModes", json!(["regression"])), "configurable.baselineRunId")]
+fn modes_are_refused_by_name(#[case] body: Value, #[case] field: &str) {
+    let problem = planned(&body, &suite(|_| {})).unwrap_err();
+    assert_eq!(problem.details.get("field"), Some(&json!(field)));
+}
+
+#[test]
+fn a_suite_for_another_agent_needs_an_override() {
+    let foreign = suite(|s| s["targetAgentId"] = json!("vendor.acme.other.default"));
+    assert_eq!(
+        planned(&golden(), &foreign)
+            .unwrap_err()
+            .details
+            .get("field"),
+        Some(&json!("agentId"))
+    );
+    let mut body = golden();
+    body["configurable"]["evalTargetOverride"] = json!(true);
+    assert!(planned(&body, &foreign).is_ok());
+}
+
+#[test]
+fn a_model_class_the_suite_does_not_allow_is_refused() {
+    let coding = suite(|s| s["allowedModels"] = json!(["coding"]));
+    assert_eq!(
+        planned(&golden(), &coding)
+            .unwrap_err()
+            .details
+            .get("field"),
+        Some(&json!("agentId"))
+    );
+}
+
+#[test]
+fn too_many_tasks_are_refused() {
+    let small = HostLimits {
+        max_tasks_per_suite: 1,
+        ..limits()
+    };
+    let problem = planned_with(&golden(), &suite(|_| {}), &small, &|_| true, None).unwrap_err();
+    assert_eq!(problem.details.get("field"), Some(&json!("evalSuiteRef")));
+}
+
+#[test]
+fn an_input_off_the_task_schema_never_reaches_the_agent() {
+    let problem = planned_with(&golden(), &suite(|_| {}), &limits(), &|_| false, None).unwrap_err();
+    assert!(problem.message.contains("`a`"));
+}
+
+#[test]
+fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
+    let mut body = with("/configurable/evalModes", json!(["regression"]));
+    body["configurable"]["baselineRunId"] = json!("run_0");
+    let run_id = RunId::from("run_0");
+    let good = BaselineFacts {
+        run_id: &run_id,
+        completed: true,
+        suite_id: "vendor.acme.evals.triage",
+        suite_version: "1.0.0",
+        aggregate_score: 0.5,
+    };
+    let plan = |facts: &BaselineFacts<'_>| {
+        planned_with(&body, &suite(|_| {}), &limits(), &|_| true, Some(facts))
+    };
+    assert_eq!(
+        plan(&good).unwrap().eval.baseline.unwrap().aggregate_score,
+        0.5
+    );
+    let running = plan(&BaselineFacts {
+        completed: false,
+        ..good
+    })
+    .unwrap_err();
+    let other = plan(&BaselineFacts {
+        suite_version: "1.0.1",
+        ..good
+    })
+    .unwrap_err();
+    assert_eq!(running.message, other.message);
+}
+
+#[test]
+fn regression_beside_other_modes_is_left_out_aloud_when_no_baseline_is_named() {
+    let mixed = suite(|s| s["modes"] = json!(["golden", "regression"]));
+    let spec = planned(&body(), &mixed).unwrap();
+    assert_eq!(spec.eval.modes, [EvalMode::Golden]);
+    assert_eq!(spec.eval.modes_left_out, [EvalMode::Regression]);
+    let named = planned(&with("/configurable/baselineRunId", json!("run_0")), &mixed).unwrap_err();
+    assert_eq!(
+        named.details.get("field"),
+        Some(&json!("configurable.baselineRunId"))
+    );
+    let mut golden = golden();
+    golden["configurable"]["baselineRunId"] = json!("run_0");
+    assert!(
+        planned(&golden, &mixed).is_err(),
+        "a baseline nothing is compared with"
+    );
+}
+
+#[test]
+fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
+    let document = suite(|_| {});
+    let suite = SuiteFacts {
+        document: &document,
+        digest: "d",
+        signed: false,
+    };
+    let no_agent = plan(
+        parse(&golden()).unwrap(),
+        &limits(),
+        Some(&suite),
+        None,
+        None,
+    )
+    .unwrap_err();
+    let no_suite = plan(parse(&golden()).unwrap(), &limits(), None, None, None).unwrap_err();
+    assert_eq!(no_agent.envelope(), no_suite.envelope());
+}

@@ -1,0 +1,91 @@
+//! The arrows between the rooms, read from the `use` lines: one package has no crate walls.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rstest::rstest;
+
+/// Every source file below a room.
+fn sources(room: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let single = root.join(format!("{room}.rs"));
+    let mut found: Vec<PathBuf> = single.is_file().then_some(single).into_iter().collect();
+    let mut folders = vec![root.join(room)];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "there is no room {room}");
+    found
+}
+
+/// The lines of production code that mention `needle`.
+fn mentions(room: &str, needle: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in sources(room) {
+        let text = fs::read_to_string(&path).unwrap();
+        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for (number, line) in production.lines().enumerate() {
+            if line.contains(needle) && !line.trim_start().starts_with("//") {
+                found.push(format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    number + 1,
+                    line.trim()
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[rstest]
+#[case("protocol", &["service", "http", "cli", "store", "agent", "registry", "net", "render", "app", "ports"])]
+#[case("domain", &["service", "http", "cli", "store", "agent", "registry", "net", "render", "app", "ports"])]
+#[case("ports", &["service", "http", "cli", "store", "agent", "registry", "net", "render", "app"])]
+#[case("service", &["http", "cli", "store", "agent", "registry", "render", "app"])]
+#[case("store", &["service", "http", "cli", "agent", "registry", "render", "app"])]
+#[case("agent", &["service", "http", "cli", "store", "registry", "render", "app"])]
+#[case("registry", &["service", "http", "cli", "store", "agent", "render", "app"])]
+#[case("http", &["cli", "store", "agent", "registry", "render", "app"])]
+#[case("render", &["service", "http", "store", "agent", "registry", "net", "app", "ports"])]
+fn no_arrow_points_the_wrong_way(#[case] room: &str, #[case] forbidden: &[&str]) {
+    let wrong: Vec<String> = forbidden
+        .iter()
+        .flat_map(|other| mentions(room, &format!("crate::{other}::")))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{room} must not know these:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[rstest]
+#[case("tokio::")]
+#[case("axum::")]
+#[case("sqlx::")]
+#[case("reqwest::")]
+#[case("std::fs")]
+#[case("std::env")]
+#[case("Timestamp::now")]
+#[case("SystemTime")]
+#[case("Instant::now")]
+#[case("rand::")]
+fn the_rules_know_no_world(#[case] needle: &str) {
+    let wrong = mentions("domain", needle);
+    assert!(
+        wrong.is_empty(),
+        "the domain is pure:\n{}",
+        wrong.join("\n")
+    );
+}
