@@ -87,7 +87,7 @@ equal([task.passed for task in summary.tasks], [n % WRONG_EVERY != 0 for n in ra
 equal(round(summary.totalCostUsd, 9), round(sum(task.costUsd for task in summary.tasks), 9), "cost")
 
 # A regression run against it, and one that is cancelled.
-again = client.runs_create(body(configurable={"evalModes": ["golden"], "baselineRunId": run, "recursionLimit": None, "extras": {}}))
+again = client.runs_create(body(configurable={"evalModes": ["regression"], "baselineRunId": run, "recursionLimit": None, "extras": {}}))
 cancelled = client.runs_cancel(again.runId, CancelRunRequest(reason="seen enough"))
 equal(cancelled.runId, again.runId, "cancelled run")
 last = list(client.runs_events(again.runId))[-1]

@@ -58,7 +58,7 @@ async fn the_published_client_drives_a_host() {
     site.import_suite(
         &api,
         &json!({
-            "suiteId": "private.touchstone.evals.colours", "version": "2.0.1", "modes": ["golden"],
+            "suiteId": "private.touchstone.evals.colours", "version": "2.0.1", "modes": ["golden", "regression"],
             "thresholds": {"passScore": 0.75, "maxCostUsd": 1.0}, "tasks": tasks
         }),
     );

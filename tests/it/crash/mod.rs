@@ -64,11 +64,11 @@ async fn endpoint() -> Endpoint {
     .await
 }
 
-fn config(endpoint: &Endpoint, model: &str) -> String {
+fn config(endpoint: &Endpoint, usd_per_mtok: f64) -> String {
     format!(
         "[worker]\nlease_s = 3\n[limits]\ndefault_concurrency = {AT_ONCE}\n\
-         [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"{model}\"\n\
-         input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\n",
+         [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n\
+         input_usd_per_mtok = {usd_per_mtok:?}\noutput_usd_per_mtok = {usd_per_mtok:?}\n",
         endpoint.url()
     )
 }
@@ -112,7 +112,7 @@ async fn watch(api: &Api, run: &str, witness: &mut Witness, working: bool, momen
 async fn survive(site: Site, seed: u64, kills: u32) {
     let mut dice = StdRng::seed_from_u64(seed);
     let endpoint = endpoint().await;
-    site.configure("touchstone.toml", &config(&endpoint, "probe"));
+    site.configure("touchstone.toml", &config(&endpoint, 1.0));
     let key = site.key(TENANT);
     let mut host = site.serve("touchstone.toml");
     let mut api = host.api(&key);
@@ -200,7 +200,8 @@ async fn fifty_kills_lose_and_double_nothing(
 /// Two replicas share runs; one after the other is killed while both work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_goes_on_where_a_killed_one_ended() {
-    const NAMES: [&str; 2] = ["first", "second"];
+    /// Two replicas, and the price of a million tokens by which the log tells which of them did a task.
+    const REPLICAS: [(&str, f64); 2] = [("first", 1.0), ("second", 3.0)];
     const RUNS: usize = 8;
     const ROUNDS: usize = 4;
 
@@ -210,14 +211,13 @@ async fn a_replica_goes_on_where_a_killed_one_ended() {
     };
     let endpoint = endpoint().await;
     site.configure("touchstone.toml", "");
-    for name in NAMES {
-        // The model's name tells in the log which replica did a task.
-        site.configure(&format!("{name}.toml"), &config(&endpoint, name));
+    for (name, price) in REPLICAS {
+        site.configure(&format!("{name}.toml"), &config(&endpoint, price));
     }
     let key = site.key(TENANT);
-    let mut hosts: Vec<Host> = NAMES
+    let mut hosts: Vec<Host> = REPLICAS
         .iter()
-        .map(|name| site.serve(&format!("{name}.toml")))
+        .map(|(name, _)| site.serve(&format!("{name}.toml")))
         .collect();
     furnish(&site, &hosts[0].api(&key));
     let mut runs = Vec::new();
@@ -241,7 +241,7 @@ async fn a_replica_goes_on_where_a_killed_one_ended() {
         }
         killed_at_work += usize::from(runs.iter().any(|(_, witness)| !witness.ended()));
         hosts.remove(victim).kill();
-        hosts.insert(victim, site.serve(&format!("{}.toml", NAMES[victim])));
+        hosts.insert(victim, site.serve(&format!("{}.toml", REPLICAS[victim].0)));
     }
     assert!(
         killed_at_work >= ROUNDS - 1,
@@ -259,12 +259,14 @@ async fn a_replica_goes_on_where_a_killed_one_ended() {
         log::check_order(&run, &full);
         log::check_scores(&full, TASKS, WRONG_EVERY);
         for event in &full {
-            if let Some(n) = NAMES
-                .iter()
-                .position(|name| event["payload"]["resolvedModel"] == *name)
-            {
-                done_by[n] += 1;
-            }
+            let (usage, Some(cost)) = (
+                &event["payload"],
+                event["payload"]["costEstimateUsd"].as_f64(),
+            ) else {
+                continue;
+            };
+            let price = cost * 1e6 / usage["totalTokens"].as_f64().unwrap();
+            done_by[usize::from((price - REPLICAS[1].1).abs() < 0.1)] += 1;
         }
     }
     assert!(
