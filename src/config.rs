@@ -267,6 +267,13 @@ impl Config {
                 "must be an amount in USD of at least 0",
             );
         }
+        if let Some(url) = &self.database_url
+            && !["postgres://", "postgresql://", "sqlite:"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme))
+        {
+            return bad("database_url", "must begin with `postgres://` or `sqlite:`");
+        }
         if self.limits.max_tasks_per_suite == 0 {
             return bad("limits.max_tasks_per_suite", "must be at least 1");
         }

@@ -142,20 +142,33 @@ pub struct CancelRequest {
     pub reason: Option<String>,
 }
 
+/// Which runs a claim may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimable {
+    /// Any.
+    All,
+    /// Only those that are to be cancelled: that takes a moment and no slot.
+    Cancelled,
+}
+
 /// Which replica works on which run. Times are the caller's clock; correctness rests on the fence, not on clocks.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
-    /// Claims the oldest unfinished run whose lease is free or over. Raises its fence.
+    /// Claims the oldest unfinished run whose lease is free or over, of all or only of those a cancel was asked for. Raises
+    /// its fence.
     async fn claim(
         &self,
         owner: &str,
+        which: Claimable,
         now: Timestamp,
         ttl: Duration,
     ) -> Result<Option<Claim>, StoreError>;
-    /// Extends every lease of `owner` that still holds; answers with the runs it holds and a pending cancel for each.
+    /// Extends those leases of `owner` that are among `held` and have not run out; answers with them and a pending cancel
+    /// for each. A lease that nobody works under (its claim's answer was lost, its run is broken) runs out.
     async fn renew(
         &self,
         owner: &str,
+        held: &[(RunId, Fence)],
         now: Timestamp,
         ttl: Duration,
     ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError>;

@@ -191,9 +191,14 @@ async fn tell(
     let before = evaluate(context, &client, Release::Present, None).await?;
     say.summary(&before, None);
 
-    say.step("5  Evaluate 1.1.0 against it");
-    let after = evaluate(context, &client, Release::Candidate, Some(&before)).await?;
-    say.summary(&after, Some(&before));
+    // An inconclusive run is no baseline: its unjudged tasks would hide a regression.
+    let baseline = matches!(before.verdict, Verdict::Pass | Verdict::Fail).then_some(&before);
+    say.step(match baseline {
+        Some(_) => "5  Evaluate 1.1.0 against it",
+        None => "5  Evaluate 1.1.0 (with nothing to compare it with)",
+    });
+    let after = evaluate(context, &client, Release::Candidate, baseline).await?;
+    say.summary(&after, baseline);
 
     say.step("6  Promote?");
     let policy = GatePolicy::default();

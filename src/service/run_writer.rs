@@ -67,10 +67,12 @@ impl RunWriter {
         ids: Arc<dyn Ids>,
     ) -> Self {
         let durable = watch::Sender::new(state.sequence);
+        // A clock that was set back while nobody worked must not make a later event look earlier.
+        let last_at = state.last_at.unwrap_or(Timestamp::MIN);
         let log = Mutex::new(Log {
             state,
             waiting: Vec::new(),
-            last_at: Timestamp::MIN,
+            last_at,
             ended: false,
         });
         let inner = Inner {

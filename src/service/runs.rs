@@ -10,7 +10,7 @@ use super::access::Caller;
 use super::fault::internal;
 use super::library::Library;
 use super::projections::{self, Projections};
-use crate::domain::eval::report::{EvalReport, report};
+use crate::domain::eval::report::{EvalReport, Verdict, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
@@ -278,9 +278,11 @@ impl Runs {
                 .as_ref(),
             baseline
                 .as_ref()
-                .map(|(record, status, aggregate_score)| BaselineFacts {
+                .map(|(record, conclusive, aggregate_score)| BaselineFacts {
                     run_id: &record.run_id,
-                    completed: *status == RunStatus::Completed,
+                    conclusive: *conclusive,
+                    ignore: &record.spec.eval.ignore,
+                    tasks: &record.spec.eval.tasks,
                     suite_id: &record.spec.eval.suite_id,
                     suite_version: &record.spec.eval.suite_version,
                     aggregate_score: *aggregate_score,
@@ -298,11 +300,12 @@ impl Runs {
         })
     }
 
+    /// The run a comparison is asked with: whether it says something about every task, and its aggregate score.
     async fn baseline(
         &self,
         tenant: &TenantId,
         request: &CreateRun,
-    ) -> Result<Option<(Arc<RunRecord>, RunStatus, f64)>, Problem> {
+    ) -> Result<Option<(Arc<RunRecord>, bool, f64)>, Problem> {
         let Some(run) = &request.baseline_run_id else {
             return Ok(None);
         };
@@ -315,15 +318,16 @@ impl Runs {
             return Ok(None);
         };
         let thresholds = self.thresholds(&record).await?;
-        let (status, aggregate) = self
+        let (conclusive, aggregate) = self
             .look(run, |state| {
+                let report = report(&record, &thresholds, state);
                 (
-                    state.status,
-                    summary(&record.spec.eval, &thresholds, &state.eval).aggregate_score,
+                    matches!(report.verdict, Verdict::Pass | Verdict::Fail),
+                    report.summary.aggregate_score,
                 )
             })
             .await?;
-        Ok(Some((record, status, aggregate)))
+        Ok(Some((record, conclusive, aggregate)))
     }
 
     async fn record_run(

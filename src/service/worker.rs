@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 use super::executor::{Executor, Outcome, RunControl};
 use crate::domain::ids::RunId;
-use crate::ports::{CancelRequest, Claim, Clock, Fence, Store, StoreError};
+use crate::ports::{CancelRequest, Claim, Claimable, Clock, Fence, Store, StoreError};
 
 /// How a replica works.
 #[derive(Clone, Copy, Debug)]
@@ -88,11 +89,13 @@ impl Worker {
         };
         let draining = CancellationToken::new();
         while !shutdown.is_cancelled() {
-            let claimed = if self.runs.len() < self.settings.max_runs {
-                self.claim().await
+            // A run that is to be cancelled takes a moment and no slot: it must not wait for one.
+            let which = if self.runs.len() < self.settings.max_runs {
+                Claimable::All
             } else {
-                None
+                Claimable::Cancelled
             };
+            let claimed = self.claim(which).await;
             match claimed {
                 Some(claim) => self.start(claim, &draining),
                 None => {
@@ -113,10 +116,10 @@ impl Worker {
         }
     }
 
-    async fn claim(&self) -> Option<Claim> {
+    async fn claim(&self, which: Claimable) -> Option<Claim> {
         match self
             .store
-            .claim(&self.owner, self.clock.now(), self.settings.lease)
+            .claim(&self.owner, which, self.clock.now(), self.settings.lease)
             .await
         {
             Ok(claim) => claim,
@@ -150,7 +153,7 @@ impl Worker {
         let worker = self.clone();
         self.runs.spawn(async move {
             let outcome = worker.executor.execute(claim, control).await;
-            worker.held().remove(&run_id);
+            worker.forget(&run_id, fence);
             // What is broken keeps its lease until it runs out: nobody should run into the same wall at once.
             if outcome == Outcome::GivenBack
                 && let Err(cause) = worker.store.release(&run_id, fence).await
@@ -163,37 +166,62 @@ impl Worker {
     }
 
     async fn beat(&self, stop: CancellationToken) {
+        let mut renewed_at = Instant::now();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(self.settings.lease / 3) => {}
             }
+            let asked_at = Instant::now();
             // Only runs held before the renewal can have lost their lease by it; one claimed meanwhile is not in its answer.
             let before: Vec<(RunId, Fence)> = self
                 .held()
                 .iter()
                 .map(|(run, held)| (run.clone(), held.fence))
                 .collect();
-            let renewed = self
+            match self
                 .store
-                .renew(&self.owner, self.clock.now(), self.settings.lease)
-                .await;
-            match renewed {
+                .renew(&self.owner, &before, self.clock.now(), self.settings.lease)
+                .await
+            {
                 Ok(kept) => {
-                    let held = self.held();
-                    for (run, fence) in before {
-                        let Some(ours) = held.get(&run).filter(|ours| ours.fence == fence) else {
-                            continue;
-                        };
-                        match kept.iter().find(|(id, of, _)| *id == run && *of == fence) {
-                            Some((_, _, cancel)) => tell(ours, cancel.clone()),
-                            // A run that has just ended is no longer leased either; its task is past caring.
-                            None => ours.lost.cancel(),
-                        }
+                    renewed_at = asked_at;
+                    self.settle_renewal(&before, &kept);
+                }
+                Err(cause) => {
+                    report(cause, "leases cannot be renewed");
+                    if renewed_at.elapsed() >= self.settings.lease {
+                        // Others may have them by now; calls made under them would be paid for twice.
+                        self.held().values().for_each(|held| held.lost.cancel());
                     }
                 }
-                Err(cause) => report(cause, "leases cannot be renewed"),
             }
+        }
+    }
+
+    fn settle_renewal(
+        &self,
+        before: &[(RunId, Fence)],
+        kept: &[(RunId, Fence, Option<CancelRequest>)],
+    ) {
+        let held = self.held();
+        for (run, fence) in before {
+            let Some(ours) = held.get(run).filter(|ours| ours.fence == *fence) else {
+                continue;
+            };
+            match kept.iter().find(|(id, of, _)| id == run && of == fence) {
+                Some((_, _, cancel)) => tell(ours, cancel.clone()),
+                // A run that has just ended is no longer leased either; its task is past caring.
+                None => ours.lost.cancel(),
+            }
+        }
+    }
+
+    /// Forgets a claim, unless the run was claimed again meanwhile.
+    fn forget(&self, run: &RunId, fence: Fence) {
+        let mut held = self.held();
+        if held.get(run).is_some_and(|held| held.fence == fence) {
+            held.remove(run);
         }
     }
 

@@ -44,8 +44,10 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    pub(super) const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
-        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2 ORDER BY number LIMIT 1
+    pub(super) const CLAIM: &str =
+        "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
+        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2
+            AND ($4 OR cancel IS NOT NULL) ORDER BY number LIMIT 1
             FOR UPDATE SKIP LOCKED)
         RETURNING number, fence, head, ended";
     pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event

@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use super::convert::{after, backend, column, head_of};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::RunId;
-use crate::ports::{CancelRequest, Claim, Fence, StoreError, WorkQueue};
+use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, WorkQueue};
 
 const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";
 const RENEW: &str = "UPDATE run SET lease_until = $3
-    WHERE NOT ended AND lease_owner = $1 AND lease_until > $2
-    RETURNING run_id, fence, cancel";
+    WHERE run_id = $4 AND fence = $5 AND NOT ended AND lease_owner = $1 AND lease_until > $2
+    RETURNING cancel";
 const RELEASE: &str = "UPDATE run SET lease_owner = NULL, lease_until = 0
     WHERE run_id = $1 AND fence = $2";
 const CANCEL: &str = "UPDATE run SET cancel = COALESCE(cancel, $2) WHERE run_id = $1 AND NOT ended";
@@ -31,6 +31,7 @@ macro_rules! work_queue {
             async fn claim(
                 &self,
                 owner: &str,
+                which: Claimable,
                 now: Timestamp,
                 ttl: Duration,
             ) -> Result<Option<Claim>, StoreError> {
@@ -39,6 +40,7 @@ macro_rules! work_queue {
                     .bind(owner)
                     .bind(now.as_microsecond())
                     .bind(after(now, ttl))
+                    .bind(which == Claimable::All)
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
@@ -61,24 +63,29 @@ macro_rules! work_queue {
             async fn renew(
                 &self,
                 owner: &str,
+                held: &[(RunId, Fence)],
                 now: Timestamp,
                 ttl: Duration,
             ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError> {
+                let mut kept = Vec::with_capacity(held.len());
                 let mut transaction = self.begin_write().await?;
-                let rows: Vec<(String, i64, Option<String>)> = sqlx::query_as(RENEW)
-                    .bind(owner)
-                    .bind(now.as_microsecond())
-                    .bind(after(now, ttl))
-                    .fetch_all(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                rows.into_iter()
-                    .map(|(run, fence, cancel)| {
+                for (run, fence) in held {
+                    let row: Option<Option<String>> = sqlx::query_scalar(RENEW)
+                        .bind(owner)
+                        .bind(now.as_microsecond())
+                        .bind(after(now, ttl))
+                        .bind(run.as_str())
+                        .bind(fence.0)
+                        .fetch_optional(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    if let Some(cancel) = row {
                         let cancel = cancel.as_deref().map(cancel_of).transpose()?;
-                        Ok((run.into(), Fence(fence), cancel))
-                    })
-                    .collect()
+                        kept.push((run.clone(), *fence, cancel));
+                    }
+                }
+                transaction.commit().await.map_err(backend)?;
+                Ok(kept)
             }
 
             async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {

@@ -47,8 +47,10 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    pub(super) const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
-        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2 ORDER BY number LIMIT 1)
+    pub(super) const CLAIM: &str =
+        "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
+        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2
+            AND ($4 OR cancel IS NOT NULL) ORDER BY number LIMIT 1)
         RETURNING number, fence, head, ended";
     pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0

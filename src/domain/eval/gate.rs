@@ -2,6 +2,8 @@
 //!
 //! Every unmet condition is named; an empty list is the only way to pass.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use super::report::{EvalReport, Verdict};
@@ -139,13 +141,21 @@ pub fn unmet(
         );
     }
     match policy.required_pass_score {
-        Some(score) if run.summary.aggregate_score < score => refuse(
-            Condition::PassScore,
-            format!(
-                "aggregate score {:.3} is below the demanded {score:.3}",
-                run.summary.aggregate_score
-            ),
-        ),
+        // Written so that a demanded score that is no number is never reached.
+        Some(score)
+            if !matches!(
+                run.summary.aggregate_score.partial_cmp(&score),
+                Some(Ordering::Equal | Ordering::Greater)
+            ) =>
+        {
+            refuse(
+                Condition::PassScore,
+                format!(
+                    "aggregate score {:.3} is below the demanded {score:.3}",
+                    run.summary.aggregate_score
+                ),
+            )
+        }
         Some(_) => {}
         None if run.verdict == Verdict::Pass && run.summary.passed => {}
         None => refuse(
@@ -336,6 +346,15 @@ mod tests {
             conditions(&policy, &passing()),
             [Condition::Suite, Condition::PassScore, Condition::MinTasks]
         );
+    }
+
+    #[test]
+    fn a_demanded_score_that_is_no_number_is_never_reached() {
+        let policy = GatePolicy {
+            required_pass_score: Some(f64::NAN),
+            ..GatePolicy::default()
+        };
+        assert_eq!(conditions(&policy, &passing()), [Condition::PassScore]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::domain::budget::Estimate;
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::events::{Event, EventDocument, RunCancelled, RunError, ToolStatus};
@@ -61,6 +62,8 @@ pub struct TaskFacts {
     pub scored: bool,
     /// Sum of its `provider.usage`, also of attempts that did not end.
     pub cost: NanoUsd,
+    /// All its tokens, likewise.
+    pub tokens: u64,
     /// Wall-clock time of the invocation.
     pub latency_ms: Option<u64>,
     /// Whether the output satisfies the return schema.
@@ -99,6 +102,18 @@ pub struct EvalFacts {
 }
 
 impl EvalFacts {
+    /// What this run itself has spent: the calls of reused tasks were paid by the run that made them.
+    pub fn own_spending(&self) -> Estimate {
+        let own = self
+            .tasks
+            .values()
+            .filter(|task| task.reused_from.is_none());
+        own.fold(Estimate::default(), |sum, task| Estimate {
+            tokens: sum.tokens + task.tokens,
+            cost: sum.cost + task.cost,
+        })
+    }
+
     /// The facts of a task that has been scored.
     pub fn scored(&self, task: &TaskId) -> Option<&TaskFacts> {
         self.tasks.get(task).filter(|facts| facts.scored)
@@ -112,6 +127,8 @@ pub struct RunState {
     pub status: RunStatus,
     /// Sequence of the last event folded.
     pub sequence: u64,
+    /// Time of the last event folded.
+    pub last_at: Option<Timestamp>,
     /// Time of `run.started`.
     pub started_at: Option<Timestamp>,
     /// Time of the terminal event.
@@ -175,6 +192,7 @@ impl RunState {
     }
 
     fn fold(&mut self, event: &Event, node: Option<&TaskId>, at: Timestamp) {
+        self.last_at = Some(at);
         match event {
             Event::RunStarted(_) => {
                 self.status = RunStatus::Running;
@@ -215,11 +233,16 @@ impl RunState {
                 self.eval.total_tokens += usage.total_tokens;
                 if let Some(task) = self.task(node) {
                     task.cost = task.cost + usage.cost_estimate_usd;
+                    task.tokens += usage.total_tokens;
                 }
             }
             Event::AgentInvocationStarted(started) => {
                 if let Some(task) = self.task(node) {
                     task.open_invocation = Some(started.invocation_id.clone());
+                    // What an attempt that was cut off did is no part of the one that is judged, but for its cost.
+                    task.fixture_missing.clear();
+                    task.forbidden_tools.clear();
+                    task.retries = 0;
                 }
             }
             Event::AgentInvocationCompleted(_) => {

@@ -23,7 +23,7 @@ use self::reuse::take_over;
 use super::library::{Library, LoadedAgent};
 use super::projections::catch_up;
 use super::run_writer::{Closed, RunWriter};
-use crate::domain::budget::{Dimension, Estimate, Limits};
+use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::matching::matches;
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
@@ -223,15 +223,8 @@ impl Executor {
             .enumerate()
             .map(|(index, task)| (task.task_id.clone(), index))
             .collect();
-        let (spent, tokens) =
-            writer.with_state(|state| (state.eval.total_cost, state.eval.total_tokens));
-        let meter = RunMeter::new(
-            limits(spec),
-            Estimate {
-                tokens,
-                cost: spent,
-            },
-        );
+        let spent = writer.with_state(|state| state.eval.own_spending());
+        let meter = RunMeter::new(limits(spec), spent);
         Ok(RunContext {
             run: run.clone(),
             writer: writer.clone(),

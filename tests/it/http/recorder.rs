@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone::domain::ids::RunId;
-use touchstone::ports::{Clock as _, Fence, Head, Ids as _, Store, StoredEvent};
+use touchstone::ports::{Claimable, Clock as _, Fence, Head, Ids as _, Store, StoredEvent};
 use touchstone::protocol::openwop::events::{
     EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted, write_document,
 };
@@ -25,7 +25,12 @@ impl Recorder {
         let run = host.create().await;
         let claim = host
             .store
-            .claim("recorder", SystemClock.now(), Duration::from_secs(600))
+            .claim(
+                "recorder",
+                Claimable::All,
+                SystemClock.now(),
+                Duration::from_secs(600),
+            )
             .await
             .unwrap()
             .unwrap();

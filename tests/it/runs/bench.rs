@@ -19,8 +19,8 @@ use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
 use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec};
 use touchstone::ports::{
-    CancelRequest, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError, ModelInfo, Models,
-    Store, StoredEvent,
+    CancelRequest, Claimable, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError,
+    ModelInfo, Models, Store, StoredEvent,
 };
 use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
@@ -246,7 +246,12 @@ impl Bench {
     pub async fn execute_with(&self, cancelled: watch::Receiver<Option<CancelRequest>>) -> bool {
         let claim = self
             .store
-            .claim("bench", SystemClock.now(), Duration::from_secs(60))
+            .claim(
+                "bench",
+                Claimable::All,
+                SystemClock.now(),
+                Duration::from_secs(60),
+            )
             .await
             .unwrap()
             .unwrap();
@@ -263,7 +268,7 @@ impl Bench {
     pub async fn leave_behind(&self, run: &RunId, events: &[StoredEvent]) {
         let claim = self
             .store
-            .claim("killed", SystemClock.now(), Duration::ZERO)
+            .claim("killed", Claimable::All, SystemClock.now(), Duration::ZERO)
             .await
             .unwrap()
             .unwrap();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use touchstone::domain::agent::ModelReply;
 use touchstone::domain::eval::report::{Verdict, report};
+use touchstone::domain::money::NanoUsd;
 use touchstone::domain::run::record::RunRecord;
 use touchstone::ports::{Ids as _, ModelError};
 use touchstone::protocol::openwop::events::EventDocument;
@@ -110,4 +111,37 @@ async fn a_crash_while_taking_over_neither_loses_nor_doubles_a_task() {
             .collect();
         assert_eq!(ids.len(), log.len(), "event ids are unique");
     }
+}
+
+#[tokio::test]
+async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
+    let bench = Bench::new(recovers).await;
+    let first = bench.seed(&["a", "b", "down", "d"], |_| {}).await;
+    assert!(bench.execute().await);
+    let whole = {
+        let probe = retried(&bench, &first).await;
+        assert!(bench.execute().await);
+        bench.log(&probe.run_id).await
+    };
+    let mut again = first.clone();
+    again.run_id = SystemIds.mint("run").into();
+    again.spec.eval.retry_of = Some(first.run_id.clone());
+    // Less than the three reused calls cost, enough for the one that is left.
+    again.spec.eval.budget.max_cost = Some(NanoUsd(45_000));
+    bench.store.create(&again, None).await.unwrap();
+    let third = whole
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| &*event.kind == "eval.scored")
+        .nth(2)
+        .unwrap()
+        .0;
+    bench.leave_behind(&again.run_id, &whole[..=third]).await;
+    assert!(bench.execute().await);
+    let thresholds = Thresholds {
+        pass_score: Some(0.5),
+        ..Thresholds::default()
+    };
+    let after = report(&again, &thresholds, &bench.state(&again.run_id).await);
+    assert_eq!((after.verdict, after.reasons), (Verdict::Pass, Vec::new()));
 }

@@ -7,6 +7,7 @@ use rstest::rstest;
 use super::{Engine, Engine::*, at, open, record, tenant};
 use touchstone::domain::ids::RunId;
 use touchstone::ports::{
+    Claimable,
     IdempotencyBegin::{self, *},
     IdempotencyClaim, IdempotencyCompletion, StoreError,
 };
@@ -141,7 +142,13 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     let late = store.create(&run, Some(&answer(&first))).await;
     assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
     assert_eq!(store.run(&acme, &id).await.unwrap(), None);
-    assert!(store.claim("worker", at(0), LEASE).await.unwrap().is_none());
+    assert!(
+        store
+            .claim("worker", Claimable::All, at(0), LEASE)
+            .await
+            .unwrap()
+            .is_none()
+    );
 
     store.create(&run, Some(&answer(&second))).await.unwrap();
     assert_eq!(store.run(&acme, &id).await.unwrap(), Some(run.clone()));

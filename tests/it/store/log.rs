@@ -4,7 +4,7 @@ use rstest::rstest;
 
 use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
 use touchstone::domain::ids::RunId;
-use touchstone::ports::{Fence, StoreError, StoredEvent};
+use touchstone::ports::{Claimable, Fence, StoreError, StoredEvent};
 
 #[rstest]
 #[tokio::test]
@@ -123,7 +123,9 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
     let refused = store.append(&run, fence, &events(&run, 3, 1), false).await;
     assert!(matches!(refused, Err(StoreError::Fenced)));
     assert_eq!(store.read(&run, 0, 10).await.unwrap().len(), 2);
-    let claim = store.claim("other", at(1_000_000), super::TTL).await;
+    let claim = store
+        .claim("other", Claimable::All, at(1_000_000), super::TTL)
+        .await;
     assert!(claim.unwrap().is_none(), "an ended run is out of the queue");
 }
 
@@ -136,7 +138,10 @@ async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine)
         .append(&run, old, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    let claim = store.claim("other", at(1_000), super::TTL).await.unwrap();
+    let claim = store
+        .claim("other", Claimable::All, at(1_000), super::TTL)
+        .await
+        .unwrap();
     let claim = claim.unwrap();
     assert!(claim.fence > old);
     assert_eq!(claim.head, head(2, false));

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::support::postgres::TestDatabase;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
 use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec};
-use touchstone::ports::{Fence, Head, Store, StoredEvent};
+use touchstone::ports::{Claimable, Fence, Head, Store, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 
 pub const TTL: Duration = Duration::from_secs(30);
@@ -148,7 +148,11 @@ pub fn head(sequence: u64, ended: bool) -> Head {
 /// Creates a run and claims it.
 pub async fn claimed(store: &dyn Store, id: &str) -> (RunId, Fence) {
     store.create(&record(id, "acme", 1), None).await.unwrap();
-    let claim = store.claim("worker", at(0), TTL).await.unwrap().unwrap();
+    let claim = store
+        .claim("worker", Claimable::All, at(0), TTL)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(claim.run.run_id.as_str(), id);
     (claim.run.run_id.clone(), claim.fence)
 }

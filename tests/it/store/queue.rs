@@ -7,7 +7,7 @@ use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, at, claimed, events, open, record};
 use touchstone::domain::ids::RunId;
-use touchstone::ports::{CancelRequest, Fence, StoreError};
+use touchstone::ports::{CancelRequest, Claimable, Fence, StoreError};
 
 #[rstest]
 #[tokio::test]
@@ -17,7 +17,11 @@ async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine
         store.create(&record(id, "acme", 1), None).await.unwrap();
     }
     let mut order = Vec::new();
-    while let Some(claim) = store.claim("worker", at(0), TTL).await.unwrap() {
+    while let Some(claim) = store
+        .claim("worker", Claimable::All, at(0), TTL)
+        .await
+        .unwrap()
+    {
         assert_eq!(*claim.run, record(claim.run.run_id.as_str(), "acme", 1));
         order.push(claim.run.run_id.to_string());
     }
@@ -29,16 +33,38 @@ async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine
 async fn a_lease_holds_until_it_is_over(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (run, first) = claimed(&*store, "run_1").await;
-    assert!(store.claim("other", at(29), TTL).await.unwrap().is_none());
-    let second = store.claim("other", at(30), TTL).await.unwrap().unwrap();
+    assert!(
+        store
+            .claim("other", Claimable::All, at(29), TTL)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let second = store
+        .claim("other", Claimable::All, at(30), TTL)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(second.run.run_id, run);
     assert!(second.fence > first, "each claim raises the fence");
 
     // The first owner has lost it for good.
-    assert!(store.renew("worker", at(31), TTL).await.unwrap().is_empty());
+    assert!(
+        store
+            .renew("worker", &[(run.clone(), first)], at(31), TTL)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let release = store.release(&run, first).await;
     assert!(matches!(release, Err(StoreError::Fenced)));
-    assert!(store.claim("third", at(59), TTL).await.unwrap().is_none());
+    assert!(
+        store
+            .claim("third", Claimable::All, at(59), TTL)
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[rstest]
@@ -51,20 +77,96 @@ async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine
     store.append(&ended, ended_fence, &end, true).await.unwrap();
     let other = record("run_other", "acme", 1);
     store.create(&other, None).await.unwrap();
-    store.claim("other", at(0), TTL).await.unwrap().unwrap();
+    store
+        .claim("other", Claimable::All, at(0), TTL)
+        .await
+        .unwrap()
+        .unwrap();
 
-    let renewed = store.renew("worker", at(20), TTL).await.unwrap();
+    let both = [(held.clone(), fence), (ended.clone(), ended_fence)];
+    let renewed = store.renew("worker", &both, at(20), TTL).await.unwrap();
     assert_eq!(renewed, [(held.clone(), fence, None)]);
-    let claim = store.claim("third", at(49), TTL).await.unwrap().unwrap();
+    let claim = store
+        .claim("third", Claimable::All, at(49), TTL)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         claim.run.run_id, other.run_id,
         "only the lease that was not renewed is over"
     );
-    assert!(store.claim("third", at(49), TTL).await.unwrap().is_none());
+    assert!(
+        store
+            .claim("third", Claimable::All, at(49), TTL)
+            .await
+            .unwrap()
+            .is_none()
+    );
     // A lease that is over is not renewed, even if nobody has taken it yet.
-    assert!(store.renew("worker", at(50), TTL).await.unwrap().is_empty());
-    let claim = store.claim("third", at(50), TTL).await.unwrap().unwrap();
+    assert!(
+        store
+            .renew("worker", &both, at(50), TTL)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let claim = store
+        .claim("third", Claimable::All, at(50), TTL)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(claim.run.run_id, held);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_lease_nobody_works_under_runs_out(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (held, fence) = claimed(&*store, "run_held").await;
+    let (orphan, _) = claimed(&*store, "run_orphan").await;
+    store
+        .renew("worker", &[(held, fence)], at(20), TTL)
+        .await
+        .unwrap();
+    let claim = store
+        .claim("worker", Claimable::All, at(31), TTL)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        claim.run.run_id, orphan,
+        "the same replica may claim it again"
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    for id in ["run_a", "run_b"] {
+        store.create(&record(id, "acme", 1), None).await.unwrap();
+    }
+    let none = store
+        .claim("worker", Claimable::Cancelled, at(0), TTL)
+        .await
+        .unwrap();
+    assert!(none.is_none());
+    let request = CancelRequest {
+        cancelled_by: "key_1".to_owned(),
+        reason: None,
+    };
+    assert!(
+        store
+            .request_cancel(&"run_b".into(), &request)
+            .await
+            .unwrap()
+    );
+    let claim = store
+        .claim("worker", Claimable::Cancelled, at(0), TTL)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(claim.run.run_id.as_str(), "run_b");
 }
 
 #[rstest]
@@ -73,8 +175,19 @@ async fn a_released_run_is_free_at_once(#[values(Sqlite, Postgres)] engine: Engi
     open!(engine => _database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     store.release(&run, fence).await.unwrap();
-    assert!(store.renew("worker", at(1), TTL).await.unwrap().is_empty());
-    let claim = store.claim("other", at(1), TTL).await.unwrap().unwrap();
+    let held = [(run.clone(), fence)];
+    assert!(
+        store
+            .renew("worker", &held, at(1), TTL)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let claim = store
+        .claim("other", Claimable::All, at(1), TTL)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(claim.fence > fence);
     let late = store.append(&run, fence, &events(&run, 1, 1), false).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
@@ -94,7 +207,10 @@ async fn the_first_cancel_request_stands(#[values(Sqlite, Postgres)] engine: Eng
     assert!(store.request_cancel(&run, &request("key_2")).await.unwrap());
     let stands = Some(request("key_1"));
     assert_eq!(store.cancel_requested(&run).await.unwrap(), stands);
-    let renewed = store.renew("worker", at(1), TTL).await.unwrap();
+    let renewed = store
+        .renew("worker", &[(run.clone(), fence)], at(1), TTL)
+        .await
+        .unwrap();
     assert_eq!(renewed, [(run.clone(), fence, stands.clone())]);
 
     store
@@ -134,7 +250,11 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
         workers.push(tokio::spawn(async move {
             let owner = format!("worker_{n}");
             let mut claims = 0;
-            while let Some(claim) = store.claim(&owner, at(0), TTL).await.unwrap() {
+            while let Some(claim) = store
+                .claim(&owner, Claimable::All, at(0), TTL)
+                .await
+                .unwrap()
+            {
                 claims += 1;
                 let run = claim.run.run_id.clone();
                 let other = held.lock().unwrap().insert(run.clone(), claim.fence);

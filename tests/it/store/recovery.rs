@@ -6,7 +6,7 @@ use rstest::rstest;
 use tempfile::TempDir;
 
 use super::{Database, Engine, Engine::*, TTL, at, claimed, events, head, open, record, tenant};
-use touchstone::ports::{RunLog, StoreError};
+use touchstone::ports::{Claimable, RunLog, StoreError};
 
 #[rstest]
 #[tokio::test]
@@ -21,7 +21,11 @@ async fn a_reopened_store_goes_on_where_it_ended(#[values(Sqlite, Postgres)] eng
     assert_eq!(store.read(&run, 0, 1_000).await.unwrap(), log);
     let found = store.run(&tenant("acme"), &run).await.unwrap();
     assert_eq!(found, Some(record("run_1", "acme", 1)));
-    let claim = store.claim("next", at(1_000), TTL).await.unwrap().unwrap();
+    let claim = store
+        .claim("next", Claimable::All, at(1_000), TTL)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(claim.fence > fence);
     assert_eq!(claim.head, head(300, false));
 }

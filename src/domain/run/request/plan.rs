@@ -18,7 +18,7 @@ const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant;
 
 /// One text for every reason why a baseline cannot be used.
 const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
-    over the same suite and version";
+    over the same suite and version, with every task judged, the same tasks and the same ignore list";
 
 /// What the host allows a run to ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +65,12 @@ pub struct SuiteFacts<'a> {
 pub struct BaselineFacts<'a> {
     /// The run.
     pub run_id: &'a RunId,
-    /// Whether it completed.
-    pub completed: bool,
+    /// Whether it completed with every task judged: an unjudged task's 0 would hide a regression.
+    pub conclusive: bool,
+    /// What it left out of matching; a run that left out something else is not comparable.
+    pub ignore: &'a [String],
+    /// The tasks that took part.
+    pub tasks: &'a [TaskId],
     /// Its suite.
     pub suite_id: &'a str,
     /// The suite's version.
@@ -156,7 +160,9 @@ pub fn plan(
     let baseline = match baseline {
         None => None,
         Some(facts)
-            if facts.completed
+            if facts.conclusive
+                && facts.ignore == request.ignore
+                && facts.tasks == tasks
                 && facts.suite_id == document.suite_id
                 && facts.suite_version == document.version =>
         {

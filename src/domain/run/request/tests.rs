@@ -260,7 +260,9 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
     let run_id = RunId::from("run_0");
     let good = BaselineFacts {
         run_id: &run_id,
-        completed: true,
+        conclusive: true,
+        ignore: &[],
+        tasks: &["a".into()],
         suite_id: "vendor.acme.evals.triage",
         suite_version: "1.0.0",
         aggregate_score: 0.5,
@@ -273,7 +275,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         0.5
     );
     let running = plan(&BaselineFacts {
-        completed: false,
+        conclusive: false,
         ..good
     })
     .unwrap_err();
