@@ -4,3 +4,4 @@ mod bench;
 mod failures;
 mod resume;
 mod reuse;
+mod worker;
