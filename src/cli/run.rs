@@ -11,6 +11,8 @@ use super::context::{Context, ModelEndpoint};
 use super::exit::{Exit, Failure};
 use super::terminal::Terminal;
 use super::watch::{Outputs, Started, fetch, show, watch};
+use crate::ports::Clock as _;
+use crate::system::SystemClock;
 
 /// Look at runs, cancel them, retry what was not judged
 #[derive(Debug, Subcommand)]
@@ -178,6 +180,8 @@ async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failu
         Some("completed" | "failed" | "cancelled")
     );
     let mut after = arguments.after;
+    // Of a run that goes on, what has happened until now is shown, however many pages that takes.
+    let began = SystemClock.now().to_string();
     loop {
         let path = format!(
             "/v1/runs/{}/events/poll?lastSequence={after}&timeout=1",
@@ -192,7 +196,13 @@ async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failu
                 .max(after);
             print(terminal, event);
         }
-        if page.is_complete || page.events.is_empty() || !ended {
+        let newest = page
+            .events
+            .last()
+            .and_then(|event| event.get("timestamp"))
+            .and_then(Value::as_str);
+        let caught_up = !ended && newest.is_some_and(|newest| newest > began.as_str());
+        if page.is_complete || page.events.is_empty() || caught_up {
             return Ok(Exit::Good);
         }
     }

@@ -104,7 +104,11 @@ fn lint(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure> {
 fn show_faults(context: &Context<'_>, arguments: &File, faults: &[SuiteFault]) {
     let terminal = context.terminal();
     if terminal.json() {
-        terminal.document(&json!({"ok": false, "faults": faults}));
+        terminal.document(&json!({
+            "ok": false,
+            "error": {"code": "validation_error", "message": "the suite has faults"},
+            "faults": faults,
+        }));
         return;
     }
     for fault in faults {

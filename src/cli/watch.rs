@@ -42,6 +42,13 @@ impl Outputs {
     /// Names the folder.
     pub fn check(&self) -> Result<(), Failure> {
         for file in [&self.junit, &self.markdown].into_iter().flatten() {
+            if file.is_dir() {
+                return Err(Failure::bad_input(
+                    "is_a_folder",
+                    format!("{} is a folder", file.display()),
+                )
+                .or_try("name a file in it"));
+            }
             let folder = file
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
@@ -203,7 +210,7 @@ pub async fn show(
             .ok(),
         None => None,
     };
-    outputs.write(report, baseline.as_ref())?;
+    // The result of a paid run is shown first: a file that cannot be written must not hide it.
     if terminal.json() {
         terminal.document(report);
     } else {
@@ -221,6 +228,7 @@ pub async fn show(
             terminal.note(&format!("judge only what was not judged: {command}"));
         }
     }
+    outputs.write(report, baseline.as_ref())?;
     Ok(report.verdict.into())
 }
 
