@@ -15,7 +15,7 @@ use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
 use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules};
 use crate::ports::{Clock, Ids, Models, Store, StoreError};
-use crate::service::executor::Executor;
+use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
 use crate::service::packs::Packs;
@@ -87,7 +87,7 @@ impl App {
         let mut keys = Keys::new(store.clone(), clock.clone(), ids.clone());
         let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
         let keys = Arc::new(keys);
-        let executor = Executor::new(
+        let eval = EvalWork::new(
             store.clone(),
             clock.clone(),
             ids.clone(),
@@ -96,6 +96,7 @@ impl App {
             Arc::new(Runtime::default()),
             config.limits.max_concurrency_per_tenant,
         );
+        let executor = Executor::new(store.clone(), clock.clone(), ids.clone(), eval);
         let worker = Worker::new(
             store.clone(),
             clock.clone(),

@@ -99,7 +99,8 @@ pub struct Claim {
 /// The append-only event log and the runs it belongs to.
 #[async_trait]
 pub trait RunLog: Send + Sync {
-    /// Records a new run and its queue entry, and completes the idempotency record, all or nothing.
+    /// Records a new run and, unless it is a journal, its place in the queue; completes the idempotency record. All or
+    /// nothing.
     async fn create(
         &self,
         run: &RunRecord,
@@ -172,9 +173,27 @@ pub trait WorkQueue: Send + Sync {
         now: Timestamp,
         ttl: Duration,
     ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError>;
+    /// Claims one run of this tenant by name, also a parked one or a journal, unless somebody holds it. Raises its fence.
+    async fn claim_run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        owner: &str,
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError>;
     /// Gives a run back, for others to go on with at once.
     async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError>;
-    /// Records a cancel request for an unfinished run; the first request stands. `false` if the run has ended.
+    /// Gives a run back that waits: nobody claims it before `until` (`None`: before it is released or to be cancelled). A
+    /// cancel that was asked for meanwhile counts.
+    async fn park(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        until: Option<Timestamp>,
+    ) -> Result<(), StoreError>;
+    /// Records a cancel request for an unfinished run; the first request stands. A parked run may be claimed at once then.
+    /// `false` if the run has ended.
     async fn request_cancel(
         &self,
         run: &RunId,

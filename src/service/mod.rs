@@ -3,6 +3,7 @@
 pub mod access;
 pub mod executor;
 pub mod fault;
+pub mod journal;
 pub mod keys;
 pub mod library;
 pub mod log_reader;

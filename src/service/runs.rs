@@ -14,7 +14,7 @@ use crate::domain::eval::report::{EvalReport, Verdict, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
-use crate::domain::run::record::{ModelPin, RunRecord, RunSpec};
+use crate::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan,
 };
@@ -33,6 +33,15 @@ pub struct Created {
     pub run_id: RunId,
     /// The body of the `201`.
     pub body: Value,
+}
+
+/// The eval run a comparison is asked with.
+struct FoundBaseline {
+    run_id: RunId,
+    eval: Arc<EvalSpec>,
+    /// Whether it says something about every task.
+    conclusive: bool,
+    aggregate_score: f64,
 }
 
 /// The use cases of runs.
@@ -105,8 +114,8 @@ impl Runs {
         source: &RunId,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
-        let record = self.record(&caller.tenant, source).await?;
-        let planned = record.spec.eval.tasks.len();
+        let (record, eval) = self.eval_record(&caller.tenant, source).await?;
+        let planned = eval.tasks.len();
         let (status, judged) = self
             .look(source, |state| {
                 let judged = state
@@ -130,14 +139,16 @@ impl Runs {
                 "every task of this run was judged; start a new run to judge them again",
             ));
         }
-        if self.pinned(record.spec.eval.model_class).as_ref() != Some(&record.spec.eval.model) {
+        if self.pinned(eval.model_class).as_ref() != Some(&eval.model) {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 "the model of this run is no longer the one configured for its class; start a new run",
             ));
         }
         let mut spec = record.spec.clone();
-        spec.eval.retry_of = Some(source.clone());
+        if let Some(eval) = spec.eval_mut() {
+            eval.retry_of = Some(source.clone());
+        }
         self.record_run(caller, spec, claim).await
     }
 
@@ -152,6 +163,19 @@ impl Runs {
             .await
             .map_err(|cause| internal(&cause))?;
         record.ok_or_else(not_found)
+    }
+
+    /// The record of an eval run of this tenant.
+    async fn eval_record(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(Arc<RunRecord>, Arc<EvalSpec>), Problem> {
+        let record = self.record(tenant, run).await?;
+        let eval = record.spec.eval().cloned();
+        let eval =
+            eval.ok_or_else(|| Problem::new(ErrorCode::NotFound, "this run is no eval run"))?;
+        Ok((record, eval))
     }
 
     /// The run's snapshot.
@@ -174,14 +198,14 @@ impl Runs {
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn summary(&self, tenant: &TenantId, run: &RunId) -> Result<EvalSummary, Problem> {
-        let record = self.record(tenant, run).await?;
-        let thresholds = self.thresholds(&record).await?;
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
         let found = self
             .look(run, |state| {
                 state
                     .status
                     .is_terminal()
-                    .then(|| summary(&record.spec.eval, &thresholds, &state.eval))
+                    .then(|| summary(&eval, &thresholds, &state.eval))
             })
             .await?;
         found.ok_or_else(|| {
@@ -197,9 +221,9 @@ impl Runs {
     /// # Errors
     /// `not_found`.
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
-        let record = self.record(tenant, run).await?;
-        let thresholds = self.thresholds(&record).await?;
-        self.look(run, |state| report(&record, &thresholds, state))
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
+        self.look(run, |state| report(&record, &eval, &thresholds, state))
             .await
     }
 
@@ -213,7 +237,13 @@ impl Runs {
         run: &RunId,
         reason: Option<String>,
     ) -> Result<RunStatus, Problem> {
-        self.record(&caller.tenant, run).await?;
+        let record = self.record(&caller.tenant, run).await?;
+        if !record.spec.work.is_claimable() {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "this run is a record the host keeps; it has no work to cancel",
+            ));
+        }
         let request = CancelRequest {
             cancelled_by: caller.key_id.to_string(),
             reason,
@@ -278,14 +308,14 @@ impl Runs {
                 .as_ref(),
             baseline
                 .as_ref()
-                .map(|(record, conclusive, aggregate_score)| BaselineFacts {
-                    run_id: &record.run_id,
-                    conclusive: *conclusive,
-                    ignore: &record.spec.eval.ignore,
-                    tasks: &record.spec.eval.tasks,
-                    suite_id: &record.spec.eval.suite_id,
-                    suite_version: &record.spec.eval.suite_version,
-                    aggregate_score: *aggregate_score,
+                .map(|baseline| BaselineFacts {
+                    run_id: &baseline.run_id,
+                    conclusive: baseline.conclusive,
+                    ignore: &baseline.eval.ignore,
+                    tasks: &baseline.eval.tasks,
+                    suite_id: &baseline.eval.suite_id,
+                    suite_version: &baseline.eval.suite_version,
+                    aggregate_score: baseline.aggregate_score,
                 })
                 .as_ref(),
         )
@@ -300,12 +330,11 @@ impl Runs {
         })
     }
 
-    /// The run a comparison is asked with: whether it says something about every task, and its aggregate score.
     async fn baseline(
         &self,
         tenant: &TenantId,
         request: &CreateRun,
-    ) -> Result<Option<(Arc<RunRecord>, bool, f64)>, Problem> {
+    ) -> Result<Option<FoundBaseline>, Problem> {
         let Some(run) = &request.baseline_run_id else {
             return Ok(None);
         };
@@ -314,20 +343,21 @@ impl Runs {
             .record(tenant, run)
             .await
             .map_err(|cause| internal(&cause))?;
-        let Some(record) = record else {
+        let Some((record, eval)) =
+            record.and_then(|record| record.spec.eval().cloned().map(|eval| (record, eval)))
+        else {
             return Ok(None);
         };
-        let thresholds = self.thresholds(&record).await?;
-        let (conclusive, aggregate) = self
-            .look(run, |state| {
-                let report = report(&record, &thresholds, state);
-                (
-                    matches!(report.verdict, Verdict::Pass | Verdict::Fail),
-                    report.summary.aggregate_score,
-                )
-            })
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| report(&record, &eval, &thresholds, state))
             .await?;
-        Ok(Some((record, conclusive, aggregate)))
+        Ok(Some(FoundBaseline {
+            run_id: record.run_id.clone(),
+            eval,
+            conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),
+            aggregate_score: report.summary.aggregate_score,
+        }))
     }
 
     async fn record_run(
@@ -363,8 +393,8 @@ impl Runs {
         Ok(Created { run_id, body })
     }
 
-    async fn thresholds(&self, record: &RunRecord) -> Result<Thresholds, Problem> {
-        let digest = &record.spec.eval.suite_digest;
+    async fn thresholds(&self, eval: &EvalSpec) -> Result<Thresholds, Problem> {
+        let digest = &eval.suite_digest;
         let suite = self
             .library
             .suite(digest)

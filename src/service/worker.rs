@@ -3,10 +3,11 @@
 //! A replica claims as many runs as it may work on, renews all leases with one heartbeat, and passes on cancel requests. On
 //! shutdown it stops claiming, lets running tasks end within a grace period, and releases what is left for others to resume.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,9 @@ pub struct Worker {
     owner: String,
     settings: WorkerSettings,
     held: Mutex<HashMap<RunId, Held>>,
+    /// When runs that were parked here may be claimed again. Whoever is there then may do it; this only saves the wait for
+    /// the next look at the queue.
+    wakes: Mutex<BTreeSet<Timestamp>>,
     runs: TaskTracker,
 }
 
@@ -68,7 +72,7 @@ impl Worker {
         owner: String,
         settings: WorkerSettings,
     ) -> Arc<Self> {
-        let (held, runs) = (Mutex::default(), TaskTracker::new());
+        let (held, wakes, runs) = (Mutex::default(), Mutex::default(), TaskTracker::new());
         Arc::new(Self {
             store,
             clock,
@@ -76,6 +80,7 @@ impl Worker {
             owner,
             settings,
             held,
+            wakes,
             runs,
         })
     }
@@ -101,7 +106,7 @@ impl Worker {
                 None => {
                     tokio::select! {
                         () = shutdown.cancelled() => {}
-                        () = self.store.work_waiting(self.settings.poll) => {}
+                        () = self.store.work_waiting(self.next_look()) => {}
                     }
                     self.pass_on_cancels().await;
                 }
@@ -155,14 +160,38 @@ impl Worker {
             let outcome = worker.executor.execute(claim, control).await;
             worker.forget(&run_id, fence);
             // What is broken keeps its lease until it runs out: nobody should run into the same wall at once.
-            if outcome == Outcome::GivenBack
-                && let Err(cause) = worker.store.release(&run_id, fence).await
-            {
+            let given_back = match outcome {
+                Outcome::GivenBack => worker.store.release(&run_id, fence).await,
+                Outcome::Parked(until) => {
+                    worker.wake_at(until);
+                    worker.store.park(&run_id, fence, until).await
+                }
+                Outcome::Ended | Outcome::Broken => Ok(()),
+            };
+            if let Err(cause) = given_back {
                 report(cause, "a lease cannot be released; it will run out");
             }
             // A free slot may be what another run waits for.
             worker.store.notify_work().await;
         });
+    }
+
+    fn wake_at(&self, at: Option<Timestamp>) {
+        let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        wakes.extend(at);
+    }
+
+    /// How long to wait for a signal before the next look at the queue.
+    fn next_look(&self) -> Duration {
+        let now = self.clock.now();
+        let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        *wakes = wakes.split_off(&now);
+        let next = wakes.first().map(|at| {
+            // Rounded up: a look that comes too early finds nothing.
+            let micros = at.as_microsecond().saturating_sub(now.as_microsecond());
+            Duration::from_micros(u64::try_from(micros).unwrap_or(0)) + Duration::from_millis(1)
+        });
+        next.map_or(self.settings.poll, |wait| wait.min(self.settings.poll))
     }
 
     async fn beat(&self, stop: CancellationToken) {

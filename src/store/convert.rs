@@ -61,6 +61,9 @@ pub(super) fn after(now: Timestamp, span: Duration) -> i64 {
     now.as_microsecond().saturating_add(span)
 }
 
+/// `lease_until` of a run that nobody is to claim: no clock gets there.
+pub(super) const NEVER: i64 = i64::MAX;
+
 /// The columns `head` and `ended`.
 pub(super) fn head_of((sequence, ended): (i64, bool)) -> Result<Head, StoreError> {
     let sequence = column("run", "head").number(sequence)?;

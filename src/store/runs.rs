@@ -5,15 +5,15 @@ use futures_util::TryStreamExt;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-use super::convert::{Batch, backend, column, head_of};
+use super::convert::{Batch, NEVER, backend, column, head_of};
 use super::idempotency::complete;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent};
 
-const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at) VALUES ($1, $2, $3)
-    ON CONFLICT (run_id) DO NOTHING RETURNING number";
+const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until)
+    VALUES ($1, $2, $3, $4) ON CONFLICT (run_id) DO NOTHING RETURNING number";
 const CREATE_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
@@ -67,6 +67,11 @@ macro_rules! run_log {
                     .bind(run.run_id.as_str())
                     .bind(run.tenant.as_str())
                     .bind(run.created_at.as_microsecond())
+                    .bind(if run.spec.work.is_claimable() {
+                        0
+                    } else {
+                        NEVER
+                    })
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;

@@ -143,9 +143,13 @@ pub struct EvalReport {
     pub duration_ms: Option<u64>,
 }
 
-/// Folds record and state into the report.
-pub fn report(record: &RunRecord, thresholds: &Thresholds, state: &RunState) -> EvalReport {
-    let spec = &record.spec.eval;
+/// Folds the record of an eval run, what it was asked to do, and its state into the report.
+pub fn report(
+    record: &RunRecord,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    state: &RunState,
+) -> EvalReport {
     let missing = shortfalls(spec, thresholds, &state.eval);
     let mut reasons: Vec<String> = match state.status {
         status if status.is_terminal() => missing.iter().map(ToString::to_string).collect(),

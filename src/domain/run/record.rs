@@ -1,5 +1,7 @@
 //! What is known of a run when it is created, and never changes.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -30,8 +32,11 @@ pub struct RunRecord {
 pub struct RunSpec {
     /// `eval:<suiteId>@<version>` for an eval run.
     pub workflow_id: String,
-    /// The eval projection (RFC 0081 §B).
-    pub eval: EvalSpec,
+    /// The work itself.
+    pub work: Work,
+    /// Longest duration of the run from `run.started`, in milliseconds; a journal has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout_ms: Option<u64>,
     /// The caller's `configurable`, as it came.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub configurable: Map<String, Value>,
@@ -44,6 +49,42 @@ pub struct RunSpec {
     /// The caller's metadata.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+impl RunSpec {
+    /// The eval projection, if this is an eval run.
+    pub fn eval(&self) -> Option<&Arc<EvalSpec>> {
+        match &self.work {
+            Work::Eval(spec) => Some(spec),
+            Work::Journal => None,
+        }
+    }
+
+    /// The eval projection to be changed, for a run that is made from another one.
+    pub fn eval_mut(&mut self) -> Option<&mut EvalSpec> {
+        match &mut self.work {
+            Work::Eval(spec) => Some(Arc::make_mut(spec)),
+            Work::Journal => None,
+        }
+    }
+}
+
+/// The kinds of work there are. All of them share log, queue, leases, snapshot, streams and cancel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// The eval projection (RFC 0081 §B).
+    Eval(Arc<EvalSpec>),
+    /// A log to which services append what they decide; no worker ever claims it (RFC 0082: the run of deployment
+    /// management).
+    Journal,
+}
+
+impl Work {
+    /// Whether a worker carries it out.
+    pub const fn is_claimable(&self) -> bool {
+        !matches!(self, Self::Journal)
+    }
 }
 
 /// An eval run with everything pinned: it can be resumed after its suite or pack was removed.
@@ -97,8 +138,6 @@ pub struct EvalSpec {
     /// The caller's hard budget.
     #[serde(default, skip_serializing_if = "BudgetSpec::is_empty")]
     pub budget: BudgetSpec,
-    /// Longest duration of the run from `run.started`, in milliseconds.
-    pub run_timeout_ms: u64,
     /// The run whose judged tasks are reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,

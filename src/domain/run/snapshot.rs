@@ -18,7 +18,8 @@ pub struct RunSnapshot<'a> {
     workflow_id: &'a str,
     status: RunStatus,
     owner: Owner,
-    agent: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<jiff::Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,6 @@ pub fn snapshot<'a>(
     state: &'a RunState,
     cancel_requested: bool,
 ) -> RunSnapshot<'a> {
-    let eval = &record.spec.eval;
     RunSnapshot {
         run_id: record.run_id.as_str(),
         workflow_id: &record.spec.workflow_id,
@@ -52,7 +52,10 @@ pub fn snapshot<'a>(
             tenant: record.tenant.to_string(),
             principal: Some(record.principal.clone()),
         },
-        agent: json!({"agentId": eval.agent_id, "version": eval.agent_version}),
+        agent: record
+            .spec
+            .eval()
+            .map(|eval| json!({"agentId": eval.agent_id, "version": eval.agent_version})),
         started_at: state.started_at,
         completed_at: state.completed_at,
         error: state.error.as_ref(),

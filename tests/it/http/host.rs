@@ -26,7 +26,7 @@ use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo, Models, Store};
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::access::Scope;
-use touchstone::service::executor::Executor;
+use touchstone::service::executor::{EvalWork, Executor};
 use touchstone::service::keys::Keys;
 use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
@@ -145,7 +145,7 @@ impl TestHost {
             projections.clone(),
             limits,
         ));
-        let executor = Executor::new(
+        let eval = EvalWork::new(
             store.clone(),
             clock.clone(),
             ids.clone(),
@@ -154,6 +154,7 @@ impl TestHost {
             Arc::new(Runtime::default()),
             64,
         );
+        let executor = Executor::new(store.clone(), clock.clone(), ids.clone(), eval);
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs,

@@ -17,14 +17,14 @@ use touchstone::domain::ids::{RunId, TenantId};
 use touchstone::domain::money::TokenPrice;
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec};
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError,
     ModelInfo, Models, Store, StoredEvent,
 };
 use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
-use touchstone::service::executor::{Executor, Outcome, RunControl};
+use touchstone::service::executor::{EvalWork, Executor, Outcome, RunControl};
 use touchstone::service::library::Library;
 use touchstone::service::projections::catch_up;
 use touchstone::store;
@@ -148,7 +148,7 @@ impl Bench {
             calls: Mutex::default(),
             total: AtomicUsize::default(),
         });
-        let executor = Executor::new(
+        let eval = EvalWork::new(
             store.clone(),
             Arc::new(SystemClock),
             Arc::new(SystemIds),
@@ -156,6 +156,12 @@ impl Bench {
             Arc::new(One(model.clone())),
             Arc::new(Runtime::default()),
             64,
+        );
+        let executor = Executor::new(
+            store.clone(),
+            Arc::new(SystemClock),
+            Arc::new(SystemIds),
+            eval,
         );
         Self {
             _dir: dir,
@@ -168,6 +174,16 @@ impl Bench {
 
     /// A run over tasks `task-<n>` that expect the agent to say the text back; `wrong` texts expect something else.
     pub async fn seed(&self, says: &[&str], change: impl FnOnce(&mut EvalSpec)) -> RunRecord {
+        self.seed_within(says, 60_000, change).await
+    }
+
+    /// The same with a longest duration.
+    pub async fn seed_within(
+        &self,
+        says: &[&str],
+        run_timeout_ms: u64,
+        change: impl FnOnce(&mut EvalSpec),
+    ) -> RunRecord {
         let tasks: Vec<Value> = says
             .iter()
             .enumerate()
@@ -216,7 +232,6 @@ impl Bench {
             max_tokens: Some(16),
             cost_ceiling: None,
             budget: BudgetSpec::default(),
-            run_timeout_ms: 60_000,
             retry_of: None,
         };
         change(&mut eval);
@@ -227,7 +242,8 @@ impl Bench {
             created_at: SystemClock.now(),
             spec: RunSpec {
                 workflow_id: "eval:community.bench.evals.echo@1.0.0".to_owned(),
-                eval,
+                work: Work::Eval(Arc::new(eval)),
+                run_timeout_ms: Some(run_timeout_ms),
                 configurable: serde_json::Map::new(),
                 inputs: serde_json::Map::new(),
                 tags: Vec::new(),
@@ -290,6 +306,11 @@ impl Bench {
             .unwrap();
         state
     }
+}
+
+/// What an eval run was asked to do.
+pub fn eval(run: &RunRecord) -> &EvalSpec {
+    run.spec.eval().unwrap()
 }
 
 /// The types of a log, with the task of task events.

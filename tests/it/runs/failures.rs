@@ -11,7 +11,7 @@ use touchstone::domain::run::record::{BudgetSpec, EvalSpec};
 use touchstone::ports::{CancelRequest, ModelError};
 use touchstone::protocol::openwop::suite::Thresholds;
 
-use super::bench::{Bench, echo, outline};
+use super::bench::{Bench, echo, eval, outline};
 
 fn down_for_b(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if text.starts_with("down") {
@@ -41,7 +41,7 @@ async fn an_endpoint_that_is_down_leaves_the_task_unjudged_and_the_run_inconclus
     let run = bench.seed(&["a", "down", "c"], |_| {}).await;
     assert!(bench.execute().await);
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, &Thresholds::default(), &state);
+    let report = report(&run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(state.status, RunStatus::Completed);
     assert_eq!(
         (report.verdict, report.summary.passed),
@@ -72,6 +72,7 @@ async fn an_endpoint_that_recovers_is_judged_and_the_retry_is_seen() {
     assert!(bench.execute().await);
     let report = report(
         &run,
+        eval(&run),
         &Thresholds::default(),
         &bench.state(&run.run_id).await,
     );
@@ -88,6 +89,7 @@ async fn a_fault_of_our_own_leaves_the_task_unjudged_and_the_log_well_formed() {
     assert!(bench.execute().await);
     let report = report(
         &run,
+        eval(&run),
         &Thresholds::default(),
         &bench.state(&run.run_id).await,
     );
@@ -123,6 +125,7 @@ async fn the_agents_own_failure_scores_zero_with_its_reason() {
     assert!(bench.execute().await);
     let report = report(
         &run,
+        eval(&run),
         &Thresholds::default(),
         &bench.state(&run.run_id).await,
     );
@@ -162,7 +165,7 @@ async fn a_cancel_ends_the_run_at_once_and_for_good() {
         Some("run.cancelled")
     );
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, &Thresholds::default(), &state);
+    let report = report(&run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(
         (report.verdict, report.summary.passed),
         (Verdict::Inconclusive, false)
@@ -172,9 +175,7 @@ async fn a_cancel_ends_the_run_at_once_and_for_good() {
 #[tokio::test]
 async fn a_run_that_takes_too_long_fails_with_its_bound() {
     let bench = Bench::new(echo).await;
-    let run = bench
-        .seed(&["a", "hang"], |spec| spec.run_timeout_ms = 100)
-        .await;
+    let run = bench.seed_within(&["a", "hang"], 100, |_| {}).await;
     assert!(bench.execute().await);
     let log = outline(&bench.log(&run.run_id).await);
     let types: Vec<&str> = log.iter().map(|(kind, _)| kind.as_str()).collect();
@@ -202,7 +203,7 @@ async fn the_hosts_ceiling_leaves_the_rest_unjudged() {
         .await;
     assert!(bench.execute().await);
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, &Thresholds::default(), &state);
+    let report = report(&run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(state.status, RunStatus::Completed);
     assert_eq!(
         (report.verdict, state.eval.scored_count),

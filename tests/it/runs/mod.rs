@@ -2,6 +2,7 @@
 
 mod bench;
 mod failures;
+mod journal;
 mod resume;
 mod reuse;
 mod worker;

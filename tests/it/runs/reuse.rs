@@ -11,7 +11,7 @@ use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::Thresholds;
 use touchstone::system::SystemIds;
 
-use super::bench::{Bench, echo};
+use super::bench::{Bench, echo, eval};
 
 /// Down for the first run's three attempts, then up.
 fn recovers(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
@@ -28,7 +28,7 @@ fn recovers(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
 async fn retried(bench: &Bench, source: &RunRecord) -> RunRecord {
     let mut again = source.clone();
     again.run_id = SystemIds.mint("run").into();
-    again.spec.eval.retry_of = Some(source.run_id.clone());
+    again.spec.eval_mut().unwrap().retry_of = Some(source.run_id.clone());
     bench.store.create(&again, None).await.unwrap();
     again
 }
@@ -53,8 +53,18 @@ async fn only_what_was_not_judged_is_executed() {
         pass_score: Some(0.5),
         ..Thresholds::default()
     };
-    let before = report(&first, &thresholds, &bench.state(&first.run_id).await);
-    let after = report(&second, &thresholds, &bench.state(&second.run_id).await);
+    let before = report(
+        &first,
+        eval(&first),
+        &thresholds,
+        &bench.state(&first.run_id).await,
+    );
+    let after = report(
+        &second,
+        eval(&second),
+        &thresholds,
+        &bench.state(&second.run_id).await,
+    );
     assert_eq!(
         (before.verdict, after.verdict),
         (Verdict::Inconclusive, Verdict::Pass)
@@ -125,9 +135,9 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
     };
     let mut again = first.clone();
     again.run_id = SystemIds.mint("run").into();
-    again.spec.eval.retry_of = Some(first.run_id.clone());
+    again.spec.eval_mut().unwrap().retry_of = Some(first.run_id.clone());
     // Less than the three reused calls cost, enough for the one that is left.
-    again.spec.eval.budget.max_cost = Some(NanoUsd(45_000));
+    again.spec.eval_mut().unwrap().budget.max_cost = Some(NanoUsd(45_000));
     bench.store.create(&again, None).await.unwrap();
     let third = whole
         .iter()
@@ -142,6 +152,11 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
         pass_score: Some(0.5),
         ..Thresholds::default()
     };
-    let after = report(&again, &thresholds, &bench.state(&again.run_id).await);
+    let after = report(
+        &again,
+        eval(&again),
+        &thresholds,
+        &bench.state(&again.run_id).await,
+    );
     assert_eq!((after.verdict, after.reasons), (Verdict::Pass, Vec::new()));
 }

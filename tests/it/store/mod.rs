@@ -3,6 +3,7 @@
 mod idempotency;
 mod inventory;
 mod log;
+mod parking;
 mod queue;
 mod records;
 mod recovery;
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::support::postgres::TestDatabase;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec};
+use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{Claimable, Fence, Head, Store, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 
@@ -92,7 +93,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
         created_at: at(0),
         spec: RunSpec {
             workflow_id: "eval:suite@1.0.0".to_owned(),
-            eval: EvalSpec {
+            work: Work::Eval(Arc::new(EvalSpec {
                 suite_id: "suite".to_owned(),
                 suite_version: "1.0.0".to_owned(),
                 suite_digest: "sha256-suite".to_owned(),
@@ -116,9 +117,9 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 max_tokens: None,
                 cost_ceiling: None,
                 budget: BudgetSpec::default(),
-                run_timeout_ms: 60_000,
                 retry_of: None,
-            },
+            })),
+            run_timeout_ms: Some(60_000),
             configurable: Map::new(),
             inputs: Map::new(),
             tags: Vec::new(),

@@ -1,11 +1,13 @@
 //! The checks of an eval run, in the order the protocol gives them (RFC 0081 §B), and everything pinned at their end.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::parse::CreateRun;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec};
+use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec, Work};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
@@ -218,7 +220,7 @@ pub fn plan(
         .clamp(1, limits.max_concurrency.max(1));
     Ok(RunSpec {
         workflow_id: format!("eval:{}@{}", document.suite_id, document.version),
-        eval: EvalSpec {
+        work: Work::Eval(Arc::new(EvalSpec {
             suite_id: document.suite_id.clone(),
             suite_version: document.version.clone(),
             suite_digest: suite.digest.to_owned(),
@@ -240,13 +242,15 @@ pub fn plan(
             // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
             cost_ceiling: limits.max_cost_per_suite,
             budget: request.budget,
-            run_timeout_ms: request
+            retry_of: None,
+        })),
+        run_timeout_ms: Some(
+            request
                 .run_timeout_ms
                 .map_or(limits.max_run_duration_ms, |asked| {
                     asked.min(limits.max_run_duration_ms)
                 }),
-            retry_of: None,
-        },
+        ),
         configurable: request.configurable,
         inputs: request.inputs,
         tags: request.tags,

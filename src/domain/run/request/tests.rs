@@ -2,9 +2,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::ids::{AgentId, RunId};
+use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{ModelPin, RunSpec};
+use crate::domain::run::record::{EvalSpec, ModelPin, RunSpec};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
@@ -156,6 +156,10 @@ fn planned_with(
     )
 }
 
+fn eval(spec: &RunSpec) -> &EvalSpec {
+    spec.eval().unwrap()
+}
+
 fn golden() -> Value {
     with("/configurable/evalModes", json!(["golden"]))
 }
@@ -166,18 +170,18 @@ fn everything_is_pinned() {
     assert_eq!(spec.workflow_id, "eval:vendor.acme.evals.triage@1.0.0");
     assert_eq!(
         (
-            spec.eval.agent_version.as_str(),
-            spec.eval.pack_integrity.as_str()
+            eval(&spec).agent_version.as_str(),
+            eval(&spec).pack_integrity.as_str()
         ),
         ("1.2.0", "sha256-p")
     );
     assert_eq!(
-        (spec.eval.suite_digest.as_str(), spec.eval.suite_signed),
+        (eval(&spec).suite_digest.as_str(), eval(&spec).suite_signed),
         ("sha256-s", true)
     );
     assert_eq!(
-        (spec.eval.concurrency, spec.eval.run_timeout_ms),
-        (4, 60_000)
+        (eval(&spec).concurrency, spec.run_timeout_ms),
+        (4, Some(60_000))
     );
 }
 
@@ -185,8 +189,8 @@ fn everything_is_pinned() {
 fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
     let spec = planned(&golden(), &suite(|_| {})).unwrap();
     assert_eq!(
-        (spec.eval.tasks, spec.eval.suite_task_count),
-        (vec!["a".into()], 2)
+        (eval(&spec).tasks.as_slice(), eval(&spec).suite_task_count),
+        (&[TaskId::from("a")][..], 2)
     );
 }
 
@@ -198,7 +202,7 @@ fn all_declared_modes_run_when_none_is_named_and_an_unscored_one_is_refused() {
         Some(&json!("configurable.evalModes"))
     );
     let spec = planned(&body(), &suite(|s| s["modes"] = json!(["golden"]))).unwrap();
-    assert_eq!(spec.eval.modes, [EvalMode::Golden]);
+    assert_eq!(eval(&spec).modes, [EvalMode::Golden]);
 }
 
 #[rstest]
@@ -271,7 +275,11 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         planned_with(&body, &suite(|_| {}), &limits(), &|_| true, Some(facts))
     };
     assert_eq!(
-        plan(&good).unwrap().eval.baseline.unwrap().aggregate_score,
+        eval(&plan(&good).unwrap())
+            .baseline
+            .as_ref()
+            .unwrap()
+            .aggregate_score,
         0.5
     );
     let running = plan(&BaselineFacts {
@@ -291,8 +299,8 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
 fn regression_beside_other_modes_is_left_out_aloud_when_no_baseline_is_named() {
     let mixed = suite(|s| s["modes"] = json!(["golden", "regression"]));
     let spec = planned(&body(), &mixed).unwrap();
-    assert_eq!(spec.eval.modes, [EvalMode::Golden]);
-    assert_eq!(spec.eval.modes_left_out, [EvalMode::Regression]);
+    assert_eq!(eval(&spec).modes, [EvalMode::Golden]);
+    assert_eq!(eval(&spec).modes_left_out, [EvalMode::Regression]);
     let named = planned(&with("/configurable/baselineRunId", json!("run_0")), &mixed).unwrap_err();
     assert_eq!(
         named.details.get("field"),

@@ -14,7 +14,7 @@ const COPY_PAGE: u32 = 2048;
 
 /// Re-emits the recorded facts of every task an earlier run judged, each task in one transaction.
 pub(super) async fn take_over(store: &dyn Store, context: &RunContext) -> Result<(), Closed> {
-    let Some(source) = &context.run.spec.eval.retry_of else {
+    let Some(source) = &context.spec.retry_of else {
         return Ok(());
     };
     let writer = &context.writer;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::domain::budget::{Budget, Dimension, Estimate, Limits, Reserve};
+use crate::domain::run::record::EvalSpec;
 use crate::ports::{Exhausted, Meter};
 
 /// The run's budget, shared by its tasks.
@@ -52,5 +53,28 @@ impl Meter for RunMeter {
     fn settle(&self, estimate: Estimate, used: Estimate) {
         self.budget().settle(estimate, used);
         self.settled.notify_waiters();
+    }
+}
+
+/// The bounds in force: the smaller of the caller's and the host's, per dimension.
+pub(super) fn limits(spec: &EvalSpec) -> Limits {
+    let max_cost = match (spec.budget.max_cost, spec.cost_ceiling) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    Limits {
+        max_tokens: spec.budget.max_tokens,
+        max_cost,
+    }
+}
+
+/// A bound the caller set ends the run (RFC 0084, hard); the host's ceiling leaves the rest of the tasks unjudged (RFC 0081).
+pub(super) fn is_callers_bound(spec: &EvalSpec, dimension: Dimension) -> bool {
+    match dimension {
+        Dimension::Tokens => true,
+        Dimension::Cost => spec
+            .budget
+            .max_cost
+            .is_some_and(|own| spec.cost_ceiling.is_none_or(|host| own <= host)),
     }
 }

@@ -1,0 +1,98 @@
+//! The beginning and the ends that runs of every kind have.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::warn;
+
+use crate::domain::run::record::RunRecord;
+use crate::ports::CancelRequest;
+use crate::protocol::openwop::events::{
+    CapBreached, ENGINE_VERSION, Event, NewEvent, Owner, RunCancelled, RunError, RunFailed,
+    RunStarted,
+};
+use crate::service::run_writer::RunWriter;
+
+/// What `run.started` says of a run.
+pub fn started(run: &RunRecord) -> RunStarted {
+    RunStarted {
+        workflow_id: run.spec.workflow_id.clone(),
+        inputs: run.spec.inputs.clone(),
+        transport: "rest".to_owned(),
+        engine_version: ENGINE_VERSION.to_owned(),
+        owner: Owner {
+            tenant: run.tenant.to_string(),
+            principal: Some(run.principal.clone()),
+        },
+        tags: run.spec.tags.clone(),
+        metadata: run.spec.metadata.clone(),
+    }
+}
+
+/// What is left of a run's longest duration; `None` if it has none.
+pub(super) fn time_left(run: &RunRecord, writer: &RunWriter, now: Timestamp) -> Option<Duration> {
+    let whole = Duration::from_millis(run.spec.run_timeout_ms?);
+    Some(whole.saturating_sub(Duration::from_millis(running_for(writer, now))))
+}
+
+/// Milliseconds since `run.started`.
+pub(super) fn running_for(writer: &RunWriter, now: Timestamp) -> u64 {
+    let started = writer.with_state(|state| state.started_at);
+    started.map_or(0, |at| {
+        u64::try_from(now.duration_since(at).as_millis()).unwrap_or(0)
+    })
+}
+
+pub(super) fn cancel(writer: &RunWriter, request: CancelRequest) {
+    let cancelled = RunCancelled {
+        reason: request.reason,
+        cancelled_by: request.cancelled_by,
+    };
+    writer.emit(&NewEvent::of_run(Event::RunCancelled(cancelled)));
+}
+
+pub(super) fn time_out(run: &RunRecord, writer: &RunWriter, now: Timestamp) {
+    let limit = run.spec.run_timeout_ms.unwrap_or_default();
+    let observed = running_for(writer, now).max(limit + 1);
+    warn!(run_id = %run.run_id, limit, "the run reached its longest duration");
+    fail_at_cap(
+        writer,
+        "run-duration",
+        to_f64(limit),
+        to_f64(observed),
+        "run_timeout",
+        "the run reached its longest duration",
+    );
+}
+
+/// Records a hard bound and the failure that follows from it, in one transaction.
+pub(super) fn fail_at_cap(
+    writer: &RunWriter,
+    kind: &str,
+    limit: f64,
+    observed: f64,
+    code: &str,
+    message: &str,
+) {
+    let breached = CapBreached {
+        kind: kind.to_owned(),
+        limit,
+        observed,
+    };
+    let error = RunError {
+        code: code.to_owned(),
+        message: message.to_owned(),
+    };
+    writer.emit_all(&[
+        NewEvent::of_run(Event::CapBreached(breached)),
+        NewEvent::of_run(Event::RunFailed(RunFailed { error })),
+    ]);
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds and tokens are far below 2^53"
+)]
+pub(super) fn to_f64(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,426 @@
+//! Eval runs (RFC 0081 §B): every task an agent invocation, scored, recorded.
+//!
+//! Resuming is doing what is missing: a scored task is skipped, an invocation that was cut off is closed and made anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tracing::error;
+
+mod meter;
+mod record;
+mod reuse;
+
+use self::meter::{RunMeter, is_callers_bound, limits};
+use self::record::{close_open_invocation, record_score};
+use self::reuse::take_over;
+use super::Reached;
+use super::control::{Signal, Stop, Watch};
+use super::endings::{fail_at_cap, running_for, to_f64};
+use crate::domain::budget::{Dimension, Limits};
+use crate::domain::eval::scoring::summary;
+use crate::domain::ids::{EventId, TaskId, TenantId};
+use crate::domain::run::fold::TaskFacts;
+use crate::domain::run::record::{EvalSpec, RunRecord};
+use crate::ports::{
+    AgentRuntime, Clock, EventSink, Ids, Invocation, InvocationEnd, InvocationResult, ModelBinding,
+    Models, Store,
+};
+use crate::protocol::openwop::events::{
+    BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
+    RunCompleted, RunError, RunFailed,
+};
+use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
+use crate::service::library::{Library, LoadedAgent};
+use crate::service::run_writer::{Closed, RunWriter};
+
+/// Carries out eval runs.
+pub struct EvalWork {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    library: Arc<Library>,
+    models: Arc<dyn Models>,
+    runtime: Arc<dyn AgentRuntime>,
+    /// Tasks in flight at most for one tenant, over all its runs on this replica.
+    per_tenant: usize,
+    tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
+}
+
+/// Why the task loop ended.
+enum LoopEnd {
+    AllScored,
+    Stopped(Stop),
+    BudgetExhausted(Dimension),
+}
+
+impl EvalWork {
+    /// Eval work over its ports.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        library: Arc<Library>,
+        models: Arc<dyn Models>,
+        runtime: Arc<dyn AgentRuntime>,
+        per_tenant: usize,
+    ) -> Self {
+        let tenants = Mutex::default();
+        Self {
+            store,
+            clock,
+            ids,
+            library,
+            models,
+            runtime,
+            per_tenant,
+            tenants,
+        }
+    }
+
+    /// Carries out an eval as far as it goes.
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        run: &Arc<RunRecord>,
+        spec: &Arc<EvalSpec>,
+        writer: &RunWriter,
+        watch: &mut Watch,
+    ) -> Reached {
+        let context = match self.prepare(run, spec, writer).await {
+            Ok(context) => Arc::new(context),
+            Err(failure) => {
+                writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+                    error: failure,
+                })));
+                return Reached::End;
+            }
+        };
+        if let Err(Closed) = self.open_eval(&context).await {
+            return Reached::Stop(Stop::Lost);
+        }
+        let end = self.run_tasks(&context, watch).await;
+        self.conclude(&context, end)
+    }
+
+    async fn prepare(
+        &self,
+        run: &Arc<RunRecord>,
+        spec: &Arc<EvalSpec>,
+        writer: &RunWriter,
+    ) -> Result<RunContext, RunError> {
+        let suite = self.library.suite(&spec.suite_digest).await;
+        let agent = self
+            .library
+            .agent(&spec.pack_integrity, &spec.agent_id)
+            .await;
+        let (suite, agent) = match (suite, agent) {
+            (Ok(Some(suite)), Ok(Some(agent))) => (suite, agent),
+            (suite, agent) => {
+                let cause = suite.err().or(agent.err()).map(|cause| cause.to_string());
+                error!(run_id = %run.run_id, cause, "the run's suite or agent cannot be loaded");
+                return Err(RunError {
+                    code: "internal_error".to_owned(),
+                    message: "the suite or the agent of this run cannot be loaded".to_owned(),
+                });
+            }
+        };
+        let Some(model) = self.models.resolve(spec.model_class) else {
+            return Err(RunError {
+                code: "capability_not_provided".to_owned(),
+                message: format!(
+                    "no model is configured for class `{}`",
+                    spec.model_class.as_str()
+                ),
+            });
+        };
+        let info = model.model.info();
+        if info.provider != spec.model.provider || info.model != spec.model.model {
+            return Err(RunError {
+                code: "model_changed".to_owned(),
+                message: format!(
+                    "the run was created for model `{}`, class `{}` is now served by `{}`; start a new run",
+                    spec.model.model,
+                    spec.model_class.as_str(),
+                    info.model
+                ),
+            });
+        }
+        let tasks = suite
+            .tasks
+            .iter()
+            .enumerate()
+            .map(|(index, task)| (task.task_id.clone(), index))
+            .collect();
+        let spent = writer.with_state(|state| state.eval.own_spending());
+        let meter = RunMeter::new(limits(spec), spent);
+        Ok(RunContext {
+            run: run.clone(),
+            spec: spec.clone(),
+            writer: writer.clone(),
+            suite,
+            tasks,
+            agent,
+            model,
+            meter,
+        })
+    }
+
+    /// Records what comes before the tasks, once; closes invocations that were cut off; takes over judged tasks.
+    async fn open_eval(&self, context: &RunContext) -> Result<(), Closed> {
+        let (writer, spec) = (&context.writer, &context.spec);
+        let (opened, budget_reserved) =
+            writer.with_state(|state| (state.eval.started, state.budget_reserved));
+        let limits = limits(spec);
+        if !opened {
+            if !budget_reserved && limits != Limits::default() {
+                writer.emit(&NewEvent::of_run(Event::BudgetReserved(BudgetReserved {
+                    effective_budget: EffectiveBudget {
+                        max_tokens: limits.max_tokens,
+                        max_cost_usd: limits.max_cost,
+                    },
+                    scope: "run".to_owned(),
+                })));
+            }
+            writer.emit(&NewEvent::of_run(Event::EvalStarted(EvalStarted {
+                suite_id: spec.suite_id.clone(),
+                suite_version: spec.suite_version.clone(),
+                task_count: spec.tasks.len(),
+                modes: spec.modes.clone(),
+                baseline_run_id: spec
+                    .baseline
+                    .as_ref()
+                    .map(|baseline| baseline.run_id.clone()),
+            })));
+        }
+        let cut_off: Vec<TaskId> = writer.with_state(|state| {
+            let open = |facts: &TaskFacts| facts.open_invocation.is_some();
+            state
+                .eval
+                .tasks
+                .iter()
+                .filter(|(_, facts)| open(facts))
+                .map(|(task, _)| task.clone())
+                .collect()
+        });
+        for task in cut_off {
+            close_open_invocation(context, &task);
+        }
+        take_over(self.store.as_ref(), context).await
+    }
+
+    async fn run_tasks(self: &Arc<Self>, context: &Arc<RunContext>, watch: &mut Watch) -> LoopEnd {
+        let spec = &context.spec;
+        let mut waiting: VecDeque<TaskId> = context.writer.with_state(|state| {
+            spec.tasks
+                .iter()
+                .filter(|task| state.eval.scored(task).is_none())
+                .cloned()
+                .collect()
+        });
+        let tenant = self.tenant_permits(&context.run.tenant);
+        let mut flying = JoinSet::new();
+        loop {
+            while !watch.is_draining() && flying.len() < spec.concurrency as usize {
+                if context.writer.ready().await.is_err() {
+                    return LoopEnd::Stopped(Stop::Lost);
+                }
+                let Some(task) = waiting.pop_front() else {
+                    break;
+                };
+                let (work, context, tenant) = (self.clone(), context.clone(), tenant.clone());
+                flying.spawn(async move { work.run_task(&context, &task, tenant).await });
+            }
+            if flying.is_empty() {
+                return if waiting.is_empty() {
+                    LoopEnd::AllScored
+                } else {
+                    LoopEnd::Stopped(Stop::Draining)
+                };
+            }
+            tokio::select! {
+                ended = flying.join_next() => match ended {
+                    Some(Ok(TaskEnd::Scored)) | None => {}
+                    Some(Ok(TaskEnd::Closed)) => return LoopEnd::Stopped(Stop::Lost),
+                    Some(Ok(TaskEnd::BudgetExhausted(dimension))) => return LoopEnd::BudgetExhausted(dimension),
+                    Some(Err(cause)) => {
+                        error!(run_id = %context.run.run_id, %cause, "a task ended abnormally");
+                        return LoopEnd::Stopped(Stop::Lost);
+                    }
+                },
+                signal = watch.next() => match signal {
+                    Signal::Stop(stop) => return LoopEnd::Stopped(stop),
+                    Signal::Drain => {}
+                },
+            }
+        }
+        // Leaving drops the set, which aborts the tasks still in flight; whatever they would emit after the terminal event
+        // goes nowhere.
+    }
+
+    fn tenant_permits(&self, tenant: &TenantId) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        // Forget tenants nobody works for, so that the table does not grow for ever.
+        tenants.retain(|_, permits| Arc::strong_count(permits) > 1);
+        tenants
+            .entry(tenant.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(self.per_tenant)))
+            .clone()
+    }
+
+    async fn run_task(&self, context: &RunContext, id: &TaskId, tenant: Arc<Semaphore>) -> TaskEnd {
+        let Ok(permit): Result<OwnedSemaphorePermit, _> = tenant.acquire_owned().await else {
+            return TaskEnd::Closed;
+        };
+        let Some(task) = context.task(id) else {
+            return TaskEnd::Closed;
+        };
+        let spec = &context.spec;
+        let sink = TaskSink {
+            writer: &context.writer,
+            task: id,
+        };
+        let invocation = Invocation {
+            invocation_id: self.ids.mint("inv"),
+            agent: &context.agent.definition,
+            agent_version: &spec.agent_version,
+            model: &context.model,
+            input: &task.input,
+            fixtures: task.fixtures.as_ref(),
+            temperature: spec.temperature,
+            max_tokens: spec.max_tokens,
+            node_id: id,
+        };
+        let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
+        // A fault of ours in one task must neither end the run nor be tried for ever: the task is unjudged.
+        let result = AssertUnwindSafe(invoking)
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
+                close_open_invocation(context, id);
+                let end = InvocationEnd::Unjudged {
+                    reason: INTERNAL_ERROR.to_owned(),
+                };
+                InvocationResult {
+                    end,
+                    schema_valid: None,
+                    latency_ms: 0,
+                }
+            });
+        drop(permit);
+        if let InvocationEnd::Unjudged { reason } = &result.end
+            && reason == BUDGET_EXHAUSTED
+            && let Some(dimension) = context.meter.exhausted()
+            && is_callers_bound(spec, dimension)
+        {
+            return TaskEnd::BudgetExhausted(dimension);
+        }
+        record_score(context, task, result);
+        TaskEnd::Scored
+    }
+
+    fn conclude(&self, context: &RunContext, end: LoopEnd) -> Reached {
+        let (writer, spec) = (&context.writer, &context.spec);
+        match end {
+            LoopEnd::Stopped(stop) => return Reached::Stop(stop),
+            LoopEnd::BudgetExhausted(dimension) => {
+                let spent = context.meter.spent();
+                let limits = limits(spec);
+                let (consumed, limit) = match dimension {
+                    Dimension::Tokens => {
+                        (to_f64(spent.tokens), to_f64(limits.max_tokens.unwrap_or(0)))
+                    }
+                    Dimension::Cost => {
+                        (spent.cost.usd(), limits.max_cost.unwrap_or_default().usd())
+                    }
+                };
+                let exhausted = BudgetExhausted {
+                    dimension: dimension.as_str().to_owned(),
+                    consumed,
+                    limit,
+                };
+                writer.emit(&NewEvent::of_run(Event::BudgetExhausted(exhausted)));
+                let kind = format!("budget-{}", dimension.as_str());
+                fail_at_cap(
+                    writer,
+                    &kind,
+                    limit,
+                    consumed,
+                    BUDGET_EXHAUSTED,
+                    "the run's budget is used up",
+                );
+            }
+            LoopEnd::AllScored => {
+                let thresholds = context.thresholds();
+                let outputs = writer.with_state(|state| summary(spec, &thresholds, &state.eval));
+                if writer.with_state(|state| state.eval.completed.is_none()) {
+                    writer.emit(&NewEvent::of_run(Event::EvalCompleted(EvalCompleted {
+                        aggregate_score: outputs.aggregate_score,
+                        passed: outputs.passed,
+                        task_count: outputs.task_count,
+                        passed_count: outputs.passed_count,
+                        regression_vs_baseline: outputs
+                            .regression
+                            .as_ref()
+                            .map(|regression| regression.score_delta),
+                    })));
+                }
+                let duration_ms = running_for(writer, self.clock.now());
+                writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted {
+                    outputs,
+                    duration_ms,
+                })));
+            }
+        }
+        Reached::End
+    }
+}
+
+/// The label of a task that a fault of ours kept from being judged.
+pub const INTERNAL_ERROR: &str = "internal_error";
+
+/// The label of a task that was not reached because the money or the tokens were used up.
+pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
+
+enum TaskEnd {
+    Scored,
+    Closed,
+    BudgetExhausted(Dimension),
+}
+
+struct RunContext {
+    run: Arc<RunRecord>,
+    spec: Arc<EvalSpec>,
+    writer: RunWriter,
+    suite: Arc<AgentEvalSuite>,
+    tasks: HashMap<TaskId, usize>,
+    agent: Arc<LoadedAgent>,
+    model: ModelBinding,
+    meter: RunMeter,
+}
+
+impl RunContext {
+    fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.suite.tasks.get(*self.tasks.get(id)?)
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        self.suite.thresholds.unwrap_or_default()
+    }
+}
+
+struct TaskSink<'a> {
+    writer: &'a RunWriter,
+    task: &'a TaskId,
+}
+
+impl EventSink for TaskSink<'_> {
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        self.writer
+            .emit(&NewEvent::of_task(event, self.task, cause))
+    }
+}
