@@ -1,0 +1,113 @@
+//! The agent runtime (RFC 0077).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::ModelBinding;
+use crate::domain::budget::Estimate;
+use crate::domain::ids::{AgentId, EventId, TaskId};
+use crate::protocol::openwop::events::Event;
+use crate::protocol::openwop::suite::{Fixtures, ModelClass};
+use crate::protocol::schema::CompiledSchema;
+
+/// An agent of a verified pack, ready to run.
+#[derive(Clone, Debug)]
+pub struct AgentDefinition {
+    /// Its id.
+    pub agent_id: AgentId,
+    /// Its class.
+    pub model_class: ModelClass,
+    /// Its system prompt.
+    pub prompt: Arc<str>,
+    /// Tools it may call, `<scope>:<tool-id>`.
+    pub tool_allowlist: Vec<String>,
+    /// What its output must satisfy: the schema and its compiled form.
+    pub return_schema: Option<(Arc<Value>, CompiledSchema)>,
+}
+
+/// One task to carry out.
+pub struct Invocation<'a> {
+    /// Unique id of this invocation.
+    pub invocation_id: String,
+    /// The agent.
+    pub agent: &'a AgentDefinition,
+    /// The version of its pack.
+    pub agent_version: &'a str,
+    /// The endpoint.
+    pub model: &'a ModelBinding,
+    /// The task.
+    pub input: &'a Value,
+    /// What stands in for tools and memory.
+    pub fixtures: Option<&'a Fixtures>,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Most tokens of one answer.
+    pub max_tokens: Option<u64>,
+    /// The task's id, for `provider.usage`.
+    pub node_id: &'a TaskId,
+}
+
+/// How an invocation ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InvocationEnd {
+    /// A final decision that may be matched.
+    Decided {
+        /// The output: parsed JSON under a return schema, else text.
+        output: Value,
+    },
+    /// The agent's own failure: scores 0.
+    Failed {
+        /// A label from a closed list (`invalid_output`, `turn_limit`, `refused`, `empty_answer`, …).
+        reason: String,
+    },
+    /// The machinery failed: nothing can be said of the agent. `budget_exhausted` when the meter refused.
+    Unjudged {
+        /// A label from a closed list.
+        reason: String,
+    },
+}
+
+/// What came of an invocation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InvocationResult {
+    /// How it ended.
+    pub end: InvocationEnd,
+    /// Whether the output satisfies the return schema; `None` without one or without an output.
+    pub schema_valid: Option<bool>,
+    /// Wall-clock time from the first model call on.
+    pub latency_ms: u64,
+}
+
+/// The budget refused a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the budget is used up")]
+pub struct Exhausted;
+
+/// The run's budget: reserve before every model call, settle after it, whatever came of it.
+#[async_trait]
+pub trait Meter: Send + Sync {
+    /// Waits until the estimate fits.
+    async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted>;
+    /// Replaces the estimate by what was used (nothing, for a call that failed).
+    fn settle(&self, estimate: Estimate, used: Estimate);
+}
+
+/// Where the runtime records what happens.
+pub trait EventSink: Send + Sync {
+    /// Records an event of this task.
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId;
+}
+
+/// Runs one agent invocation: model turns and tool calls until the final decision (RFC 0077).
+#[async_trait]
+pub trait AgentRuntime: Send + Sync {
+    /// Carries it out and records its `agent.*` and `provider.usage` events. Dropping the future cancels it.
+    async fn invoke(
+        &self,
+        invocation: Invocation<'_>,
+        meter: &dyn Meter,
+        sink: &dyn EventSink,
+    ) -> InvocationResult;
+}

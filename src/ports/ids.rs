@@ -1,0 +1,9 @@
+//! Fresh identifiers and key material.
+
+/// Fresh identifiers and key material.
+pub trait Ids: Send + Sync {
+    /// `<prefix>_<time-ordered unique part>`, `[A-Za-z0-9_-]` only.
+    fn mint(&self, prefix: &str) -> String;
+    /// 32 octets of cryptographic randomness.
+    fn secret(&self) -> [u8; 32];
+}

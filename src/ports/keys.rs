@@ -1,0 +1,39 @@
+//! API keys.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::StoreError;
+use crate::domain::ids::{KeyId, TenantId};
+
+/// An API key as it is kept: the secret only as a hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// Public half, part of the key's text.
+    pub id: KeyId,
+    /// Whose key it is.
+    pub tenant: TenantId,
+    /// SHA-256 of the secret half.
+    pub secret_hash: [u8; 32],
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it ends, if it does.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// API keys.
+#[async_trait]
+pub trait KeyStore: Send + Sync {
+    /// Adds a key.
+    async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError>;
+    /// The key with this public half, of whatever tenant, revoked or not.
+    async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError>;
+    /// All keys, by creation, of one tenant or of all.
+    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError>;
+    /// Revokes; `false` if there is no such key.
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError>;
+}

@@ -1,0 +1,36 @@
+//! What the use cases need from the world, as narrow traits.
+//!
+//! Adapters implement them (`store`, `agent`, `registry`, `net`) and are named only in `app`. Every look-up that may find
+//! nothing returns `Option`: "not there" is seldom an error. All tenant-owned records are asked for *with* their tenant, so
+//! that a forgotten check finds nothing instead of somebody else's data.
+
+mod agent;
+mod blobs;
+mod clock;
+mod idempotency;
+mod ids;
+mod inventory;
+mod keys;
+mod model;
+mod pack_source;
+mod queue;
+mod run_log;
+mod signals;
+mod store;
+
+pub use agent::{
+    AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
+    InvocationResult, Meter,
+};
+pub use blobs::Blobs;
+pub use clock::Clock;
+pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
+pub use ids::Ids;
+pub use inventory::{InstallRecord, Inventory, SuiteRecord};
+pub use keys::{KeyRecord, KeyStore};
+pub use model::{Model, ModelBinding, ModelError, ModelInfo, Models};
+pub use pack_source::{PackSource, SourceError};
+pub use queue::{CancelRequest, Claim, Claimable, Fence, WorkQueue};
+pub use run_log::{Head, RunLog, StoredEvent};
+pub use signals::Signals;
+pub use store::{Store, StoreError};

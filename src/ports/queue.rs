@@ -1,0 +1,97 @@
+//! Which replica works on which run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::{Head, StoreError};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::RunRecord;
+
+/// Grows with every claim of a run; an append under an older one is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fence(pub i64);
+
+/// A run that this replica may work on until its lease ends.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The run.
+    pub run: Arc<RunRecord>,
+    /// The fencing token of this claim.
+    pub fence: Fence,
+    /// Where its log ends now.
+    pub head: Head,
+}
+
+/// A request to cancel, recorded beside the run until its owner appends `run.cancelled`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelRequest {
+    /// Key id of who asked.
+    pub cancelled_by: String,
+    /// Why, if said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Which runs a claim may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimable {
+    /// Any.
+    All,
+    /// Only those that are to be cancelled: that takes a moment and no slot.
+    Cancelled,
+}
+
+/// Which replica works on which run. Times are the caller's clock; correctness rests on the fence, not on clocks.
+#[async_trait]
+pub trait WorkQueue: Send + Sync {
+    /// Claims the oldest unfinished run whose lease is free or over, of all or only of those a cancel was asked for. Raises
+    /// its fence.
+    async fn claim(
+        &self,
+        owner: &str,
+        which: Claimable,
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError>;
+    /// Extends those leases of `owner` that are among `held` and have not run out; answers with them and a pending cancel
+    /// for each. A lease that nobody works under (its claim's answer was lost, its run is broken) runs out.
+    async fn renew(
+        &self,
+        owner: &str,
+        held: &[(RunId, Fence)],
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError>;
+    /// Claims one run of this tenant by name, also a parked one or a journal, unless somebody holds it. Raises its fence.
+    async fn claim_run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        owner: &str,
+        now: Timestamp,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError>;
+    /// Gives a run back, for others to go on with at once.
+    async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError>;
+    /// Gives a run back that waits: nobody claims it before `until` (`None`: before it is released or to be cancelled). A
+    /// cancel that was asked for meanwhile counts.
+    async fn park(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        until: Option<Timestamp>,
+    ) -> Result<(), StoreError>;
+    /// Records a cancel request for an unfinished run; the first request stands. A parked run may be claimed at once then.
+    /// `false` if the run has ended.
+    async fn request_cancel(
+        &self,
+        run: &RunId,
+        request: &CancelRequest,
+    ) -> Result<bool, StoreError>;
+    /// The recorded cancel request of a run.
+    async fn cancel_requested(&self, run: &RunId) -> Result<Option<CancelRequest>, StoreError>;
+}

@@ -1,0 +1,66 @@
+//! The append-only event log and the runs it belongs to.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{Fence, IdempotencyCompletion, StoreError};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::RunRecord;
+
+/// One entry of a run's log as it is kept and streamed: the document is serialised once, when it is appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Position in the log, from 1, without gaps.
+    pub sequence: u64,
+    /// The event type, for filters.
+    pub kind: Arc<str>,
+    /// The complete event document as JSON text on one line.
+    pub body: Bytes,
+}
+
+/// How far a run's log reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The highest sequence, 0 for an empty log.
+    pub sequence: u64,
+    /// Whether the last entry is the terminal event.
+    pub ended: bool,
+}
+
+/// The append-only event log and the runs it belongs to.
+#[async_trait]
+pub trait RunLog: Send + Sync {
+    /// Records a new run and, unless it is a journal, its place in the queue; completes the idempotency record. All or
+    /// nothing.
+    async fn create(
+        &self,
+        run: &RunRecord,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError>;
+    /// The immutable record of a run of this tenant.
+    async fn run(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
+    /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still the newest claim.
+    /// `ends` marks the last one as terminal and takes the run out of the queue. Durable when this returns.
+    async fn append(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        events: &[StoredEvent],
+        ends: bool,
+    ) -> Result<(), StoreError>;
+    /// Up to `limit` events with a sequence above `after`, in order.
+    async fn read(
+        &self,
+        run: &RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
+    /// Where the log ends.
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError>;
+    /// The sequence of an event id within a run, for `Last-Event-ID`.
+    async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
+    /// The newest runs of a tenant, newest first (for the command line; OpenWOP v1 has no run list).
+    async fn recent(&self, tenant: &TenantId, limit: u32) -> Result<Vec<RunRecord>, StoreError>;
+}

@@ -1,0 +1,29 @@
+//! The store as a whole: its faults, and all its ports as one.
+
+use super::{Blobs, Idempotency, Inventory, KeyStore, RunLog, Signals, WorkQueue};
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The lease was lost: another replica owns the run now. The caller stops; whatever it holds is void.
+    #[error("the lease on this run was lost")]
+    Fenced,
+    /// A record with this identity exists already.
+    #[error("{0} exists already")]
+    Exists(&'static str),
+    /// The database refused or is unreachable; the cause chain goes to the log only.
+    #[error("the store failed")]
+    Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A row that our own code cannot have written.
+    #[error("inconsistent row in {table}, column {column}")]
+    Inconsistent {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+}
+
+/// Everything a store does; one adapter an engine implements it all.
+pub trait Store: RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotency {}
+impl<T: RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotency> Store for T {}
