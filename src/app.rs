@@ -84,7 +84,8 @@ impl App {
         let library = Arc::new(Library::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
         let packs = Arc::new(Packs::new(store.clone(), clock.clone()));
-        let mut keys = Keys::new(store.clone(), clock.clone(), ids.clone());
+        let mut keys = Keys::new(store.clone(), clock.clone(), ids.clone())
+            .with_roles(Arc::new(config.roles()?));
         let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
         let keys = Arc::new(keys);
         let eval = EvalWork::new(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::agent::model::ModelConfig;
+use crate::domain::access::Roles;
 use crate::domain::money::NanoUsd;
 use crate::domain::pack::capabilities::PeerPolicy;
 use crate::domain::pack::keys::{KeyRing, PublicKey};
@@ -43,6 +44,18 @@ pub struct Config {
     pub models: Vec<ModelConfig>,
     /// How runs are worked on.
     pub worker: WorkerConfig,
+    /// Named sets of scopes that keys may hold.
+    pub roles: Vec<RoleConfig>,
+}
+
+/// A role: a named set of scopes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoleConfig {
+    /// Its name.
+    pub name: String,
+    /// Wire names of the scopes it grants.
+    pub scopes: Vec<String>,
 }
 
 /// Bounds of the host.
@@ -202,6 +215,7 @@ impl Default for Config {
             packs: PackSettings::default(),
             models: Vec::new(),
             worker: WorkerConfig::default(),
+            roles: Vec::new(),
         }
     }
 }
@@ -289,10 +303,23 @@ impl Config {
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");
         }
+        self.roles()?;
         if self.worker.lease_s < 3 {
             return bad("worker.lease_s", "must be at least 3");
         }
         Ok(())
+    }
+
+    /// The roles of this host.
+    ///
+    /// # Errors
+    /// [`Error`] naming the role or scope that cannot be.
+    pub fn roles(&self) -> Result<Roles, Error> {
+        let roles = self
+            .roles
+            .iter()
+            .map(|role| (role.name.as_str(), role.scopes.as_slice()));
+        Roles::new(roles).map_err(|fault| Error::Unusable(format!("`[[roles]]`: {fault}")))
     }
 
     /// The bounds a run request is checked against.

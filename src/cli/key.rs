@@ -1,15 +1,17 @@
 //! `touchstone key`: API keys of a host, made where its store is, whether it runs or not.
 
 use clap::{Args, Subcommand};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use crate::domain::access::{Roles, is_role_name};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{KeyRecord, StoreError};
 use crate::service::access::Scope;
+use crate::service::keys::{Issue, KeyState, RotateError};
 
 /// What a key may do when nothing is said: evaluate agents.
 const USUAL_SCOPES: &[Scope] = &[
@@ -21,20 +23,25 @@ const USUAL_SCOPES: &[Scope] = &[
     Scope::SuitesWrite,
 ];
 
-/// Make, list and revoke API keys
+/// Make, list, rotate and revoke API keys
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone key create --tenant acme\n  touchstone key list\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8"
+    after_help = "Examples:\n  touchstone key create --tenant acme\n  touchstone key list\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 24h\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8"
 )]
 pub enum Command {
     /// Make a key; it alone goes to stdout, and is never shown again
     #[command(
-        after_help = "Examples:\n  export TOUCHSTONE_KEY=$(touchstone key create --tenant acme)\n  touchstone key create --tenant acme --scope runs:read --scope manifest:read\n  touchstone key create --tenant acme --scope all --expires-in-days 90"
+        after_help = "Examples:\n  export TOUCHSTONE_KEY=$(touchstone key create --tenant acme)\n  touchstone key create --tenant acme --scope runs:read --scope manifest:read\n  touchstone key create --tenant acme --scope all --expires-in 90d\n  touchstone key create --tenant acme --role release-manager --principal dana\n  touchstone key create --tenant ci --scope all --test"
     )]
     Create(Create),
     /// List keys, without their secrets
     #[command(after_help = "Examples:\n  touchstone key list\n  touchstone key list --tenant acme")]
     List(List),
+    /// Give a key a new secret, which alone goes to stdout; the old one stays good for a while
+    #[command(
+        after_help = "A secret that an earlier rotation replaced ends at once. Scopes, roles and id stay.\n\nExamples:\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 1h --expires-in 90d\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 0s"
+    )]
+    Rotate(Rotate),
     /// Revoke a key, at once
     #[command(after_help = "Examples:\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8")]
     Revoke(Revoke),
@@ -49,9 +56,32 @@ pub struct Create {
     /// What it may do; repeat for several, `all` for everything [default: what evaluating agents needs]
     #[arg(long = "scope", value_name = "S", value_parser = scopes)]
     scopes: Vec<Vec<Scope>>,
-    /// When it ends by itself
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=36_500))]
-    expires_in_days: Option<i64>,
+    /// A role it holds, as `[[roles]]` of the configuration defines it; repeat for several
+    #[arg(long = "role", value_name = "R", value_parser = role)]
+    roles: Vec<String>,
+    /// Who acts by it, for the record [default: the key's id]
+    #[arg(long, value_name = "P", value_parser = tenant)]
+    principal: Option<String>,
+    /// For tests only: begins with hk_test_, may use mock providers
+    #[arg(long)]
+    test: bool,
+    /// When it ends by itself, such as 90d or 12h
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    expires_in: Option<SignedDuration>,
+}
+
+/// Which key, and how.
+#[derive(Debug, Args)]
+pub struct Rotate {
+    /// The key's id, as `key list` shows it
+    #[arg(value_name = "ID")]
+    id: String,
+    /// How long the old secret stays good
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span_or_none)]
+    overlap: SignedDuration,
+    /// When the key ends by itself from now on [default: as before]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    expires_in: Option<SignedDuration>,
 }
 
 /// Whose keys.
@@ -78,8 +108,44 @@ fn tenant(text: &str) -> Result<String, String> {
     if sound {
         Ok(text.to_owned())
     } else {
-        Err("a tenant is named by 1 to 128 letters, digits, `.`, `_` and `-`".to_owned())
+        Err("use 1 to 128 letters, digits, `.`, `_` and `-`".to_owned())
     }
+}
+
+fn role(text: &str) -> Result<String, String> {
+    if is_role_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a role is named by 1 to 64 of a-z, 0-9, `.`, `_` and `-`".to_owned())
+    }
+}
+
+/// A time such as `90d`, `12h` or `1h 30m`, of at most a hundred years.
+fn span_or_none(text: &str) -> Result<SignedDuration, String> {
+    let most = SignedDuration::from_hours(24 * 36_500);
+    text.parse::<Span>()
+        .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
+        .ok()
+        .filter(|span| !span.is_negative() && *span <= most)
+        .ok_or_else(|| "give a time such as 90d, 12h or 30m".to_owned())
+}
+
+fn span(text: &str) -> Result<SignedDuration, String> {
+    span_or_none(text).and_then(|span| {
+        if span.is_zero() {
+            Err("it would be over at once".to_owned())
+        } else {
+            Ok(span)
+        }
+    })
+}
+
+fn from_now(span: SignedDuration) -> Result<Timestamp, Failure> {
+    // As precise as it is kept.
+    Timestamp::now()
+        .checked_add(span)
+        .and_then(|end| Timestamp::from_microsecond(end.as_microsecond()))
+        .map_err(|cause| Failure::usage(cause.to_string()))
 }
 
 fn scopes(text: &str) -> Result<Vec<Scope>, String> {
@@ -103,6 +169,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     match command {
         Command::Create(arguments) => create(context, arguments).await,
         Command::List(arguments) => list(context, arguments).await,
+        Command::Rotate(arguments) => rotate(context, arguments).await,
         Command::Revoke(arguments) => revoke(context, arguments).await,
     }
 }
@@ -110,20 +177,23 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failure> {
     let app = context.app(None).await?;
     let mut scopes: Vec<Scope> = arguments.scopes.concat();
-    if scopes.is_empty() {
+    if scopes.is_empty() && arguments.roles.is_empty() {
         scopes = USUAL_SCOPES.to_vec();
     }
     scopes.sort_unstable();
     scopes.dedup();
-    let expires_at = arguments
-        .expires_in_days
-        .map(|days| Timestamp::now().saturating_add(SignedDuration::from_hours(24 * days)))
-        .transpose()
-        .map_err(|cause| Failure::usage(format!("--expires-in-days: {cause}")))?;
-    let tenant = TenantId::from(arguments.tenant.as_str());
+    refuse_unknown(app.keys().roles(), &arguments.roles)?;
+    let expires_at = arguments.expires_in.map(from_now).transpose()?;
     let key = app
         .keys()
-        .create(&tenant, &scopes, expires_at)
+        .issue(Issue {
+            tenant: TenantId::from(arguments.tenant.as_str()),
+            scopes: scopes.clone(),
+            roles: arguments.roles.clone(),
+            principal: arguments.principal.clone(),
+            test: arguments.test,
+            expires_at,
+        })
         .await
         .map_err(failed)?;
     let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
@@ -134,14 +204,63 @@ async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failur
             "key": key.text.expose_secret(),
             "tenant": arguments.tenant,
             "scopes": names,
+            "roles": arguments.roles,
+            "principal": arguments.principal,
+            "test": arguments.test,
+            "expiresAt": expires_at,
+        }));
+    } else {
+        let mut may = names.join(" ");
+        for role in &arguments.roles {
+            may = format!("{may} role:{role}");
+        }
+        terminal.note(&format!(
+            "{}key {} of tenant {}, may {}; keep it, it is not shown again",
+            if arguments.test { "test " } else { "" },
+            key.id,
+            arguments.tenant,
+            may.trim_start()
+        ));
+        terminal.print(key.text.expose_secret());
+    }
+    Ok(Exit::Good)
+}
+
+/// A role nobody has defined would grant nothing, which is hardly meant.
+fn refuse_unknown(known: &Roles, roles: &[String]) -> Result<(), Failure> {
+    let Some(unknown) = roles.iter().find(|role| !known.knows(role)) else {
+        return Ok(());
+    };
+    Err(
+        Failure::bad_input("unknown_role", format!("there is no role `{unknown}` here"))
+            .or_try("define it as [[roles]] in the configuration"),
+    )
+}
+
+async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failure> {
+    let app = context.app(None).await?;
+    let id = KeyId::from(arguments.id.as_str());
+    let previous_until = from_now(arguments.overlap)?;
+    let expires_at = arguments.expires_in.map(from_now).transpose()?;
+    let rotated = app.keys().rotate(&id, previous_until, expires_at).await;
+    let key = rotated.map_err(|cause| match cause {
+        RotateError::NoSuchKey => Failure::bad_input("not_found", format!("{id}: {cause}"))
+            .or_try(format!("{} key list", context.program())),
+        RotateError::Expired => Failure::bad_input("key_expired", format!("{id}: {cause}"))
+            .or_try("give it one by --expires-in, such as --expires-in 90d"),
+        RotateError::Store(cause) => failed(cause),
+    })?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({
+            "id": key.id,
+            "key": key.text.expose_secret(),
+            "previousUntil": previous_until,
             "expiresAt": expires_at,
         }));
     } else {
         terminal.note(&format!(
-            "key {} of tenant {}, may {}; keep it, it is not shown again",
-            key.id,
-            arguments.tenant,
-            names.join(" ")
+            "key {id} has a new secret; the old one is good until {previous_until}"
         ));
         terminal.print(key.text.expose_secret());
     }
@@ -162,12 +281,14 @@ async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
         terminal.note("no keys; `touchstone key create --tenant T` makes one");
     }
     for key in &keys {
+        let roles: String = key.roles.iter().map(|r| format!(" role:{r}")).collect();
         terminal.print(&format!(
-            "{}  {:<16}  {:<8}  {}",
+            "{}  {:<16}  {:<8}  {:<4}  {}",
             key.id,
             key.tenant,
             state(key),
-            key.scopes.join(" ")
+            if key.test { "test" } else { "live" },
+            format!("{}{roles}", key.scopes.join(" ")).trim_start()
         ));
     }
     Ok(Exit::Good)
@@ -192,11 +313,7 @@ async fn revoke(context: &Context<'_>, arguments: Revoke) -> Result<Exit, Failur
 }
 
 fn state(key: &KeyRecord) -> &'static str {
-    match key {
-        key if key.revoked_at.is_some() => "revoked",
-        key if key.expires_at.is_some_and(|end| end <= Timestamp::now()) => "expired",
-        _ => "active",
-    }
+    KeyState::of(key, Timestamp::now()).as_str()
 }
 
 fn document(key: &KeyRecord) -> Value {
@@ -204,10 +321,14 @@ fn document(key: &KeyRecord) -> Value {
         "id": key.id,
         "tenant": key.tenant,
         "state": state(key),
+        "test": key.test,
         "scopes": key.scopes,
+        "roles": key.roles,
+        "principal": key.principal,
         "createdAt": key.created_at,
         "expiresAt": key.expires_at,
         "revokedAt": key.revoked_at,
+        "previousUntil": key.previous.as_ref().map(|previous| previous.valid_until),
     })
 }
 

@@ -13,6 +13,7 @@ use super::exit::{Exit, Failure};
 use super::watch::Interrupts;
 use crate::app::App;
 use crate::http;
+use crate::service::keys::KeyState;
 use crate::telemetry::{LogFormat, init_logs};
 
 const EXAMPLES: &str = "\
@@ -123,7 +124,7 @@ async fn usable_keys(app: &App) -> Result<usize, Failure> {
     let now = Timestamp::now();
     Ok(keys
         .iter()
-        .filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now))
+        .filter(|key| KeyState::of(key, now).is_good())
         .count())
 }
 

@@ -1,5 +1,6 @@
 //! The rules, as plain functions over plain types: no IO, no clock, no randomness.
 
+pub mod access;
 pub mod agent;
 pub mod budget;
 pub mod eval;

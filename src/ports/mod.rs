@@ -27,7 +27,7 @@ pub use clock::Clock;
 pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 pub use ids::Ids;
 pub use inventory::{InstallRecord, Inventory, SuiteRecord};
-pub use keys::{KeyRecord, KeyStore};
+pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
 pub use model::{Model, ModelBinding, ModelError, ModelInfo, Models};
 pub use pack_source::{PackSource, SourceError};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, WorkQueue};

@@ -29,7 +29,7 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelRequest {
-    /// Key id of who asked.
+    /// Principal of who asked.
     pub cancelled_by: String,
     /// Why, if said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
-//! API keys: made, listed, revoked, and recognised.
+//! API keys: made, listed, rotated, revoked, and recognised.
 //!
-//! A key's text is `tsk_<id>_<secret>`: the id is public and looks the record up, the secret is 32 random octets of which
-//! only the SHA-256 is kept (a slow hash would add nothing to full entropy). The record is read at every request, so a
-//! revocation acts at once, on every replica.
+//! A key's text is `tsk_<id>_<secret>`, or `hk_test_<id>_<secret>` for one that is for tests only: the id is public and
+//! looks the record up, the secret is 32 random octets of which only the SHA-256 is kept (a slow hash would add nothing to
+//! full entropy). The record is read at every request, so a revocation or a rotation acts at once, on every replica.
 
 use std::sync::Arc;
 
@@ -14,11 +14,14 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::access::{Caller, Scope};
+use crate::domain::access::Roles;
 use crate::domain::ids::{KeyId, TenantId};
-use crate::ports::{Clock, Ids, KeyRecord, Store, StoreError};
+use crate::ports::{Clock, Ids, KeyRecord, Rotation, Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 
-const PREFIX: &str = "tsk_";
+const LIVE: &str = "tsk_";
+/// What keys for tests begin with, so that neither people nor scanners take one for the other.
+pub const TEST: &str = "hk_test_";
 /// Longest id that is looked up; ours have 20 characters.
 const MAX_ID: usize = 64;
 
@@ -31,11 +34,88 @@ pub struct NewKey {
     pub text: SecretString,
 }
 
+/// What a key is made for.
+#[derive(Clone, Debug)]
+pub struct Issue {
+    /// Whose key it is.
+    pub tenant: TenantId,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// Roles it holds.
+    pub roles: Vec<String>,
+    /// Who acts by it, if not just the key.
+    pub principal: Option<String>,
+    /// Whether it is for tests only.
+    pub test: bool,
+    /// When it ends, if it does.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Where a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// Good.
+    Active,
+    /// Good, and so is the secret it replaced.
+    Rotating,
+    /// Over.
+    Expired,
+    /// Revoked.
+    Revoked,
+}
+
+impl KeyState {
+    /// The state of a key at a moment.
+    pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
+        let rotating = |key: &KeyRecord| {
+            key.previous
+                .as_ref()
+                .is_some_and(|previous| previous.valid_until > now)
+        };
+        match key {
+            key if key.revoked_at.is_some() => Self::Revoked,
+            key if key.expires_at.is_some_and(|end| end <= now) => Self::Expired,
+            key if rotating(key) => Self::Rotating,
+            _ => Self::Active,
+        }
+    }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Rotating => "rotating",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    /// Whether the key lets anybody in.
+    pub const fn is_good(self) -> bool {
+        matches!(self, Self::Active | Self::Rotating)
+    }
+}
+
+/// Why a key cannot be rotated.
+#[derive(Debug, thiserror::Error)]
+pub enum RotateError {
+    /// There is none, or it was revoked.
+    #[error("there is no such key, or it was revoked")]
+    NoSuchKey,
+    /// It would be over at once.
+    #[error("the key has expired; give it a new end")]
+    Expired,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// The use cases of keys.
 pub struct Keys {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+    roles: Arc<Roles>,
     local: Option<KeyRecord>,
 }
 
@@ -43,25 +123,45 @@ pub struct Keys {
 const LOCAL: &str = "local";
 
 impl Keys {
-    /// The use cases over their ports.
+    /// The use cases over their ports, on a host without roles.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self {
             store,
             clock,
             ids,
+            roles: Arc::default(),
             local: None,
         }
     }
 
-    /// Makes a key of every scope for calls from within this process. It is never stored and ends with the process.
+    /// The same on a host with these roles.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Arc<Roles>) -> Self {
+        self.roles = roles;
+        self
+    }
+
+    /// The roles of the host.
+    pub fn roles(&self) -> &Arc<Roles> {
+        &self.roles
+    }
+
+    /// Makes a key of every scope and role for calls from within this process. It is never stored and ends with the process.
     pub fn admit_local(&mut self, tenant: &TenantId) -> SecretString {
-        let scopes = Scope::ALL;
-        let (record, key) = self.make(LOCAL.into(), tenant, scopes, None);
+        let issue = Issue {
+            tenant: tenant.clone(),
+            scopes: Scope::ALL.to_vec(),
+            roles: self.roles.iter().map(|(name, _)| name.to_owned()).collect(),
+            principal: None,
+            test: false,
+            expires_at: None,
+        };
+        let (record, key) = self.make(LOCAL.into(), issue);
         self.local = Some(record);
         key.text
     }
 
-    /// Makes a key for `tenant`.
+    /// Makes a live key of these scopes for `tenant`.
     ///
     /// # Errors
     /// The store failed.
@@ -71,34 +171,58 @@ impl Keys {
         scopes: &[Scope],
         expires_at: Option<Timestamp>,
     ) -> Result<NewKey, StoreError> {
+        self.issue(Issue {
+            tenant: tenant.clone(),
+            scopes: scopes.to_vec(),
+            roles: Vec::new(),
+            principal: None,
+            test: false,
+            expires_at,
+        })
+        .await
+    }
+
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn issue(&self, issue: Issue) -> Result<NewKey, StoreError> {
         let id = KeyId::from(hex(self.ids.secret().iter().take(10)));
-        let (record, key) = self.make(id, tenant, scopes, expires_at);
+        let (record, key) = self.make(id, issue);
         self.store.add_key(&record).await?;
         Ok(key)
     }
 
-    fn make(
-        &self,
-        id: KeyId,
-        tenant: &TenantId,
-        scopes: &[Scope],
-        expires_at: Option<Timestamp>,
-    ) -> (KeyRecord, NewKey) {
-        let secret = URL_SAFE_NO_PAD.encode(self.ids.secret());
-        let mut scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+    fn make(&self, id: KeyId, issue: Issue) -> (KeyRecord, NewKey) {
+        let (secret_hash, text) = self.secret(&id, issue.test);
+        let mut scopes: Vec<String> = issue.scopes.iter().map(ToString::to_string).collect();
         scopes.sort_unstable();
         scopes.dedup();
-        let text = SecretString::from(format!("{PREFIX}{id}_{secret}"));
+        let mut roles = issue.roles;
+        roles.sort_unstable();
+        roles.dedup();
         let record = KeyRecord {
             id: id.clone(),
-            tenant: tenant.clone(),
-            secret_hash: hash(&secret),
+            tenant: issue.tenant,
+            secret_hash,
+            previous: None,
             scopes,
+            roles,
+            principal: issue.principal,
+            test: issue.test,
             created_at: self.clock.now(),
-            expires_at,
+            expires_at: issue.expires_at,
             revoked_at: None,
         };
         (record, NewKey { id, text })
+    }
+
+    /// A fresh secret: its hash, and the key's text with it.
+    fn secret(&self, id: &KeyId, test: bool) -> ([u8; 32], SecretString) {
+        let secret = URL_SAFE_NO_PAD.encode(self.ids.secret());
+        let prefix = if test { TEST } else { LIVE };
+        let text = SecretString::from(format!("{prefix}{id}_{secret}"));
+        (hash(&secret), text)
     }
 
     /// All keys of one tenant or of all, without their secrets.
@@ -107,6 +231,35 @@ impl Keys {
     /// The store failed.
     pub async fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError> {
         self.store.keys(tenant).await
+    }
+
+    /// Gives a key a new secret. The replaced one is good until `previous_until`; one that an earlier rotation replaced ends
+    /// at once, so that never more than two are good.
+    ///
+    /// # Errors
+    /// [`RotateError`].
+    pub async fn rotate(
+        &self,
+        id: &KeyId,
+        previous_until: Timestamp,
+        expires_at: Option<Timestamp>,
+    ) -> Result<NewKey, RotateError> {
+        let key = self.store.key(id).await?.ok_or(RotateError::NoSuchKey)?;
+        let ends = expires_at.or(key.expires_at);
+        if ends.is_some_and(|end| end <= self.clock.now()) {
+            return Err(RotateError::Expired);
+        }
+        let (secret_hash, text) = self.secret(id, key.test);
+        let rotation = Rotation {
+            secret_hash,
+            previous_until,
+            expires_at,
+        };
+        if !self.store.rotate_key(id, &rotation).await? {
+            return Err(RotateError::NoSuchKey);
+        }
+        let id = id.clone();
+        Ok(NewKey { id, text })
     }
 
     /// Revokes a key; `false` if there is none with this id.
@@ -120,16 +273,26 @@ impl Keys {
     /// Recognises a caller by the key it presents.
     ///
     /// # Errors
-    /// `unauthenticated`, `key_revoked`, `key_expired`; the last two only to who knows the secret.
+    /// `unauthenticated`, `key_revoked`, `key_expired`; the last two only to who knows a secret of the key.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, Problem> {
-        let (id, secret) = split(key).ok_or_else(unknown)?;
-        let id = KeyId::from(id);
-        let record = self.find(&id).await?;
+        let presented = split(key).ok_or_else(unknown)?;
+        let record = self.find(&KeyId::from(presented.id)).await?;
         // Hashed and compared also when there is no such key, so that the time taken tells nothing.
-        let expected = record.as_ref().map_or([0; 32], |record| record.secret_hash);
-        let matches = bool::from(hash(secret).ct_eq(&expected));
+        let (current, previous) = record.as_ref().map_or(([0; 32], [0; 32]), |record| {
+            let previous = record.previous.as_ref();
+            (
+                record.secret_hash,
+                previous.map_or([0; 32], |previous| previous.hash),
+            )
+        });
+        let given = hash(presented.secret);
+        let is_current = bool::from(given.ct_eq(&current));
+        let is_previous = bool::from(given.ct_eq(&previous));
         match record {
-            Some(record) if matches => self.admit(record),
+            Some(record) if record.test == presented.test && is_current => self.admit(record),
+            Some(record) if record.test == presented.test && is_previous => {
+                self.admit_replaced(record)
+            }
             _ => Err(unknown()),
         }
     }
@@ -153,29 +316,40 @@ impl Keys {
             .map_err(|cause| super::fault::internal(&cause))
     }
 
-    fn admit(&self, record: KeyRecord) -> Result<Caller, Problem> {
-        if record.revoked_at.is_some() {
-            return Err(Problem::new(
-                ErrorCode::KeyRevoked,
-                "this key was revoked; use another one",
-            ));
-        }
-        if record.expires_at.is_some_and(|end| end <= self.clock.now()) {
+    /// Admits by the secret that the last rotation replaced.
+    fn admit_replaced(&self, record: KeyRecord) -> Result<Caller, Problem> {
+        let now = self.clock.now();
+        let good = record
+            .previous
+            .as_ref()
+            .is_some_and(|previous| previous.valid_until > now);
+        if !good && record.revoked_at.is_none() {
             return Err(Problem::new(
                 ErrorCode::KeyExpired,
-                "this key has expired; use another one",
+                "this key was rotated; use its new secret",
             ));
         }
-        Ok(Caller {
-            tenant: record.tenant,
-            key_id: record.id,
-            // A scope this version does not know grants nothing.
-            scopes: record
-                .scopes
-                .iter()
-                .filter_map(|name| Scope::parse(name))
-                .collect(),
-        })
+        self.admit(record)
+    }
+
+    fn admit(&self, record: KeyRecord) -> Result<Caller, Problem> {
+        match KeyState::of(&record, self.clock.now()) {
+            KeyState::Revoked => Err(Problem::new(
+                ErrorCode::KeyRevoked,
+                "this key was revoked; use another one",
+            )),
+            KeyState::Expired => Err(Problem::new(
+                ErrorCode::KeyExpired,
+                "this key has expired; use another one",
+            )),
+            KeyState::Active | KeyState::Rotating => Ok(Caller {
+                grants: self.roles.resolve(&record.scopes, &record.roles),
+                tenant: record.tenant,
+                principal: record.principal.unwrap_or_else(|| record.id.to_string()),
+                key_id: record.id,
+                test: record.test,
+            }),
+        }
     }
 }
 
@@ -187,14 +361,25 @@ pub fn unknown() -> Problem {
     )
 }
 
-fn split(key: &str) -> Option<(&str, &str)> {
-    let (id, secret) = key.strip_prefix(PREFIX)?.split_once('_')?;
+/// A key's text, taken apart.
+struct Presented<'a> {
+    test: bool,
+    id: &'a str,
+    secret: &'a str,
+}
+
+fn split(key: &str) -> Option<Presented<'_>> {
+    let (test, rest) = match key.strip_prefix(TEST) {
+        Some(rest) => (true, rest),
+        None => (false, key.strip_prefix(LIVE)?),
+    };
+    let (id, secret) = rest.split_once('_')?;
     let sound = (1..=MAX_ID).contains(&id.len())
         && id
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         && !secret.is_empty();
-    sound.then_some((id, secret))
+    sound.then_some(Presented { test, id, secret })
 }
 
 fn hash(secret: &str) -> [u8; 32] {

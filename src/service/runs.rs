@@ -245,7 +245,7 @@ impl Runs {
             ));
         }
         let request = CancelRequest {
-            cancelled_by: caller.key_id.to_string(),
+            cancelled_by: caller.principal.clone(),
             reason,
         };
         let accepted = self
@@ -376,7 +376,7 @@ impl Runs {
         let record = RunRecord {
             run_id: run_id.clone(),
             tenant: caller.tenant.clone(),
-            principal: caller.key_id.to_string(),
+            principal: caller.principal.clone(),
             created_at: self.clock.now(),
             spec,
         };

@@ -6,19 +6,32 @@ use jiff::Timestamp;
 use super::convert::{backend, column};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{KeyId, TenantId};
-use crate::ports::{KeyRecord, KeyStore, StoreError};
+use crate::ports::{KeyRecord, KeyStore, PreviousSecret, Rotation, StoreError};
 
 const ADD: &str =
-    "INSERT INTO api_key (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING";
-const ONE: &str = "SELECT id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at
-    FROM api_key WHERE id = $1";
-const ALL: &str = "SELECT id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at
-    FROM api_key ORDER BY created_at, id";
-const OF_TENANT: &str = "SELECT id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at
-    FROM api_key WHERE tenant = $1 ORDER BY created_at, id";
+    "INSERT INTO api_key (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at,
+        roles, principal, test, previous_hash, previous_until)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at,
+                roles, principal, test, previous_hash, previous_until FROM api_key ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("WHERE id = $1");
+const ALL: &str = select!("ORDER BY created_at, id");
+const OF_TENANT: &str = select!("WHERE tenant = $1 ORDER BY created_at, id");
+/// The replaced secret is the one that is there at this moment: of two rotations at once, neither loses the other's.
+const ROTATE: &str =
+    "UPDATE api_key SET previous_hash = secret_hash, previous_until = $3, secret_hash = $2,
+        expires_at = COALESCE($4, expires_at)
+    WHERE id = $1 AND revoked_at IS NULL";
 const REVOKE: &str = "UPDATE api_key SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1";
 
+/// The columns in the order of `select!`.
 type KeyRow = (
     String,
     String,
@@ -27,16 +40,34 @@ type KeyRow = (
     i64,
     Option<i64>,
     Option<i64>,
+    String,
+    Option<String>,
+    bool,
+    Option<Vec<u8>>,
+    Option<i64>,
 );
 
 fn key_of(row: KeyRow) -> Result<KeyRecord, StoreError> {
-    let (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at) = row;
+    let (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at, ..) = row;
+    let (.., roles, principal, test, previous_hash, previous_until) = row;
     let time = |name| move |micros| column("api_key", name).time(micros);
+    let previous = match (previous_hash, previous_until) {
+        (Some(hash), Some(until)) => Some(PreviousSecret {
+            hash: column("api_key", "previous_hash").number(hash)?,
+            valid_until: column("api_key", "previous_until").time(until)?,
+        }),
+        (None, None) => None,
+        _ => return Err(column("api_key", "previous_hash").inconsistent()),
+    };
     Ok(KeyRecord {
         id: id.into(),
         tenant: tenant.into(),
         secret_hash: column("api_key", "secret_hash").number(secret_hash)?,
+        previous,
         scopes: column("api_key", "scopes").document(&scopes)?,
+        roles: column("api_key", "roles").document(&roles)?,
+        principal,
+        test,
         created_at: column("api_key", "created_at").time(created_at)?,
         expires_at: expires_at.map(time("expires_at")).transpose()?,
         revoked_at: revoked_at.map(time("revoked_at")).transpose()?,
@@ -48,6 +79,7 @@ macro_rules! key_store {
         #[async_trait]
         impl KeyStore for $store {
             async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
+                let previous = key.previous.as_ref();
                 let added = sqlx::query(ADD)
                     .bind(key.id.as_str())
                     .bind(key.tenant.as_str())
@@ -56,6 +88,11 @@ macro_rules! key_store {
                     .bind(key.created_at.as_microsecond())
                     .bind(key.expires_at.map(Timestamp::as_microsecond))
                     .bind(key.revoked_at.map(Timestamp::as_microsecond))
+                    .bind(column("api_key", "roles").text(&key.roles)?)
+                    .bind(key.principal.as_deref())
+                    .bind(key.test)
+                    .bind(previous.map(|previous| previous.hash.as_slice()))
+                    .bind(previous.map(|previous| previous.valid_until.as_microsecond()))
                     .execute(self.writer())
                     .await
                     .map_err(backend)?;
@@ -81,6 +118,22 @@ macro_rules! key_store {
                 };
                 let rows = query.fetch_all(self.readers()).await.map_err(backend)?;
                 rows.into_iter().map(key_of).collect()
+            }
+
+            async fn rotate_key(
+                &self,
+                id: &KeyId,
+                rotation: &Rotation,
+            ) -> Result<bool, StoreError> {
+                let rotated = sqlx::query(ROTATE)
+                    .bind(id.as_str())
+                    .bind(rotation.secret_hash.as_slice())
+                    .bind(rotation.previous_until.as_microsecond())
+                    .bind(rotation.expires_at.map(Timestamp::as_microsecond))
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(rotated.rows_affected() > 0)
             }
 
             async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError> {

@@ -5,12 +5,26 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// The tables on SQLite.
 pub(super) fn sqlite() -> Migrator {
-    migrator(&[(1, "core", include_str!("migrations/sqlite/0001_core.sql"))])
+    migrator(&[
+        (1, "core", include_str!("migrations/sqlite/0001_core.sql")),
+        (
+            7,
+            "access",
+            include_str!("migrations/sqlite/0007_access.sql"),
+        ),
+    ])
 }
 
 /// The tables on PostgreSQL.
 pub(super) fn postgres() -> Migrator {
-    migrator(&[(1, "core", include_str!("migrations/postgres/0001_core.sql"))])
+    migrator(&[
+        (1, "core", include_str!("migrations/postgres/0001_core.sql")),
+        (
+            7,
+            "access",
+            include_str!("migrations/postgres/0007_access.sql"),
+        ),
+    ])
 }
 
 fn migrator(steps: &[(i64, &'static str, &'static str)]) -> Migrator {

@@ -18,7 +18,7 @@ pub struct RunRecord {
     pub run_id: RunId,
     /// Its owner.
     pub tenant: TenantId,
-    /// Key id of the caller.
+    /// Who asked for it.
     pub principal: String,
     /// When it was created.
     pub created_at: Timestamp,

@@ -307,7 +307,7 @@ pub struct RunCancelled {
     /// Why, if said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Key id of who asked.
+    /// Principal of who asked.
     pub cancelled_by: String,
 }
 

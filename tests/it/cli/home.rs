@@ -128,7 +128,7 @@ impl Home {
         self.path(".touchstone")
     }
 
-    fn config(&self) -> PathBuf {
+    pub fn config(&self) -> PathBuf {
         self.path("touchstone.toml")
     }
 

@@ -49,3 +49,90 @@ fn a_revoked_key_stays_listed_and_an_unknown_one_is_refused() {
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("try:"), "{}", unknown.stderr);
 }
+
+#[test]
+fn a_rotated_key_keeps_its_id_and_gets_another_secret() {
+    let home = Home::empty();
+    let made = home
+        .run(&[
+            "--json",
+            "key",
+            "create",
+            "--tenant",
+            "acme",
+            "--expires-in",
+            "90d",
+        ])
+        .document();
+    let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
+    let rotated = home.run(&["key", "rotate", id, "--overlap", "1h"]);
+    assert_eq!(rotated.code, 0, "{}", rotated.stderr);
+    let new = rotated.stdout.trim_end();
+    assert!(
+        new.starts_with(&format!("tsk_{id}_")) && new != key,
+        "{new}"
+    );
+    let listed = home.run(&["--json", "key", "list"]).document();
+    assert_eq!(listed["keys"][0]["state"], "rotating");
+    assert_eq!(listed["keys"][0]["expiresAt"], made["expiresAt"]);
+    let secret = new.splitn(3, '_').nth(2).unwrap();
+    assert!(!listed.to_string().contains(secret));
+    home.run(&["key", "revoke", id]);
+    for unknown in [id, "nobody"] {
+        let refused = home.run(&["key", "rotate", unknown]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    }
+}
+
+#[test]
+fn a_test_key_can_be_told_from_a_live_one_and_a_role_must_exist() {
+    let home = Home::empty();
+    let made = home.run(&[
+        "key", "create", "--tenant", "ci", "--test", "--scope", "all",
+    ]);
+    assert!(made.stdout.starts_with("hk_test_"), "{}", made.stdout);
+    let unknown = home.run(&["key", "create", "--tenant", "ci", "--role", "owner"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
+    assert!(unknown.stderr.contains("[[roles]]"), "{}", unknown.stderr);
+    let mut settings = std::fs::read_to_string(home.config()).unwrap();
+    settings
+        .push_str("\n[[roles]]\nname = \"owner\"\nscopes = [\"runs:read\", \"deploy:promote\"]\n");
+    std::fs::write(home.config(), settings).unwrap();
+    let made = home.run(&[
+        "--json",
+        "key",
+        "create",
+        "--tenant",
+        "ci",
+        "--role",
+        "owner",
+        "--principal",
+        "dana",
+    ]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let listed = home.run(&["--json", "key", "list"]).document();
+    let kinds: Vec<_> = listed["keys"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| {
+            (
+                key["test"].clone(),
+                key["roles"].clone(),
+                key["principal"].clone(),
+            )
+        })
+        .collect();
+    use serde_json::json;
+    assert_eq!(
+        kinds,
+        [
+            (json!(true), json!([]), json!(null)),
+            (json!(false), json!(["owner"]), json!("dana"))
+        ]
+    );
+    for senseless in ["0d", "-1h", "soon", "200y"] {
+        let refused = home.run(&["key", "create", "--tenant", "ci", "--expires-in", senseless]);
+        assert_eq!(refused.code, 2, "{senseless}");
+    }
+}

@@ -238,6 +238,133 @@ async fn a_revoked_or_expired_key_is_told_so_at_once_and_only_with_its_secret() 
 }
 
 #[tokio::test]
+async fn a_rotated_key_is_good_under_both_secrets_until_the_old_one_ends() {
+    let host = TestHost::idle().await;
+    let send = async |key: &str| {
+        let reply = host
+            .request(Method::GET, "/v1/agents")
+            .key(key)
+            .send()
+            .await;
+        match reply.status {
+            StatusCode::OK => "ok".to_owned(),
+            _ => reply.code(),
+        }
+    };
+    let first = host.key_with(Scope::ALL).await;
+    let rotate = async |until: jiff::Timestamp| {
+        let rotated = host.keys.rotate(&id_of(&first), until, None).await.unwrap();
+        secrecy::ExposeSecret::expose_secret(&rotated.text).to_owned()
+    };
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let second = rotate(later).await;
+    assert_eq!(id_of(&second), id_of(&first));
+    assert_eq!(
+        (send(&first).await, send(&second).await),
+        ("ok".into(), "ok".into())
+    );
+    let third = rotate(jiff::Timestamp::now()).await;
+    assert_eq!(send(&third).await, "ok");
+    assert_eq!(send(&second).await, "key_expired", "its overlap is over");
+    assert_eq!(send(&first).await, "unauthenticated", "two rotations ago");
+    host.keys.revoke(&id_of(&first)).await.unwrap();
+    for key in [&second, &third] {
+        assert_eq!(send(key).await, "key_revoked");
+    }
+    assert!(host.keys.rotate(&id_of(&first), later, None).await.is_err());
+}
+
+#[tokio::test]
+async fn an_expired_key_is_rotated_only_into_a_new_end() {
+    let host = TestHost::idle().await;
+    let past = jiff::Timestamp::from_second(1).unwrap();
+    let key = host.issue(|issue| issue.expires_at = Some(past)).await;
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    assert!(host.keys.rotate(&id_of(&key), later, None).await.is_err());
+    let rotated = host.keys.rotate(&id_of(&key), later, Some(later)).await;
+    let text = secrecy::ExposeSecret::expose_secret(&rotated.unwrap().text).to_owned();
+    let reply = host
+        .request(Method::GET, "/v1/agents")
+        .key(&text)
+        .send()
+        .await;
+    assert_eq!(
+        reply.status,
+        StatusCode::FORBIDDEN,
+        "known, and of no scope"
+    );
+}
+
+#[tokio::test]
+async fn a_role_grants_its_scopes_and_an_unknown_role_nothing() {
+    let host = TestHost::idle().await;
+    let manager = host
+        .issue(|issue| issue.roles = vec!["release-manager".to_owned(), "owner".to_owned()])
+        .await;
+    let stranger = host
+        .issue(|issue| issue.roles = vec!["owner".to_owned()])
+        .await;
+    let ask =
+        async |path: &str, key: &str| host.request(Method::GET, path).key(key).send().await.status;
+    assert_eq!(ask("/v1/runs/none", &manager).await, StatusCode::NOT_FOUND);
+    assert_eq!(ask("/v1/agents", &manager).await, StatusCode::FORBIDDEN);
+    assert_eq!(ask("/v1/runs/none", &stranger).await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn a_test_key_is_none_under_the_prefix_of_live_keys_and_the_reverse() {
+    let host = TestHost::idle().await;
+    let test = host
+        .issue(|issue| {
+            issue.test = true;
+            issue.scopes = Scope::ALL.to_vec();
+        })
+        .await;
+    let ask = async |key: &str| {
+        let reply = host
+            .request(Method::GET, "/v1/agents")
+            .key(key)
+            .send()
+            .await;
+        reply.status
+    };
+    assert_eq!(ask(&test).await, StatusCode::OK);
+    let disguised = test.replace("hk_test_", "tsk_");
+    assert_eq!(ask(&disguised).await, StatusCode::UNAUTHORIZED);
+    let disguised = host.key.replace("tsk_", "hk_test_");
+    assert_eq!(ask(&disguised).await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_run_belongs_to_the_principal_its_key_names() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let named = host
+        .issue(|issue| {
+            issue.principal = Some("dana".to_owned());
+            issue.scopes = Scope::ALL.to_vec();
+        })
+        .await;
+    for (key, principal) in [
+        (&named, "dana".to_owned()),
+        (&host.key, id_of(&host.key).to_string()),
+    ] {
+        let created = host
+            .request(Method::POST, "/v1/runs")
+            .key(key)
+            .json(&create_body())
+            .send()
+            .await;
+        let run = created.json()["runId"].as_str().unwrap().to_owned();
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        assert_eq!(
+            snapshot["owner"],
+            json!({"tenant": "acme", "principal": principal})
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_store_never_sees_a_key_and_a_list_shows_no_secret() {
     let host = TestHost::idle().await;
     // The secret half may hold the separator too.

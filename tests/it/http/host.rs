@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use touchstone::agent::Runtime;
+use touchstone::domain::access::Roles;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
@@ -27,7 +28,7 @@ use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo, Models, Stor
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::access::Scope;
 use touchstone::service::executor::{EvalWork, Executor};
-use touchstone::service::keys::Keys;
+use touchstone::service::keys::{Issue, Keys};
 use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
 use touchstone::service::projections::Projections;
@@ -114,7 +115,10 @@ impl TestHost {
             .await
             .unwrap();
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
-        let keys = Arc::new(Keys::new(store.clone(), clock.clone(), ids.clone()));
+        let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
+        let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
+        let keys = Keys::new(store.clone(), clock.clone(), ids.clone());
+        let keys = Arc::new(keys.with_roles(Arc::new(roles)));
         let projections = Arc::new(Projections::new(store.clone()));
         let library = Arc::new(Library::new(store.clone()));
         let info = ModelInfo {
@@ -230,6 +234,21 @@ impl TestHost {
         make_key(&self.keys, "acme", scopes).await
     }
 
+    /// A key of the first tenant without scopes, but for what `change` makes of it.
+    pub async fn issue(&self, change: impl FnOnce(&mut Issue)) -> String {
+        let mut issue = Issue {
+            tenant: TenantId::from("acme"),
+            scopes: Vec::new(),
+            roles: Vec::new(),
+            principal: None,
+            test: false,
+            expires_at: None,
+        };
+        change(&mut issue);
+        let key = self.keys.issue(issue).await.unwrap();
+        key.text.expose_secret().to_owned()
+    }
+
     pub fn request(&self, method: Method, path: &str) -> Call<'_> {
         Call {
             host: self,
@@ -300,7 +319,8 @@ async fn make_key(keys: &Keys, tenant: &str, scopes: &[Scope]) -> String {
 
 /// The id inside a key's text.
 pub fn id_of(key: &str) -> KeyId {
-    key.split('_').nth(1).unwrap().into()
+    let key = key.strip_prefix("hk_test_").unwrap_or(&key[4..]);
+    key.split('_').next().unwrap().into()
 }
 
 pub fn create_body() -> Value {

@@ -1,0 +1,289 @@
+//! Who may do what, as data: scopes, and roles as named sets of them (OpenWOP auth, RFC 0049).
+//!
+//! A scope grants what it names; none implies another. A role that the host does not know grants nothing and satisfies
+//! nothing, whoever claims to hold it: every question that cannot be answered is answered with no.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+macro_rules! scopes {
+    ($( $(#[$doc:meta])* $variant:ident = $wire:literal; )*) => {
+        /// What a key may do. The first block is OpenWOP's list, the second one is this host's own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Scope { $( $(#[$doc])* $variant, )* }
+
+        impl Scope {
+            /// Every scope.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The wire name.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $wire,)* }
+            }
+
+            /// The scope with this wire name.
+            pub fn parse(name: &str) -> Option<Self> {
+                match name { $($wire => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+scopes! {
+    /// Read workflows, agents, packs and suites.
+    ManifestRead = "manifest:read";
+    /// Create and retry runs.
+    RunsCreate = "runs:create";
+    /// Read runs, their events, summaries and reports.
+    RunsRead = "runs:read";
+    /// Cancel runs.
+    RunsCancel = "runs:cancel";
+    /// Read artifacts.
+    ArtifactsRead = "artifacts:read";
+    /// Manage webhook subscriptions.
+    WebhooksManage = "webhooks:manage";
+    /// Answer interrupts.
+    ApprovalsRespond = "approvals:respond";
+    /// Publish packs to a registry.
+    PacksPublish = "packs:publish";
+    /// Yank packs from a registry.
+    PacksYank = "packs:yank";
+    /// Undo a yank.
+    PacksYankRevert = "packs:yank-revert";
+    /// Read the audit log.
+    AuditRead = "audit:read";
+    /// Promote deployments (RFC 0082).
+    DeployPromote = "deploy:promote";
+    /// Roll deployments back (RFC 0082).
+    DeployRollback = "deploy:rollback";
+    /// Pause deployments (RFC 0082).
+    DeployPause = "deploy:pause";
+
+    /// Install and remove packs.
+    PacksInstall = "packs:install";
+    /// Import and remove suites.
+    SuitesWrite = "suites:write";
+    /// Read the host's metrics, which are of all tenants and content-free.
+    MetricsRead = "metrics:read";
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A role that cannot be configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RoleError {
+    /// Its name.
+    #[error("`{0}` is no name of a role; use 1 to 64 of a-z, 0-9, `.`, `_` and `-`")]
+    Name(String),
+    /// Named twice.
+    #[error("role `{0}` is defined twice")]
+    Twice(String),
+    /// A scope it holds.
+    #[error("role `{role}` holds `{scope}`, which is no scope of this host")]
+    Scope {
+        /// The role.
+        role: String,
+        /// What is none.
+        scope: String,
+    },
+}
+
+/// The roles of this host, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles(BTreeMap<String, BTreeSet<Scope>>);
+
+impl Roles {
+    /// A catalogue of roles with the wire names of their scopes.
+    ///
+    /// # Errors
+    /// [`RoleError`]: a catalogue that is only partly sound is none.
+    pub fn new<'a>(
+        roles: impl IntoIterator<Item = (&'a str, &'a [String])>,
+    ) -> Result<Self, RoleError> {
+        let mut known = BTreeMap::new();
+        for (name, scopes) in roles {
+            if !is_role_name(name) {
+                return Err(RoleError::Name(name.to_owned()));
+            }
+            let scopes = scopes
+                .iter()
+                .map(|scope| {
+                    Scope::parse(scope).ok_or_else(|| RoleError::Scope {
+                        role: name.to_owned(),
+                        scope: scope.clone(),
+                    })
+                })
+                .collect::<Result<BTreeSet<_>, _>>()?;
+            if known.insert(name.to_owned(), scopes).is_some() {
+                return Err(RoleError::Twice(name.to_owned()));
+            }
+        }
+        Ok(Self(known))
+    }
+
+    /// Every role with its scopes, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<Scope>)> {
+        self.0.iter().map(|(name, scopes)| (name.as_str(), scopes))
+    }
+
+    /// Whether the host knows a role.
+    pub fn knows(&self, role: &str) -> bool {
+        self.0.contains_key(role)
+    }
+
+    /// What a credential with these scopes and roles may do. Names this host does not know grant nothing.
+    pub fn resolve(&self, scopes: &[String], roles: &[String]) -> Grants {
+        let mut grants = Grants {
+            scopes: scopes
+                .iter()
+                .filter_map(|name| Scope::parse(name))
+                .collect(),
+            roles: BTreeSet::new(),
+        };
+        for role in roles {
+            if let Some(scopes) = self.0.get(role) {
+                grants.scopes.extend(scopes);
+                grants.roles.insert(role.clone());
+            }
+        }
+        grants
+    }
+}
+
+/// Whether a text can name a role.
+pub fn is_role_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|octet| {
+            octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"._-".contains(&octet)
+        })
+}
+
+/// What a credential may do, resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Own scopes and those of its roles.
+    pub scopes: BTreeSet<Scope>,
+    /// The roles it holds that this host knows.
+    pub roles: BTreeSet<String>,
+}
+
+/// What an action demands. All of it must be held; a demand of nothing is never met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// A scope.
+    pub scope: Option<Scope>,
+    /// A role, such as the `requiredRole` of an approval gate.
+    pub role: Option<String>,
+}
+
+impl Demand {
+    /// One scope.
+    pub const fn scope(scope: Scope) -> Self {
+        Self {
+            scope: Some(scope),
+            role: None,
+        }
+    }
+
+    /// Why the grants do not meet it, in words that may be logged; `None` if they do.
+    pub fn unmet(&self, grants: &Grants) -> Option<String> {
+        if let Some(scope) = self.scope
+            && !grants.scopes.contains(&scope)
+        {
+            return Some(format!("the scope `{scope}` is not held"));
+        }
+        if let Some(role) = &self.role
+            && !grants.roles.contains(role)
+        {
+            return Some(format!("the role `{role}` is not held, or not known here"));
+        }
+        (self.scope.is_none() && self.role.is_none()).then(|| "nothing could allow it".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn catalogue() -> Roles {
+        let scopes = texts(&["deploy:promote", "runs:read"]);
+        Roles::new([
+            ("release-manager", scopes.as_slice()),
+            ("nobody", [].as_slice()),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn every_scope_has_a_wire_name_of_its_own_that_reads_back() {
+        for scope in Scope::ALL {
+            assert_eq!(Scope::parse(scope.as_str()), Some(*scope));
+        }
+        let names: BTreeSet<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+        assert_eq!(names.len(), Scope::ALL.len());
+        assert_eq!(Scope::parse("runs:*"), None);
+    }
+
+    #[test]
+    fn no_scope_implies_another() {
+        for held in Scope::ALL {
+            let grants = Roles::default().resolve(&texts(&[held.as_str()]), &[]);
+            for asked in Scope::ALL {
+                let allowed = Demand::scope(*asked).unmet(&grants).is_none();
+                assert_eq!(allowed, held == asked);
+            }
+        }
+    }
+
+    #[rstest]
+    #[case(&[], &[], Some(Scope::RunsRead), None, false)]
+    #[case(&["runs:read"], &[], Some(Scope::RunsRead), None, true)]
+    #[case(&[], &["release-manager"], Some(Scope::RunsRead), None, true)]
+    #[case(&[], &["release-manager"], Some(Scope::RunsCreate), None, false)]
+    #[case(&[], &["release-manager"], None, Some("release-manager"), true)]
+    #[case(&["deploy:promote", "runs:read"], &[], None, Some("release-manager"), false)]
+    #[case(&[], &["release-manager"], Some(Scope::RunsCreate), Some("release-manager"), false)]
+    #[case(&[], &["release-manager"], Some(Scope::DeployPromote), Some("release-manager"), true)]
+    #[case(&[], &["nobody"], Some(Scope::RunsRead), None, false)]
+    #[case(&[], &["nobody"], None, Some("nobody"), true)]
+    // Held, but unknown to the host: as good as not held.
+    #[case(&[], &["owner"], None, Some("owner"), false)]
+    #[case(&["everything"], &["*"], Some(Scope::RunsRead), None, false)]
+    #[case(&["runs:read"], &["release-manager"], None, None, false)]
+    fn what_is_not_known_to_be_allowed_is_denied(
+        #[case] scopes: &[&str],
+        #[case] roles: &[&str],
+        #[case] scope: Option<Scope>,
+        #[case] role: Option<&str>,
+        #[case] allowed: bool,
+    ) {
+        let grants = catalogue().resolve(&texts(scopes), &texts(roles));
+        let role = role.map(str::to_owned);
+        let demand = Demand { scope, role };
+        assert_eq!(demand.unmet(&grants).is_none(), allowed);
+    }
+
+    #[rstest]
+    #[case(&[("Release Manager", "runs:read")], "no name")]
+    #[case(&[("", "runs:read")], "no name")]
+    #[case(&[("a", "runs:read"), ("a", "runs:read")], "twice")]
+    #[case(&[("a", "runs:*")], "no scope")]
+    fn a_catalogue_with_one_fault_is_none(#[case] roles: &[(&str, &str)], #[case] names: &str) {
+        let roles: Vec<(&str, Vec<String>)> = roles
+            .iter()
+            .map(|(name, scope)| (*name, texts(&[scope])))
+            .collect();
+        let fault = Roles::new(roles.iter().map(|(n, s)| (*n, s.as_slice()))).unwrap_err();
+        assert!(fault.to_string().contains(names), "{fault}");
+    }
+}
