@@ -97,7 +97,13 @@ impl App {
             Arc::new(Runtime::default()),
             config.limits.max_concurrency_per_tenant,
         );
-        let executor = Executor::new(store.clone(), clock.clone(), ids.clone(), eval);
+        let executor = Executor::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            projections.clone(),
+            eval,
+        );
         let worker = Worker::new(
             store.clone(),
             clock.clone(),

@@ -64,6 +64,12 @@ impl Projections {
         Ok(Some(record))
     }
 
+    /// Takes over the state of a run whose end is durable from the one who wrote it, so that nobody folds its log again.
+    pub async fn keep(&self, run: &RunId, state: RunState) {
+        let state = Arc::new(Mutex::new(state));
+        self.states.insert(run.clone(), state).await;
+    }
+
     /// Folds the log to its end and looks at the state.
     ///
     /// # Errors

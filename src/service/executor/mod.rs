@@ -17,7 +17,7 @@ pub use self::control::RunControl;
 use self::control::{Stop, Watch};
 pub use self::endings::started;
 pub use self::eval::{EvalWork, INTERNAL_ERROR};
-use super::projections::catch_up;
+use super::projections::{Projections, catch_up};
 use super::run_writer::RunWriter;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{RunRecord, Work};
@@ -29,6 +29,7 @@ pub struct Executor {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+    projections: Arc<Projections>,
     eval: Arc<EvalWork>,
 }
 
@@ -59,12 +60,14 @@ impl Executor {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
+        projections: Arc<Projections>,
         eval: EvalWork,
     ) -> Arc<Self> {
         Arc::new(Self {
             store,
             clock,
             ids,
+            projections,
             eval: Arc::new(eval),
         })
     }
@@ -92,6 +95,10 @@ impl Executor {
         let reached = self.carry_out(&claim.run, &writer, control).await;
         let outcome = self.conclude(&claim.run, &writer, reached);
         let durable = writer.flush().await.is_ok();
+        if durable && outcome == Outcome::Ended {
+            let state = writer.with_state(RunState::clone);
+            self.projections.keep(&claim.run.run_id, state).await;
+        }
         let broken = !durable || (outcome != Outcome::Ended && writer.is_closed());
         writer.close();
         if let Err(cause) = flusher.await {

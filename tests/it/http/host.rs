@@ -158,7 +158,13 @@ impl TestHost {
             Arc::new(Runtime::default()),
             64,
         );
-        let executor = Executor::new(store.clone(), clock.clone(), ids.clone(), eval);
+        let executor = Executor::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            projections.clone(),
+            eval,
+        );
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs,

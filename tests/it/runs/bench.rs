@@ -26,7 +26,7 @@ use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 use touchstone::service::executor::{EvalWork, Executor, Outcome, RunControl};
 use touchstone::service::library::Library;
-use touchstone::service::projections::catch_up;
+use touchstone::service::projections::{Projections, catch_up};
 use touchstone::store;
 use touchstone::system::{SystemClock, SystemIds};
 
@@ -122,6 +122,7 @@ pub struct Bench {
     pub store: Arc<dyn Store>,
     pub model: Arc<CountingModel>,
     pub executor: Arc<Executor>,
+    pub projections: Arc<Projections>,
     pub tenant: TenantId,
 }
 
@@ -157,10 +158,12 @@ impl Bench {
             Arc::new(Runtime::default()),
             64,
         );
+        let projections = Arc::new(Projections::new(store.clone()));
         let executor = Executor::new(
             store.clone(),
             Arc::new(SystemClock),
             Arc::new(SystemIds),
+            projections.clone(),
             eval,
         );
         Self {
@@ -168,6 +171,7 @@ impl Bench {
             store,
             model,
             executor,
+            projections,
             tenant: "acme".into(),
         }
     }
@@ -304,6 +308,11 @@ impl Bench {
         catch_up(self.store.as_ref(), run, &mut state)
             .await
             .unwrap();
+        if state.status.is_terminal() {
+            // What the executor left behind at the run's end is what anybody folds from the log.
+            let kept = self.projections.with_state(run, RunState::clone).await;
+            assert_eq!(kept.unwrap(), state);
+        }
         state
     }
 }
