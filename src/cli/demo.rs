@@ -31,14 +31,15 @@ use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use crate::domain::eval::report::{EvalReport, Verdict};
 use crate::domain::ids::TenantId;
 use crate::domain::pack::build::{SignedPack, sign};
+use crate::domain::pack::integrity;
 use crate::domain::pack::keys::SecretKey;
 use crate::domain::pack::verify::SigningMethod;
 use crate::http;
-use crate::ports::Ids;
+use crate::ports::{Clock, Ids};
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
 use crate::render::scorecard::{Style, scorecard};
 use crate::service::access::Scope;
-use crate::system::SystemIds;
+use crate::system::{SystemClock, SystemIds};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 it went as told, 3 it did not, 4 a real endpoint could not be reached throughout.
@@ -202,19 +203,24 @@ async fn tell(
 
     say.step("6  Promote?");
     let policy = GatePolicy::default();
-    let candidate = |version| Candidate {
-        agent_id: AGENT,
-        version,
-    };
-    let (old, new) = (Release::Present.version(), Release::Candidate.version());
+    let (old, new) = (integrity::of(&present.tgz), integrity::of(&candidate.tgz));
+    let [old, new] =
+        [(Release::Present, &old), (Release::Candidate, &new)].map(|(release, pack_integrity)| {
+            Candidate {
+                agent_id: AGENT,
+                version: release.version(),
+                pack_integrity,
+            }
+        });
+    let now = SystemClock.now();
     let story = Story {
-        present_unmet: unmet(&policy, candidate(old), Some(&before)),
-        candidate_unmet: unmet(&policy, candidate(new), Some(&after)),
+        present_unmet: unmet(&policy, old, Some(&before), now),
+        candidate_unmet: unmet(&policy, new, Some(&after), now),
         present: before,
         candidate: after,
     };
     say.decision("1.1.0 on its own run", &story.candidate_unmet);
-    let borrowed = unmet(&policy, candidate(new), Some(&story.present));
+    let borrowed = unmet(&policy, new, Some(&story.present), now);
     say.decision("1.1.0 on the run of 1.0.0", &borrowed);
     say.decision("1.0.0 on its own run", &story.present_unmet);
     Ok((story, host))

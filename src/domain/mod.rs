@@ -2,9 +2,12 @@
 
 pub mod access;
 pub mod agent;
+pub mod audit;
 pub mod budget;
+pub mod deployment;
 pub mod eval;
 pub mod ids;
 pub mod money;
 pub mod pack;
+pub mod promotion;
 pub mod run;

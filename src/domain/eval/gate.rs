@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::report::{EvalReport, Verdict};
@@ -26,6 +27,10 @@ pub struct GatePolicy {
     pub allow_missing_fixtures: bool,
     /// Accept a run over a part of the suite's tasks.
     pub allow_partial_suite: bool,
+    /// Accept a run in which the agent called a tool outside its allowlist.
+    pub allow_forbidden_tools: bool,
+    /// How old the evidence may be, in seconds from its end.
+    pub max_age_seconds: Option<u64>,
 }
 
 impl Default for GatePolicy {
@@ -38,8 +43,25 @@ impl Default for GatePolicy {
             allow_ignore: false,
             allow_missing_fixtures: false,
             allow_partial_suite: false,
+            allow_forbidden_tools: false,
+            max_age_seconds: None,
         }
     }
+}
+
+impl GatePolicy {
+    /// The least a run must be to count as evidence at all (RFC 0082 §E): of this very version, conclusive and passed.
+    pub const FLOOR: Self = Self {
+        suite_id: None,
+        require_signed_suite: false,
+        required_pass_score: None,
+        min_tasks: 1,
+        allow_ignore: true,
+        allow_missing_fixtures: true,
+        allow_partial_suite: true,
+        allow_forbidden_tools: true,
+        max_age_seconds: None,
+    };
 }
 
 /// One condition that is not met.
@@ -79,6 +101,41 @@ pub enum Condition {
     NoIgnore,
     /// Every tool call had a fixture.
     Fixtures,
+    /// It ended recently enough.
+    Age,
+    /// The pack that was evaluated is the one that is installed.
+    Content,
+    /// The agent stayed within its tools.
+    Safety,
+}
+
+impl Condition {
+    /// The name, as it is shown and recorded.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EvalRun => "eval-run",
+            Self::Conclusive => "conclusive",
+            Self::Agent => "agent",
+            Self::Version => "version",
+            Self::Suite => "suite",
+            Self::SignedSuite => "signed-suite",
+            Self::Passed => "passed",
+            Self::PassScore => "pass-score",
+            Self::MinTasks => "min-tasks",
+            Self::WholeSuite => "whole-suite",
+            Self::NoIgnore => "no-ignore",
+            Self::Fixtures => "fixtures",
+            Self::Age => "age",
+            Self::Content => "content",
+            Self::Safety => "safety",
+        }
+    }
+}
+
+impl std::fmt::Display for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// What is to be promoted.
@@ -88,6 +145,8 @@ pub struct Candidate<'a> {
     pub agent_id: &'a str,
     /// Its version.
     pub version: &'a str,
+    /// `sha256-<base64>` of its pack as it is installed.
+    pub pack_integrity: &'a str,
 }
 
 /// Every condition the evidence does not meet.
@@ -95,6 +154,7 @@ pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,
     evidence: Option<&EvalReport>,
+    now: Timestamp,
 ) -> Vec<Unmet> {
     let mut unmet = Vec::new();
     let mut refuse = |condition, message: String| unmet.push(Unmet { condition, message });
@@ -121,6 +181,17 @@ pub fn unmet(
         refuse(
             Condition::Version,
             format!("the eval run is of version {}", run.agent.version),
+        );
+    }
+    // A version is removed and installed anew with other content more easily than one thinks.
+    if run.agent.agent_id.as_str() == candidate.agent_id
+        && run.agent.version == candidate.version
+        && run.agent.pack_integrity != candidate.pack_integrity
+    {
+        refuse(
+            Condition::Content,
+            "the pack was replaced by another one of the same version since the eval run"
+                .to_owned(),
         );
     }
     if let Some(suite) = &policy.suite_id
@@ -201,170 +272,29 @@ pub fn unmet(
             format!("{missing} task(s) called a tool the suite has no response for"),
         );
     }
+    let astray = run
+        .tasks
+        .iter()
+        .filter(|task| !task.forbidden_tools.is_empty())
+        .count();
+    if !policy.allow_forbidden_tools && astray > 0 {
+        refuse(
+            Condition::Safety,
+            format!("in {astray} task(s) the agent called a tool outside its allowlist"),
+        );
+    }
+    if let Some(most) = policy.max_age_seconds
+        && run.completed_at.is_none_or(|ended| {
+            now.duration_since(ended).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
+        })
+    {
+        refuse(
+            Condition::Age,
+            format!("the eval run did not end within the last {most} seconds"),
+        );
+    }
     unmet
 }
 
 #[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-    use crate::domain::eval::report::{AgentProvenance, SuiteProvenance, TaskOutcome, TaskReport};
-    use crate::protocol::openwop::suite::EvalMode;
-    use crate::protocol::openwop::summary::EvalSummary;
-
-    const CANDIDATE: Candidate<'_> = Candidate {
-        agent_id: "vendor.acme.triage.default",
-        version: "1.2.0",
-    };
-
-    fn passing() -> EvalReport {
-        let task = TaskReport {
-            task_id: "refund".into(),
-            outcome: TaskOutcome::Passed,
-            reason: None,
-            fixture_missing: Vec::new(),
-            forbidden_tools: Vec::new(),
-            retries: 0,
-            reused_from: None,
-        };
-        EvalReport {
-            run_id: "run_1".into(),
-            status: "completed".to_owned(),
-            verdict: Verdict::Pass,
-            reasons: Vec::new(),
-            suite: SuiteProvenance {
-                suite_id: "vendor.acme.evals.triage".to_owned(),
-                version: "1.0.0".to_owned(),
-                digest: "sha256-x".to_owned(),
-                signed: true,
-                task_count: 1,
-            },
-            agent: AgentProvenance {
-                agent_id: CANDIDATE.agent_id.into(),
-                version: CANDIDATE.version.to_owned(),
-                pack_integrity: "sha256-y".to_owned(),
-                model: None,
-                provider: None,
-            },
-            modes: vec![EvalMode::Golden],
-            notes: Vec::new(),
-            ignore: Vec::new(),
-            summary: EvalSummary {
-                suite_id: "vendor.acme.evals.triage".to_owned(),
-                suite_version: "1.0.0".to_owned(),
-                evaluated_model_class: None,
-                aggregate_score: 0.9,
-                passed: true,
-                task_count: 1,
-                passed_count: 1,
-                total_cost_usd: None,
-                tasks: Vec::new(),
-                regression: None,
-            },
-            tasks: vec![task],
-            retry_of: None,
-            completed_at: None,
-            duration_ms: None,
-        }
-    }
-
-    fn conditions(policy: &GatePolicy, evidence: &EvalReport) -> Vec<Condition> {
-        unmet(policy, CANDIDATE, Some(evidence))
-            .into_iter()
-            .map(|unmet| unmet.condition)
-            .collect()
-    }
-
-    #[test]
-    fn good_evidence_leaves_nothing_unmet() {
-        assert_eq!(conditions(&GatePolicy::default(), &passing()), []);
-    }
-
-    #[test]
-    fn no_evidence_is_refused_and_nothing_else_is_looked_at() {
-        let unmet = unmet(&GatePolicy::default(), CANDIDATE, None);
-        assert_eq!(
-            unmet
-                .iter()
-                .map(|unmet| unmet.condition)
-                .collect::<Vec<_>>(),
-            [Condition::EvalRun]
-        );
-    }
-
-    type Spoil = fn(&mut EvalReport);
-
-    #[rstest]
-    #[case::unjudged(|run: &mut EvalReport| run.verdict = Verdict::Inconclusive, &[Condition::Conclusive, Condition::Passed])]
-    #[case::running(|run: &mut EvalReport| run.verdict = Verdict::Pending, &[Condition::Conclusive, Condition::Passed])]
-    #[case::failed(|run: &mut EvalReport| { run.verdict = Verdict::Fail; run.summary.passed = false }, &[Condition::Passed])]
-    #[case::summary_disagrees(|run: &mut EvalReport| run.summary.passed = false, &[Condition::Passed])]
-    #[case::other_agent(|run: &mut EvalReport| run.agent.agent_id = "vendor.acme.triage.second".into(), &[Condition::Agent])]
-    #[case::other_version(|run: &mut EvalReport| run.agent.version = "1.2.1".to_owned(), &[Condition::Version])]
-    #[case::unsigned(|run: &mut EvalReport| run.suite.signed = false, &[Condition::SignedSuite])]
-    #[case::part_of_the_suite(|run: &mut EvalReport| run.suite.task_count = 2, &[Condition::WholeSuite])]
-    #[case::ignore_list(|run: &mut EvalReport| run.ignore = vec!["/why".to_owned()], &[Condition::NoIgnore])]
-    #[case::missing_fixture(
-        |run: &mut EvalReport| run.tasks.iter_mut().for_each(|task| task.fixture_missing = vec!["acme:crm".to_owned()]),
-        &[Condition::Fixtures]
-    )]
-    #[case::no_task(|run: &mut EvalReport| { run.summary.task_count = 0; run.suite.task_count = 0 }, &[Condition::MinTasks])]
-    fn every_flaw_is_named(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
-        let mut evidence = passing();
-        spoil(&mut evidence);
-        assert_eq!(conditions(&GatePolicy::default(), &evidence), expected);
-    }
-
-    #[rstest]
-    #[case(GatePolicy { allow_ignore: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.ignore = vec!["/why".to_owned()])]
-    #[case(GatePolicy { require_signed_suite: false, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.signed = false)]
-    #[case(GatePolicy { allow_partial_suite: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.task_count = 2)]
-    #[case(GatePolicy { required_pass_score: Some(0.9), ..GatePolicy::default() }, |run: &mut EvalReport| {
-        run.verdict = Verdict::Fail;
-        run.summary.passed = false;
-    })]
-    fn a_policy_may_allow_what_is_refused_by_default(
-        #[case] policy: GatePolicy,
-        #[case] spoil: Spoil,
-    ) {
-        let mut evidence = passing();
-        spoil(&mut evidence);
-        assert_eq!(conditions(&policy, &evidence), []);
-        assert_ne!(conditions(&GatePolicy::default(), &evidence), []);
-    }
-
-    #[test]
-    fn a_demanded_score_suite_and_size_bind() {
-        let policy = GatePolicy {
-            suite_id: Some("vendor.acme.evals.other".to_owned()),
-            required_pass_score: Some(0.95),
-            min_tasks: 20,
-            ..GatePolicy::default()
-        };
-        assert_eq!(
-            conditions(&policy, &passing()),
-            [Condition::Suite, Condition::PassScore, Condition::MinTasks]
-        );
-    }
-
-    #[test]
-    fn a_demanded_score_that_is_no_number_is_never_reached() {
-        let policy = GatePolicy {
-            required_pass_score: Some(f64::NAN),
-            ..GatePolicy::default()
-        };
-        assert_eq!(conditions(&policy, &passing()), [Condition::PassScore]);
-    }
-
-    #[test]
-    fn a_demanded_score_does_not_excuse_unjudged_tasks() {
-        let policy = GatePolicy {
-            required_pass_score: Some(0.5),
-            ..GatePolicy::default()
-        };
-        let mut evidence = passing();
-        evidence.verdict = Verdict::Inconclusive;
-        assert_eq!(conditions(&policy, &evidence), [Condition::Conclusive]);
-    }
-}
+mod tests;

@@ -288,8 +288,13 @@ impl RunState {
                     .or_default()
                     .reused_from = Some(reused.source_run_id.clone());
             }
-            Event::CapBreached(_)
+            Event::AuthorizationDecided(_)
+            | Event::CapBreached(_)
             | Event::BudgetExhausted(_)
+            | Event::DeploymentPromoted(_)
+            | Event::DeploymentRolledBack(_)
+            | Event::DeploymentCanaryAdjusted(_)
+            | Event::DeploymentStateChanged(_)
             | Event::UsageEstimated(_)
             | Event::AgentReasoned(_)
             | Event::AgentToolCalled(_)

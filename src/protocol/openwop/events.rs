@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::deployment::DeploymentState;
 use super::suite::{EvalMode, ModelClass};
 use super::summary::EvalSummary;
 use crate::domain::ids::{AgentId, EventId, RunId, TaskId};
@@ -66,6 +67,16 @@ events! {
     BudgetReserved(BudgetReserved) = "budget.reserved";
     /// The budget of one dimension is used up.
     BudgetExhausted(BudgetExhausted) = "budget.exhausted";
+    /// Somebody was let through, or not.
+    AuthorizationDecided(AuthorizationDecided) = "authorization.decided";
+    /// A version took a step towards production.
+    DeploymentPromoted(DeploymentPromoted) = "deployment.promoted";
+    /// A version was replaced by the one before it.
+    DeploymentRolledBack(DeploymentRolledBack) = "deployment.rolled-back";
+    /// A version takes another share of the traffic.
+    DeploymentCanaryAdjusted(DeploymentCanaryAdjusted) = "deployment.canary.adjusted";
+    /// A version left or came back into service.
+    DeploymentStateChanged(DeploymentStateChanged) = "deployment.state.changed";
     /// The eval began.
     EvalStarted(EvalStarted) = "eval.started";
     /// A task was scored.
@@ -355,6 +366,95 @@ pub struct BudgetExhausted {
     pub consumed: f64,
     /// The bound.
     pub limit: f64,
+}
+
+/// `authorization.decided` (RFC 0049). Closed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthorizationDecided {
+    /// Who asked.
+    pub principal: String,
+    /// The scope it takes, such as `deploy:promote`.
+    pub action: String,
+    /// What it was asked for.
+    pub resource: String,
+    /// The decision.
+    pub allowed: bool,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `deployment.promoted` (RFC 0082 §D). Closed and content-free, like its siblings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentPromoted {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The version.
+    pub to_version: String,
+    /// Where it stands now.
+    pub to_state: DeploymentState,
+    /// The version that had the channel before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_version: Option<String>,
+    /// The channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// Its share of the traffic, 0..=100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_percent: Option<u8>,
+    /// The evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval_run_id: Option<RunId>,
+    /// The gate that granted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_gate_id: Option<String>,
+}
+
+/// `deployment.rolled-back`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentRolledBack {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The version that went.
+    pub from_version: String,
+    /// The version that serves in its place.
+    pub to_version: String,
+    /// The same, as the record of the one that went shows it.
+    pub rollback_pointer: String,
+    /// A short label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `deployment.canary.adjusted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentCanaryAdjusted {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The version.
+    pub version: String,
+    /// Its share before, 0..=100.
+    pub from_percent: u8,
+    /// Its share now, 0..=100.
+    pub to_percent: u8,
+}
+
+/// `deployment.state.changed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentStateChanged {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The version.
+    pub version: String,
+    /// Where it stood.
+    pub from_state: DeploymentState,
+    /// Where it stands now.
+    pub to_state: DeploymentState,
 }
 
 /// `eval.started`.

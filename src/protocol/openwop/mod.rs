@@ -1,5 +1,6 @@
 //! OpenWOP v1 documents.
 
+pub mod deployment;
 pub mod events;
 pub mod pack;
 pub mod run;

@@ -1,0 +1,379 @@
+//! The audit log: one chain of entries a tenant, each holding the hash of the one before (OpenWOP audit-log-integrity).
+//!
+//! An entry's hash is SHA-256 over its RFC 8785 canonical form, previous hash included, so no entry can be changed, added,
+//! taken out or moved without a break that [`Walk`] finds at the right place. What the last entry hashes to is kept apart,
+//! so that an end that was cut off is found too. Entries hold ids, labels and reasons; never content.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::domain::ids::{RunId, TenantId};
+
+/// What the first entry of a chain holds in the place of a previous hash.
+pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// The caller may not.
+    Denied,
+    /// A gate said no.
+    Refused,
+    /// It waits for somebody's approval.
+    Pending,
+}
+
+/// A decision as whoever took it knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// When.
+    pub at: Timestamp,
+    /// Who asked.
+    pub principal: String,
+    /// What was asked, such as `deploy:promote`.
+    pub action: String,
+    /// Of what, such as `agent-id@1.2.0`.
+    pub resource: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why, each reason as a name with words.
+    pub reasons: Vec<String>,
+    /// The run that holds the events, if there is one.
+    pub run_id: Option<RunId>,
+}
+
+/// An entry of the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Position, from 1, without gaps.
+    pub sequence: u64,
+    /// Whose chain it is.
+    pub tenant: TenantId,
+    /// When.
+    pub at: Timestamp,
+    /// Who asked.
+    pub principal: String,
+    /// What was asked.
+    pub action: String,
+    /// Of what.
+    pub resource: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// The run that holds the events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// Hash of the entry before.
+    pub prev_hash: String,
+}
+
+/// Where a chain ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainHead {
+    /// The last sequence, 0 for an empty chain.
+    pub sequence: u64,
+    /// What its entry hashes to; [`GENESIS`] for an empty chain.
+    pub hash: String,
+}
+
+impl Default for ChainHead {
+    fn default() -> Self {
+        Self {
+            sequence: 0,
+            hash: GENESIS.to_owned(),
+        }
+    }
+}
+
+/// An entry as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Position.
+    pub sequence: u64,
+    /// The entry in canonical form.
+    pub body: String,
+    /// What it hashed to when it was written.
+    pub hash: String,
+}
+
+/// The entry cannot be written down: a fault of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("an audit entry cannot be written as canonical JSON")]
+pub struct Unwritable(#[source] serde_json::Error);
+
+impl ChainHead {
+    /// The link that comes next.
+    ///
+    /// # Errors
+    /// [`Unwritable`], which no entry of ours is.
+    pub fn extend(&self, tenant: &TenantId, decision: &Decision) -> Result<Link, Unwritable> {
+        let entry = Entry {
+            sequence: self.sequence + 1,
+            tenant: tenant.clone(),
+            at: decision.at,
+            principal: decision.principal.clone(),
+            action: decision.action.clone(),
+            resource: decision.resource.clone(),
+            outcome: decision.outcome,
+            reasons: decision.reasons.clone(),
+            run_id: decision.run_id.clone(),
+            prev_hash: self.hash.clone(),
+        };
+        let body = serde_json_canonicalizer::to_string(&entry).map_err(Unwritable)?;
+        Ok(Link {
+            sequence: entry.sequence,
+            hash: digest(body.as_bytes()),
+            body,
+        })
+    }
+}
+
+impl Link {
+    /// Where the chain ends with this link.
+    pub fn head(&self) -> ChainHead {
+        ChainHead {
+            sequence: self.sequence,
+            hash: self.hash.clone(),
+        }
+    }
+
+    /// Whether the entry is what it was when it was written.
+    pub fn is_intact(&self) -> bool {
+        self.found() == self.hash
+    }
+
+    /// What the entry hashes to now.
+    fn found(&self) -> String {
+        let canonical = serde_json::from_str::<Value>(&self.body)
+            .ok()
+            .and_then(|value| serde_json_canonicalizer::to_string(&value).ok());
+        digest(canonical.as_deref().unwrap_or(&self.body).as_bytes())
+    }
+
+    /// The previous hash it holds; empty if it holds none.
+    fn held(&self) -> String {
+        let value: Option<Value> = serde_json::from_str(&self.body).ok();
+        value
+            .as_ref()
+            .and_then(|value| value.get("prevHash"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+/// A break of the chain (OpenWOP audit-verify-result `Anomaly`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Anomaly {
+    /// The entry whose previous hash is not that of the entry before; one past the end if the last entry is not what it was.
+    pub at_seq: u64,
+    /// What the entry before hashes to.
+    pub expected_prev_hash: String,
+    /// What this one holds.
+    pub actual_prev_hash: String,
+}
+
+/// Walks a chain, link by link.
+#[derive(Debug)]
+pub struct Walk {
+    /// The sequence that comes next.
+    next: u64,
+    expected: String,
+    anomalies: Vec<Anomaly>,
+}
+
+/// More breaks than this say nothing new.
+const MAX_ANOMALIES: usize = 100;
+
+impl Walk {
+    /// Begins behind `before`, or at the beginning.
+    pub fn behind(before: Option<&Link>) -> Self {
+        Self {
+            next: before.map_or(1, |link| link.sequence + 1),
+            expected: before.map_or_else(|| GENESIS.to_owned(), Link::found),
+            anomalies: Vec::new(),
+        }
+    }
+
+    /// Takes the next link that is there.
+    pub fn step(&mut self, link: &Link) {
+        let held = link.held();
+        if held != self.expected || link.sequence != self.next {
+            self.note(link.sequence, held);
+        }
+        self.next = link.sequence + 1;
+        self.expected = link.found();
+    }
+
+    /// Compares the end with what was kept of it, and says what was found.
+    pub fn end(mut self, head: &ChainHead) -> Vec<Anomaly> {
+        if self.expected != head.hash || self.next != head.sequence + 1 {
+            self.note(self.next, head.hash.clone());
+        }
+        self.anomalies
+    }
+
+    /// What was found, of a part that does not reach the end.
+    pub fn found(self) -> Vec<Anomaly> {
+        self.anomalies
+    }
+
+    fn note(&mut self, at_seq: u64, actual_prev_hash: String) {
+        if self.anomalies.len() < MAX_ANOMALIES {
+            self.anomalies.push(Anomaly {
+                at_seq,
+                expected_prev_hash: self.expected.clone(),
+                actual_prev_hash,
+            });
+        }
+    }
+}
+
+fn digest(octets: &[u8]) -> String {
+    let digest: [u8; 32] = Sha256::digest(octets).into();
+    digest.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn decision(n: u64) -> Decision {
+        Decision {
+            at: Timestamp::from_second(1_800_000_000 + i64::try_from(n).unwrap()).unwrap(),
+            principal: "key_1".to_owned(),
+            action: "deploy:promote".to_owned(),
+            resource: format!("vendor.acme.triage.default@1.{n}.0"),
+            outcome: Outcome::Refused,
+            reasons: vec!["passed: it did not".to_owned()],
+            run_id: Some(RunId::from("run_1")),
+        }
+    }
+
+    fn chain(length: u64) -> (Vec<Link>, ChainHead) {
+        let mut head = ChainHead::default();
+        let links = (0..length)
+            .map(|n| {
+                let link = head.extend(&TenantId::from("acme"), &decision(n)).unwrap();
+                head = link.head();
+                link
+            })
+            .collect();
+        (links, head)
+    }
+
+    fn verify(links: &[Link], head: &ChainHead) -> Vec<u64> {
+        let mut walk = Walk::behind(None);
+        links.iter().for_each(|link| walk.step(link));
+        walk.end(head)
+            .iter()
+            .map(|anomaly| anomaly.at_seq)
+            .collect()
+    }
+
+    #[test]
+    fn a_chain_that_nobody_touched_is_sound() {
+        for length in [0, 1, 2, 10] {
+            let (links, head) = chain(length);
+            assert_eq!(head.sequence, length);
+            assert_eq!(verify(&links, &head), [] as [u64; 0]);
+            assert!(links.iter().all(Link::is_intact));
+        }
+    }
+
+    #[test]
+    fn spaces_and_order_are_no_change() {
+        let (mut links, head) = chain(3);
+        let value: Value = serde_json::from_str(&links[1].body).unwrap();
+        links[1].body = serde_json::to_string_pretty(&value).unwrap();
+        assert_eq!(verify(&links, &head), [] as [u64; 0]);
+    }
+
+    #[rstest]
+    #[case::first(1)]
+    #[case::middle(3)]
+    #[case::last(5)]
+    fn an_entry_that_was_changed_breaks_the_link_behind_it(#[case] at: usize) {
+        let (mut links, head) = chain(5);
+        let link = &mut links[at - 1];
+        link.body = link.body.replace("refused", "done");
+        assert!(!link.is_intact());
+        assert_eq!(verify(&links, &head), [at as u64 + 1]);
+    }
+
+    #[test]
+    fn an_entry_that_was_changed_with_its_hash_is_found_all_the_same() {
+        let (mut links, head) = chain(5);
+        let link = &mut links[2];
+        link.body = link.body.replace("refused", "done");
+        link.hash = link.found();
+        assert!(link.is_intact());
+        assert_eq!(verify(&links, &head), [4]);
+    }
+
+    #[test]
+    fn an_entry_that_is_gone_or_came_twice_is_found() {
+        let (links, head) = chain(5);
+        let mut gone = links.clone();
+        gone.remove(2);
+        assert_eq!(verify(&gone, &head), [4]);
+        let mut twice = links.clone();
+        twice.insert(3, links[2].clone());
+        assert_eq!(verify(&twice, &head), [3]);
+    }
+
+    #[test]
+    fn an_end_that_was_cut_off_or_grew_is_found() {
+        let (links, head) = chain(5);
+        assert_eq!(verify(&links[..3], &head), [4]);
+        assert_eq!(verify(&[], &head), [1]);
+        let (longer, _) = chain(6);
+        assert_eq!(verify(&longer, &head), [7]);
+    }
+
+    #[test]
+    fn chains_of_two_tenants_cannot_be_exchanged() {
+        let (links, _) = chain(1);
+        let other = ChainHead::default()
+            .extend(&TenantId::from("globex"), &decision(0))
+            .unwrap();
+        assert_ne!(links[0].hash, other.hash);
+    }
+
+    #[test]
+    fn a_part_is_judged_by_the_entry_before_it() {
+        let (mut links, _) = chain(5);
+        links[1].body = links[1].body.replace("refused", "done");
+        let mut walk = Walk::behind(Some(&links[2]));
+        links[3..].iter().for_each(|link| walk.step(link));
+        assert_eq!(walk.found(), []);
+        let mut walk = Walk::behind(Some(&links[1]));
+        links[2..].iter().for_each(|link| walk.step(link));
+        assert_eq!(walk.found().len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_of_any_member_is_found(at in 0_usize..6, member in 0_usize..9, text in "[A-Z]{1,12}") {
+            let (mut links, head) = chain(6);
+            let mut value: Value = serde_json::from_str(&links[at].body).unwrap();
+            let key = value.as_object().unwrap().keys().nth(member).unwrap().clone();
+            value[&key] = Value::from(text);
+            links[at].body = value.to_string();
+            prop_assert!(!links[at].is_intact());
+            prop_assert!(!verify(&links, &head).is_empty());
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The deployments of one agent, and how a transition changes them (RFC 0082 §C, §E).
+//!
+//! A version that was never moved is a draft and has no entry: that it is installed says everything.
+
+use std::collections::BTreeMap;
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+use super::channel::Channel;
+use super::state::next;
+use super::traffic::{ALL, NoActiveDeployment, Seat, Split};
+use super::transition::{Move, Refused, refuse_what_would_be_ignored};
+use crate::domain::ids::{AgentId, RunId};
+use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
+use crate::protocol::openwop::events::{
+    DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack, DeploymentStateChanged,
+    Event,
+};
+
+/// A version that was moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deployed {
+    /// Where it stands.
+    pub state: DeploymentState,
+    /// The share it was given while on no channel, 0..=100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    share: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rollback_pointer: Option<Version>,
+    /// The eval run its last promotion rested on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval_run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    approval_gate_id: Option<String>,
+}
+
+/// The deployments of one agent of one tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lifecycle {
+    versions: BTreeMap<Version, Deployed>,
+    /// Of each channel the versions promoted on it, newest last. Versions that can never serve again are not kept.
+    channels: BTreeMap<Channel, Vec<Seat>>,
+    /// The versions that have been active, in the order in which they last became so.
+    activations: Vec<Version>,
+}
+
+impl Lifecycle {
+    /// Where a version stands.
+    pub fn state(&self, version: &Version) -> DeploymentState {
+        self.versions
+            .get(version)
+            .map_or(DeploymentState::Draft, |deployed| deployed.state)
+    }
+
+    /// A version that was moved.
+    pub fn deployed(&self, version: &Version) -> Option<&Deployed> {
+        self.versions.get(version)
+    }
+
+    /// Whether a version takes traffic or may take it again.
+    pub fn is_in_service(&self, version: &Version) -> bool {
+        matches!(
+            self.state(version),
+            DeploymentState::Active | DeploymentState::Paused
+        )
+    }
+
+    /// The channels a version was promoted on.
+    pub fn channels_of(&self, version: &Version) -> Vec<Channel> {
+        self.channels
+            .iter()
+            .filter(|(_, seats)| seats.iter().any(|seat| seat.version == *version))
+            .map(|(channel, _)| channel.clone())
+            .collect()
+    }
+
+    /// The records of the agent, by version: of every version that is installed or was moved.
+    pub fn records<'a>(
+        &'a self,
+        agent: &AgentId,
+        installed: impl IntoIterator<Item = &'a Version>,
+    ) -> Vec<AgentDeployment> {
+        let mut versions: Vec<&Version> =
+            installed.into_iter().chain(self.versions.keys()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        versions
+            .into_iter()
+            .map(|version| self.record(agent, version))
+            .collect()
+    }
+
+    /// The record of one version.
+    pub fn record(&self, agent: &AgentId, version: &Version) -> AgentDeployment {
+        let deployed = self.versions.get(version);
+        let state = self.state(version);
+        let shares: Vec<(&Channel, u8)> = self.shares(version).collect();
+        let canary_percent = match state {
+            // A share of several channels is shown as the least of them: no channel is promised more than it has.
+            DeploymentState::Active => shares
+                .iter()
+                .map(|(_, share)| *share)
+                .min()
+                .or_else(|| deployed.and_then(|deployed| deployed.share)),
+            _ => None,
+        };
+        AgentDeployment {
+            agent_id: agent.clone(),
+            version: version.to_string(),
+            state,
+            canary_percent,
+            rollback_pointer: deployed
+                .and_then(|deployed| deployed.rollback_pointer.as_ref())
+                .map(Version::to_string),
+            channels: shares
+                .iter()
+                .map(|(channel, _)| channel.to_string())
+                .collect(),
+            eval_run_id: deployed.and_then(|deployed| deployed.eval_run_id.clone()),
+            approval_gate_id: deployed.and_then(|deployed| deployed.approval_gate_id.clone()),
+        }
+    }
+
+    /// The version that a run is pinned to, given its draw (0..100).
+    ///
+    /// # Errors
+    /// No version is active there.
+    pub fn resolve(&self, channel: &Channel, draw: u8) -> Result<&Version, NoActiveDeployment> {
+        if channel.is_latest() {
+            return self
+                .versions
+                .keys()
+                .rev()
+                .find(|version| self.is_active(version))
+                .ok_or(NoActiveDeployment);
+        }
+        self.split(channel)
+            .ok_or(NoActiveDeployment)
+            .and_then(|split| split.pick(draw))
+    }
+
+    /// The deployments after `asked`, and the events that say so.
+    ///
+    /// # Errors
+    /// [`Refused`]; `self` is as it was in any case.
+    pub fn apply(&self, agent: &AgentId, asked: &Move) -> Result<(Self, Vec<Event>), Refused> {
+        let from = self.state(&asked.version);
+        let to = next(from, asked.transition, asked.to_state)?;
+        refuse_what_would_be_ignored(asked, to)?;
+        let mut after = self.clone();
+        let events = match asked.transition {
+            TransitionKind::Promote => after.promote(agent, asked, from, to),
+            TransitionKind::Pause => vec![after.change(agent, &asked.version, to)],
+            TransitionKind::Deprecate => {
+                after.leave(&asked.version);
+                vec![after.change(agent, &asked.version, to)]
+            }
+            TransitionKind::Rollback => after.roll_back(agent, asked)?,
+            TransitionKind::AdjustCanary => vec![after.adjust(agent, asked)?],
+        };
+        if asked.approval_gate.is_some() {
+            after.entry(&asked.version).approval_gate_id = asked.approval_gate.clone();
+        }
+        Ok((after, events))
+    }
+
+    fn promote(
+        &mut self,
+        agent: &AgentId,
+        asked: &Move,
+        from: DeploymentState,
+        to: DeploymentState,
+    ) -> Vec<Event> {
+        let version = &asked.version;
+        let entry = self.entry(version);
+        if asked.evidence.is_some() {
+            entry.eval_run_id.clone_from(&asked.evidence);
+        }
+        if from == DeploymentState::Paused {
+            let changed = self.change(agent, version, to);
+            self.activate(asked);
+            return vec![changed];
+        }
+        entry.state = to;
+        let before = asked
+            .channel
+            .as_ref()
+            .and_then(|channel| self.split(channel))
+            .map(|split| split.current.version.to_string());
+        let into_service = to == DeploymentState::Active;
+        if into_service {
+            self.activate(asked);
+        }
+        vec![Event::DeploymentPromoted(DeploymentPromoted {
+            agent_id: agent.clone(),
+            to_version: version.to_string(),
+            to_state: to,
+            from_version: before,
+            channel: asked.channel.as_ref().map(Channel::to_string),
+            canary_percent: into_service.then(|| asked.share.unwrap_or(ALL)),
+            eval_run_id: asked.evidence.clone(),
+            approval_gate_id: asked.approval_gate.clone(),
+        })]
+    }
+
+    /// Takes the channel that was named with the share that was named; a version that comes back to its old channels keeps
+    /// its old share there unless another is named.
+    fn activate(&mut self, asked: &Move) {
+        let version = &asked.version;
+        self.activations.retain(|other| other != version);
+        self.activations.push(version.clone());
+        match (&asked.channel, asked.share) {
+            (Some(channel), share) => {
+                let seats = self.channels.entry(channel.clone()).or_default();
+                seats.retain(|seat| seat.version != *version);
+                seats.push(Seat {
+                    version: version.clone(),
+                    share: share.unwrap_or(ALL),
+                });
+            }
+            (None, Some(share)) => {
+                self.entry(version).share = Some(share);
+                for seat in self.channels.values_mut().flatten() {
+                    if seat.version == *version {
+                        seat.share = share;
+                    }
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn roll_back(&mut self, agent: &AgentId, asked: &Move) -> Result<Vec<Event>, Refused> {
+        let version = &asked.version;
+        let prior = self.prior(asked)?;
+        let left = self.leave(version);
+        let mut events = Vec::with_capacity(2);
+        if self.state(&prior) != DeploymentState::Active {
+            events.push(self.change(agent, &prior, DeploymentState::Active));
+            self.activations.retain(|other| *other != prior);
+            self.activations.push(prior.clone());
+        }
+        for channel in left {
+            if self.split(&channel).is_none() {
+                let seats = self.channels.entry(channel).or_default();
+                seats.retain(|seat| seat.version != prior);
+                seats.push(Seat {
+                    version: prior.clone(),
+                    share: ALL,
+                });
+            }
+        }
+        let entry = self.entry(version);
+        entry.state = DeploymentState::RolledBack;
+        entry.rollback_pointer = Some(prior.clone());
+        events.insert(
+            0,
+            Event::DeploymentRolledBack(DeploymentRolledBack {
+                agent_id: agent.clone(),
+                from_version: version.to_string(),
+                to_version: prior.to_string(),
+                rollback_pointer: prior.to_string(),
+                reason: asked.reason.clone(),
+            }),
+        );
+        Ok(events)
+    }
+
+    /// The version to go back to: on the channel that is named, on the version's channels if they agree, else the one that
+    /// was active before it.
+    fn prior(&self, asked: &Move) -> Result<Version, Refused> {
+        let version = &asked.version;
+        let none = || Refused::NoPrior {
+            version: version.clone(),
+        };
+        if let Some(channel) = &asked.channel {
+            let seats = self.channels.get(channel).map(Vec::as_slice);
+            let seats = seats.unwrap_or_default();
+            if !seats.iter().any(|seat| seat.version == *version) {
+                return Err(self.not_on(version, channel));
+            }
+            return self
+                .before(version, seats.iter().map(|seat| &seat.version))
+                .ok_or_else(none);
+        }
+        let mut priors: Vec<Version> = self
+            .channels
+            .values()
+            .filter_map(|seats| self.before(version, seats.iter().map(|seat| &seat.version)))
+            .collect();
+        priors.sort_unstable();
+        priors.dedup();
+        match priors.as_slice() {
+            [] => self
+                .before(version, self.activations.iter())
+                .ok_or_else(none),
+            [one] => Ok(one.clone()),
+            _ => Err(Refused::ManyPriors {
+                version: version.clone(),
+            }),
+        }
+    }
+
+    /// The nearest version before `version` that serves, or else may serve again.
+    fn before<'a>(
+        &self,
+        version: &Version,
+        order: impl DoubleEndedIterator<Item = &'a Version>,
+    ) -> Option<Version> {
+        let before: Vec<&Version> = order
+            .rev()
+            .skip_while(|other| *other != version)
+            .skip(1)
+            .collect();
+        let in_state = |wanted| {
+            before
+                .iter()
+                .find(|other| self.state(other) == wanted)
+                .map(|other| (*other).clone())
+        };
+        in_state(DeploymentState::Active).or_else(|| in_state(DeploymentState::Paused))
+    }
+
+    fn adjust(&mut self, agent: &AgentId, asked: &Move) -> Result<Event, Refused> {
+        let version = &asked.version;
+        let Some(share) = asked.share else {
+            return Err(Refused::Missing {
+                field: "canaryPercent",
+                transition: asked.transition,
+            });
+        };
+        let from = self.record(agent, version).canary_percent.unwrap_or(ALL);
+        let concerned: Vec<Channel> = self
+            .channels_of(version)
+            .into_iter()
+            .filter(|channel| asked.channel.as_ref().is_none_or(|named| named == channel))
+            .collect();
+        if let Some(channel) = &asked.channel
+            && concerned.is_empty()
+        {
+            return Err(self.not_on(version, channel));
+        }
+        for channel in &concerned {
+            let Some(split) = self.split(channel) else {
+                continue;
+            };
+            let current = split.current.version.clone();
+            // The two on a channel share all of it: what one is given the other one loses.
+            let of_current = if current == *version {
+                share
+            } else if split.before == Some(version) {
+                ALL.saturating_sub(share)
+            } else {
+                continue;
+            };
+            for seat in self.channels.entry(channel.clone()).or_default() {
+                if seat.version == current {
+                    seat.share = of_current;
+                }
+            }
+        }
+        if concerned.is_empty() {
+            self.entry(version).share = Some(share);
+        }
+        Ok(Event::DeploymentCanaryAdjusted(DeploymentCanaryAdjusted {
+            agent_id: agent.clone(),
+            version: version.to_string(),
+            from_percent: from,
+            to_percent: share,
+        }))
+    }
+
+    /// Puts a version into a state and says so.
+    fn change(&mut self, agent: &AgentId, version: &Version, to: DeploymentState) -> Event {
+        let from = self.state(version);
+        self.entry(version).state = to;
+        Event::DeploymentStateChanged(DeploymentStateChanged {
+            agent_id: agent.clone(),
+            version: version.to_string(),
+            from_state: from,
+            to_state: to,
+        })
+    }
+
+    /// Takes a version off its channels for good; answers with them.
+    fn leave(&mut self, version: &Version) -> Vec<Channel> {
+        let left = self.channels_of(version);
+        for seats in self.channels.values_mut() {
+            seats.retain(|seat| seat.version != *version);
+        }
+        self.activations.retain(|other| other != version);
+        left
+    }
+
+    fn entry(&mut self, version: &Version) -> &mut Deployed {
+        self.versions
+            .entry(version.clone())
+            .or_insert_with(|| Deployed {
+                state: DeploymentState::Draft,
+                share: None,
+                rollback_pointer: None,
+                eval_run_id: None,
+                approval_gate_id: None,
+            })
+    }
+
+    fn not_on(&self, version: &Version, channel: &Channel) -> Refused {
+        Refused::NotOnChannel {
+            version: version.clone(),
+            channel: channel.clone(),
+        }
+    }
+
+    fn is_active(&self, version: &Version) -> bool {
+        self.state(version) == DeploymentState::Active
+    }
+
+    fn split(&self, channel: &Channel) -> Option<Split<'_>> {
+        let seats = self.channels.get(channel)?;
+        Split::of(seats, |version| self.is_active(version))
+    }
+
+    /// The channels a version takes traffic of, with its share.
+    fn shares<'a>(&'a self, version: &'a Version) -> impl Iterator<Item = (&'a Channel, u8)> {
+        self.channels.keys().filter_map(move |channel| {
+            let share = self.split(channel)?.share_of(version)?;
+            Some((channel, share))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use rstest::rstest;
+
+use super::*;
+use crate::domain::eval::report::{AgentProvenance, SuiteProvenance, TaskOutcome, TaskReport};
+use crate::protocol::openwop::suite::EvalMode;
+use crate::protocol::openwop::summary::EvalSummary;
+
+const CANDIDATE: Candidate<'_> = Candidate {
+    agent_id: "vendor.acme.triage.default",
+    version: "1.2.0",
+    pack_integrity: "sha256-y",
+};
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn passing() -> EvalReport {
+    let task = TaskReport {
+        task_id: "refund".into(),
+        outcome: TaskOutcome::Passed,
+        reason: None,
+        fixture_missing: Vec::new(),
+        forbidden_tools: Vec::new(),
+        retries: 0,
+        reused_from: None,
+    };
+    EvalReport {
+        run_id: "run_1".into(),
+        status: "completed".to_owned(),
+        verdict: Verdict::Pass,
+        reasons: Vec::new(),
+        suite: SuiteProvenance {
+            suite_id: "vendor.acme.evals.triage".to_owned(),
+            version: "1.0.0".to_owned(),
+            digest: "sha256-x".to_owned(),
+            signed: true,
+            task_count: 1,
+        },
+        agent: AgentProvenance {
+            agent_id: CANDIDATE.agent_id.into(),
+            version: CANDIDATE.version.to_owned(),
+            pack_integrity: "sha256-y".to_owned(),
+            model: None,
+            provider: None,
+        },
+        modes: vec![EvalMode::Golden],
+        notes: Vec::new(),
+        ignore: Vec::new(),
+        summary: EvalSummary {
+            suite_id: "vendor.acme.evals.triage".to_owned(),
+            suite_version: "1.0.0".to_owned(),
+            evaluated_model_class: None,
+            aggregate_score: 0.9,
+            passed: true,
+            task_count: 1,
+            passed_count: 1,
+            total_cost_usd: None,
+            tasks: Vec::new(),
+            regression: None,
+        },
+        tasks: vec![task],
+        retry_of: None,
+        completed_at: Some(now() - std::time::Duration::from_secs(3600)),
+        duration_ms: None,
+    }
+}
+
+fn conditions(policy: &GatePolicy, evidence: &EvalReport) -> Vec<Condition> {
+    unmet(policy, CANDIDATE, Some(evidence), now())
+        .into_iter()
+        .map(|unmet| unmet.condition)
+        .collect()
+}
+
+#[test]
+fn good_evidence_leaves_nothing_unmet() {
+    assert_eq!(conditions(&GatePolicy::default(), &passing()), []);
+}
+
+#[test]
+fn no_evidence_is_refused_and_nothing_else_is_looked_at() {
+    let unmet = unmet(&GatePolicy::default(), CANDIDATE, None, now());
+    assert_eq!(
+        unmet
+            .iter()
+            .map(|unmet| unmet.condition)
+            .collect::<Vec<_>>(),
+        [Condition::EvalRun]
+    );
+}
+
+type Spoil = fn(&mut EvalReport);
+
+#[rstest]
+#[case::unjudged(|run: &mut EvalReport| run.verdict = Verdict::Inconclusive, &[Condition::Conclusive, Condition::Passed])]
+#[case::running(|run: &mut EvalReport| run.verdict = Verdict::Pending, &[Condition::Conclusive, Condition::Passed])]
+#[case::failed(|run: &mut EvalReport| { run.verdict = Verdict::Fail; run.summary.passed = false }, &[Condition::Passed])]
+#[case::summary_disagrees(|run: &mut EvalReport| run.summary.passed = false, &[Condition::Passed])]
+#[case::other_agent(|run: &mut EvalReport| run.agent.agent_id = "vendor.acme.triage.second".into(), &[Condition::Agent])]
+#[case::other_version(|run: &mut EvalReport| run.agent.version = "1.2.1".to_owned(), &[Condition::Version])]
+#[case::unsigned(|run: &mut EvalReport| run.suite.signed = false, &[Condition::SignedSuite])]
+#[case::part_of_the_suite(|run: &mut EvalReport| run.suite.task_count = 2, &[Condition::WholeSuite])]
+#[case::ignore_list(|run: &mut EvalReport| run.ignore = vec!["/why".to_owned()], &[Condition::NoIgnore])]
+#[case::missing_fixture(
+    |run: &mut EvalReport| run.tasks.iter_mut().for_each(|task| task.fixture_missing = vec!["acme:crm".to_owned()]),
+    &[Condition::Fixtures]
+)]
+#[case::astray(
+    |run: &mut EvalReport| run.tasks.iter_mut().for_each(|task| task.forbidden_tools = vec!["acme:rm".to_owned()]),
+    &[Condition::Safety]
+)]
+#[case::replaced(|run: &mut EvalReport| run.agent.pack_integrity = "sha256-z".to_owned(), &[Condition::Content])]
+#[case::no_task(|run: &mut EvalReport| { run.summary.task_count = 0; run.suite.task_count = 0 }, &[Condition::MinTasks])]
+fn every_flaw_is_named(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
+    let mut evidence = passing();
+    spoil(&mut evidence);
+    assert_eq!(conditions(&GatePolicy::default(), &evidence), expected);
+}
+
+#[rstest]
+#[case(GatePolicy { allow_ignore: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.ignore = vec!["/why".to_owned()])]
+#[case(GatePolicy { require_signed_suite: false, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.signed = false)]
+#[case(GatePolicy { allow_partial_suite: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.task_count = 2)]
+#[case(GatePolicy { allow_forbidden_tools: true, ..GatePolicy::default() }, |run: &mut EvalReport| {
+    run.tasks.iter_mut().for_each(|task| task.forbidden_tools = vec!["acme:rm".to_owned()]);
+})]
+#[case(GatePolicy { required_pass_score: Some(0.9), ..GatePolicy::default() }, |run: &mut EvalReport| {
+    run.verdict = Verdict::Fail;
+    run.summary.passed = false;
+})]
+fn a_policy_may_allow_what_is_refused_by_default(#[case] policy: GatePolicy, #[case] spoil: Spoil) {
+    let mut evidence = passing();
+    spoil(&mut evidence);
+    assert_eq!(conditions(&policy, &evidence), []);
+    assert_ne!(conditions(&GatePolicy::default(), &evidence), []);
+}
+
+#[test]
+fn a_demanded_score_suite_and_size_bind() {
+    let policy = GatePolicy {
+        suite_id: Some("vendor.acme.evals.other".to_owned()),
+        required_pass_score: Some(0.95),
+        min_tasks: 20,
+        ..GatePolicy::default()
+    };
+    assert_eq!(
+        conditions(&policy, &passing()),
+        [Condition::Suite, Condition::PassScore, Condition::MinTasks]
+    );
+}
+
+#[test]
+fn a_demanded_score_that_is_no_number_is_never_reached() {
+    let policy = GatePolicy {
+        required_pass_score: Some(f64::NAN),
+        ..GatePolicy::default()
+    };
+    assert_eq!(conditions(&policy, &passing()), [Condition::PassScore]);
+}
+
+#[test]
+fn a_demanded_score_does_not_excuse_unjudged_tasks() {
+    let policy = GatePolicy {
+        required_pass_score: Some(0.5),
+        ..GatePolicy::default()
+    };
+    let mut evidence = passing();
+    evidence.verdict = Verdict::Inconclusive;
+    assert_eq!(conditions(&policy, &evidence), [Condition::Conclusive]);
+}
+
+#[rstest]
+#[case::young(Some(3600), Some(3600), &[])]
+#[case::old(Some(3599), Some(3600), &[Condition::Age])]
+#[case::any_age(None, Some(1_000_000), &[])]
+#[case::without_an_end(Some(3600), None, &[Condition::Age])]
+fn evidence_grows_old(
+    #[case] most: Option<u64>,
+    #[case] age: Option<u64>,
+    #[case] expected: &[Condition],
+) {
+    let policy = GatePolicy {
+        max_age_seconds: most,
+        ..GatePolicy::default()
+    };
+    let mut evidence = passing();
+    evidence.completed_at = age.map(|age| now() - std::time::Duration::from_secs(age));
+    assert_eq!(conditions(&policy, &evidence), expected);
+}
+
+/// Which flaws the floor still refuses: those the protocol names, and no others.
+#[rstest]
+#[case(|run: &mut EvalReport| run.suite.signed = false, &[])]
+#[case(|run: &mut EvalReport| run.suite.task_count = 2, &[])]
+#[case(|run: &mut EvalReport| run.ignore = vec!["/why".to_owned()], &[])]
+#[case(|run: &mut EvalReport| run.completed_at = None, &[])]
+#[case(|run: &mut EvalReport| run.verdict = Verdict::Pending, &[Condition::Conclusive, Condition::Passed])]
+#[case(|run: &mut EvalReport| run.summary.passed = false, &[Condition::Passed])]
+#[case(|run: &mut EvalReport| run.agent.version = "1.2.1".to_owned(), &[Condition::Version])]
+#[case(|run: &mut EvalReport| run.agent.pack_integrity = "sha256-z".to_owned(), &[Condition::Content])]
+fn the_floor_is_what_the_protocol_asks(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
+    let mut evidence = passing();
+    spoil(&mut evidence);
+    assert_eq!(conditions(&GatePolicy::FLOOR, &evidence), expected);
+}
+
+#[test]
+fn conditions_are_named_as_they_are_written() {
+    for condition in [
+        Condition::EvalRun,
+        Condition::SignedSuite,
+        Condition::NoIgnore,
+        Condition::Safety,
+    ] {
+        assert_eq!(serde_json::to_value(condition).unwrap(), condition.as_str());
+    }
+}

@@ -1,0 +1,291 @@
+//! What a version must show before it goes into production on a channel (RFC 0082 §E): a policy object a tenant sets, and
+//! the pure function that names every condition that is not met.
+//!
+//! A policy is a list of requirements of different kinds, each of which may be absent; further kinds join as members of
+//! [`PromotionPolicy`] and variants of [`Requirement`].
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::eval::gate::{self, Candidate, GatePolicy};
+use super::eval::report::EvalReport;
+
+/// What is demanded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PromotionPolicy {
+    /// A passing eval run; `null` to ask for none.
+    pub eval: Option<GatePolicy>,
+    /// The consent of people; absent to ask nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalPolicy>,
+}
+
+impl Default for PromotionPolicy {
+    /// Where nobody has set a policy, a signed eval of the very version is asked for.
+    fn default() -> Self {
+        Self {
+            eval: Some(GatePolicy::default()),
+            approval: None,
+        }
+    }
+}
+
+/// Whose consent is asked for (RFC 0051 approvalGate): at least one of role and scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApprovalPolicy {
+    /// The role an approver must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_role: Option<String>,
+    /// The scope an approver must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_scope: Option<String>,
+    /// How many must consent.
+    #[serde(default = "one")]
+    pub quorum: u32,
+    /// Who may go over their heads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub override_role: Option<String>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// A policy that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Senseless {
+    /// A score that is none.
+    #[error("`eval.requiredPassScore` must be a number from 0 to 1")]
+    PassScore,
+    /// An empty name.
+    #[error("`{0}` must not be empty")]
+    Empty(&'static str),
+    /// Nobody can approve.
+    #[error("`approval` needs `requiredRole` or `requiredScope`")]
+    NoApprover,
+    /// Nobody needs to.
+    #[error("`approval.quorum` must be at least 1 and at most 100")]
+    Quorum,
+}
+
+impl PromotionPolicy {
+    /// Refuses what could not be meant.
+    ///
+    /// # Errors
+    /// [`Senseless`].
+    pub fn check(&self) -> Result<(), Senseless> {
+        if let Some(eval) = &self.eval {
+            if eval
+                .required_pass_score
+                .is_some_and(|score| !(0.0..=1.0).contains(&score))
+            {
+                return Err(Senseless::PassScore);
+            }
+            if eval.suite_id.as_deref() == Some("") {
+                return Err(Senseless::Empty("eval.suiteId"));
+            }
+        }
+        if let Some(approval) = &self.approval {
+            for (field, name) in [
+                ("approval.requiredRole", &approval.required_role),
+                ("approval.requiredScope", &approval.required_scope),
+                ("approval.overrideRole", &approval.override_role),
+            ] {
+                if name.as_deref() == Some("") {
+                    return Err(Senseless::Empty(field));
+                }
+            }
+            if approval.required_role.is_none() && approval.required_scope.is_none() {
+                return Err(Senseless::NoApprover);
+            }
+            if !(1..=100).contains(&approval.quorum) {
+                return Err(Senseless::Quorum);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every condition that `evidence` does not meet; what people must consent to is asked elsewhere.
+    ///
+    /// Evidence that is offered is judged by the floor of the protocol even where the policy asks for none: nobody shall
+    /// promote on a failed run and have it on record as the reason.
+    pub fn unmet(
+        &self,
+        candidate: Candidate<'_>,
+        offered: bool,
+        evidence: Option<&EvalReport>,
+        now: Timestamp,
+    ) -> Vec<Requirement> {
+        let unmet = match &self.eval {
+            Some(eval) => gate::unmet(eval, candidate, evidence, now),
+            None if offered => gate::unmet(&GatePolicy::FLOOR, candidate, evidence, now),
+            None => Vec::new(),
+        };
+        unmet.into_iter().map(Requirement::Eval).collect()
+    }
+}
+
+/// A requirement that is not met, by kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Requirement {
+    /// Of the eval run.
+    Eval(gate::Unmet),
+}
+
+impl Requirement {
+    /// Name and words, for the audit log.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Eval(unmet) => format!("{}: {}", unmet.condition, unmet.message),
+        }
+    }
+}
+
+/// What a policy is for: the narrower one counts. An agent's own for the channel, the agent's own for any channel, anybody's
+/// for the channel, anybody's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyScope {
+    /// Of this agent only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// On this channel only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+}
+
+/// A policy with what it is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScopedPolicy {
+    /// What it is for.
+    #[serde(flatten)]
+    pub scope: PolicyScope,
+    /// What it demands.
+    pub policy: PromotionPolicy,
+}
+
+/// The policy in force for an agent on a channel (or on none), with what it was set for; the default if nothing was set.
+pub fn in_force<'a>(
+    policies: &'a [ScopedPolicy],
+    agent: &str,
+    channel: Option<&str>,
+) -> Option<&'a ScopedPolicy> {
+    policies
+        .iter()
+        .filter(|set| {
+            let scope = &set.scope;
+            scope.agent_id.as_deref().is_none_or(|own| own == agent)
+                && scope
+                    .channel
+                    .as_deref()
+                    .is_none_or(|own| channel == Some(own))
+        })
+        .max_by_key(|set| (set.scope.agent_id.is_some(), set.scope.channel.is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const CANDIDATE: Candidate<'_> = Candidate {
+        agent_id: "vendor.acme.triage.default",
+        version: "1.2.0",
+        pack_integrity: "sha256-y",
+    };
+
+    fn names(policy: &PromotionPolicy, offered: bool) -> Vec<String> {
+        policy
+            .unmet(CANDIDATE, offered, None, Timestamp::UNIX_EPOCH)
+            .iter()
+            .map(|unmet| unmet.reason().split(':').next().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn nothing_set_asks_for_evidence() {
+        assert_eq!(names(&PromotionPolicy::default(), false), ["eval-run"]);
+        assert_eq!(
+            names(&serde_json::from_value(json!({})).unwrap(), false),
+            ["eval-run"]
+        );
+    }
+
+    #[test]
+    fn a_policy_without_evals_still_refuses_evidence_that_is_none() {
+        let policy: PromotionPolicy = serde_json::from_value(json!({"eval": null})).unwrap();
+        assert_eq!(names(&policy, false), [] as [&str; 0]);
+        assert_eq!(names(&policy, true), ["eval-run"]);
+    }
+
+    #[rstest]
+    #[case(json!({"eval": {"requiredPassScore": 1.1}}), Err(Senseless::PassScore))]
+    #[case(json!({"eval": {"requiredPassScore": -0.1}}), Err(Senseless::PassScore))]
+    #[case(json!({"eval": {"suiteId": ""}}), Err(Senseless::Empty("eval.suiteId")))]
+    #[case(json!({"approval": {}}), Err(Senseless::NoApprover))]
+    #[case(json!({"approval": {"requiredRole": ""}}), Err(Senseless::Empty("approval.requiredRole")))]
+    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 0}}), Err(Senseless::Quorum))]
+    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 2}}), Ok(()))]
+    #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
+    #[case(json!({}), Ok(()))]
+    fn a_senseless_policy_is_refused(
+        #[case] policy: Value,
+        #[case] expected: Result<(), Senseless>,
+    ) {
+        let policy: PromotionPolicy = serde_json::from_value(policy).unwrap();
+        assert_eq!(policy.check(), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"evals": null}))]
+    #[case(json!({"eval": {"signed": true}}))]
+    #[case(json!({"approval": {"role": "x"}}))]
+    fn a_misspelt_policy_is_none(#[case] policy: Value) {
+        assert!(serde_json::from_value::<PromotionPolicy>(policy).is_err());
+    }
+
+    fn set(agent: Option<&str>, channel: Option<&str>) -> ScopedPolicy {
+        ScopedPolicy {
+            scope: PolicyScope {
+                agent_id: agent.map(str::to_owned),
+                channel: channel.map(str::to_owned),
+            },
+            policy: PromotionPolicy::default(),
+        }
+    }
+
+    #[rstest]
+    #[case("a", Some("stable"), Some((true, true)))]
+    #[case("a", Some("canary"), Some((true, false)))]
+    #[case("a", None, Some((true, false)))]
+    #[case("b", Some("stable"), Some((false, true)))]
+    #[case("b", Some("canary"), Some((false, false)))]
+    #[case("b", None, Some((false, false)))]
+    fn the_narrowest_policy_counts(
+        #[case] agent: &str,
+        #[case] channel: Option<&str>,
+        #[case] expected: Option<(bool, bool)>,
+    ) {
+        let policies = [
+            set(None, None),
+            set(None, Some("stable")),
+            set(Some("a"), None),
+            set(Some("a"), Some("stable")),
+            set(Some("other"), Some("stable")),
+        ];
+        for policies in [policies.to_vec(), policies.iter().rev().cloned().collect()] {
+            let found = in_force(&policies, agent, channel);
+            assert_eq!(
+                found.map(|set| (set.scope.agent_id.is_some(), set.scope.channel.is_some())),
+                expected
+            );
+        }
+        assert_eq!(in_force(&policies[3..], "b", Some("stable")), None);
+    }
+}
