@@ -1,5 +1,7 @@
 //! The store as a whole: its faults, and all its ports as one.
 
+use crate::domain::ids::RunId;
+
 use super::{Blobs, Idempotency, Inventory, KeyStore, RunLog, Signals, WorkQueue};
 
 /// Why the store could not do what it was asked.
@@ -11,6 +13,9 @@ pub enum StoreError {
     /// A record with this identity exists already.
     #[error("{0} exists already")]
     Exists(&'static str),
+    /// This run of the same scope is active, and the new one was to be the only one.
+    #[error("another run of this scope is active")]
+    ScopeTaken(RunId),
     /// The database refused or is unreachable; the cause chain goes to the log only.
     #[error("the store failed")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),

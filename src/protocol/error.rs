@@ -49,6 +49,8 @@ codes! {
     NotAcceptable = "not_acceptable", 406;
     /// The request contradicts the present state.
     Conflict = "conflict", 409;
+    /// `X-Dedup: enforce`, and another run of the scope is active.
+    RunAlreadyActive = "run_already_active", 409;
     /// An `Idempotency-Key` came back with another body.
     IdempotencyKeyMismatch = "idempotency_key_mismatch", 409;
     /// The first request under this `Idempotency-Key` is still being carried out.

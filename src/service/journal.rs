@@ -113,6 +113,7 @@ impl Journal {
             spec: RunSpec {
                 workflow_id: workflow_id.to_owned(),
                 work: Work::Journal,
+                scope: None,
                 run_timeout_ms: None,
                 configurable: Map::new(),
                 inputs: Map::new(),

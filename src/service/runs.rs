@@ -44,6 +44,16 @@ struct FoundBaseline {
     aggregate_score: f64,
 }
 
+/// Whether a run may be created while another one of its scope is active (OpenWOP idempotency, `X-Dedup`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dedup {
+    /// It may.
+    #[default]
+    Off,
+    /// It may not.
+    Enforce,
+}
+
 /// The use cases of runs.
 pub struct Runs {
     store: Arc<dyn Store>,
@@ -80,14 +90,16 @@ impl Runs {
     /// Creates an eval run. With a claim, the idempotency record is completed in the same transaction.
     ///
     /// # Errors
-    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`.
+    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`; `run_already_active` under
+    /// [`Dedup::Enforce`].
     pub async fn create(
         &self,
         caller: &Caller,
         body: &Value,
+        dedup: Dedup,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
-        let request = parse(body)?;
+        let mut request = parse(body)?;
         if request
             .tenant_id
             .as_deref()
@@ -98,6 +110,13 @@ impl Runs {
                 "`tenantId` is not the tenant of this key; leave it out",
             )
             .with("field", "tenantId"));
+        }
+        request.exclusive = dedup == Dedup::Enforce;
+        if request.exclusive && request.scope_id.is_none() {
+            return Err(Problem::validation(
+                "scopeId",
+                "`X-Dedup: enforce` allows one active run of a scope; name it by `scopeId`",
+            ));
         }
         let spec = self.plan(&caller.tenant, request).await?;
         self.record_run(caller, spec, claim).await
@@ -388,7 +407,10 @@ impl Runs {
         self.store
             .create(&record, completes.as_ref())
             .await
-            .map_err(|cause| internal(&cause))?;
+            .map_err(|cause| match cause {
+                StoreError::ScopeTaken(active) => already_active(&active),
+                cause => internal(&cause),
+            })?;
         self.store.notify_work().await;
         Ok(Created { run_id, body })
     }
@@ -424,6 +446,20 @@ impl Runs {
             .await
             .map_err(|cause: projections::Error| internal(&cause))
     }
+}
+
+/// How long the active run of a scope may be expected to take on; nobody knows better.
+const ACTIVE_RETRY_S: u64 = 5;
+
+fn already_active(run: &RunId) -> Problem {
+    Problem::new(
+        ErrorCode::RunAlreadyActive,
+        "another run of this `scopeId` is active; wait for it, cancel it, or leave `X-Dedup` out",
+    )
+    .with("activeRunId", run.as_str())
+    // Of the two places the protocol knows, a host is never the browser.
+    .with("activeHost", "cloud")
+    .with("retryAfter", ACTIVE_RETRY_S)
 }
 
 fn not_found() -> Problem {

@@ -36,6 +36,10 @@ const APPEND: &str = "WITH advanced AS (
 /// Two installations for one tenant would not see each other's suites; they go one after the other.
 const LOCK_INVENTORY: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
+/// Apart from those of the inventory: the seed is another one.
+const LOCK_SCOPE: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended($2, hashtextextended($1, 1)))";
+
 /// The store on PostgreSQL.
 pub struct PostgresStore {
     pool: PgPool,
@@ -94,6 +98,22 @@ impl PostgresStore {
 
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
         self.pool.begin().await.map_err(backend)
+    }
+
+    /// A transaction of which there is one at a time for a scope: of two runs at once, the second one sees the first.
+    pub(super) async fn begin_scope(
+        &self,
+        tenant: &TenantId,
+        scope: &str,
+    ) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        sqlx::query(LOCK_SCOPE)
+            .bind(tenant.as_str())
+            .bind(scope)
+            .execute(&mut *transaction)
+            .await
+            .map_err(backend)?;
+        Ok(transaction)
     }
 
     pub(super) async fn begin_inventory(

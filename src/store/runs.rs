@@ -12,9 +12,11 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent};
 
-const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until)
-    VALUES ($1, $2, $3, $4) ON CONFLICT (run_id) DO NOTHING RETURNING number";
+const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until, scope)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING RETURNING number";
 const CREATE_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
+const ACTIVE: &str = "SELECT run_id FROM run
+    WHERE tenant = $1 AND scope = $2 AND scope IS NOT NULL AND NOT ended ORDER BY number LIMIT 1";
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
 const RECENT: &str = "SELECT record FROM run JOIN run_record ON run_number = number
@@ -62,7 +64,23 @@ macro_rules! run_log {
                 completes: Option<&IdempotencyCompletion>,
             ) -> Result<(), StoreError> {
                 let record = column("run_record", "record").text(run)?;
-                let mut transaction = self.begin_write().await?;
+                let scope = run.spec.scope.as_ref();
+                let mut transaction = match scope.filter(|scope| scope.exclusive) {
+                    Some(scope) => {
+                        let mut transaction = self.begin_scope(&run.tenant, &scope.id).await?;
+                        let active: Option<String> = sqlx::query_scalar(ACTIVE)
+                            .bind(run.tenant.as_str())
+                            .bind(&scope.id)
+                            .fetch_optional(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                        if let Some(active) = active {
+                            return Err(StoreError::ScopeTaken(active.into()));
+                        }
+                        transaction
+                    }
+                    None => self.begin_write().await?,
+                };
                 let number: Option<i64> = sqlx::query_scalar(CREATE)
                     .bind(run.run_id.as_str())
                     .bind(run.tenant.as_str())
@@ -72,6 +90,7 @@ macro_rules! run_log {
                     } else {
                         NEVER
                     })
+                    .bind(scope.map(|scope| scope.id.as_str()))
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;

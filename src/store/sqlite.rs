@@ -131,6 +131,15 @@ impl SqliteStore {
     }
 
     /// There is one writer at a time anyway.
+    pub(super) async fn begin_scope(
+        &self,
+        _tenant: &TenantId,
+        _scope: &str,
+    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.begin_write().await
+    }
+
+    /// There is one writer at a time anyway.
     pub(super) async fn begin_inventory(
         &self,
         _tenant: &TenantId,

@@ -34,6 +34,9 @@ pub struct RunSpec {
     pub workflow_id: String,
     /// The work itself.
     pub work: Work,
+    /// What it is about, if its caller said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<RunScope>,
     /// Longest duration of the run from `run.started`, in milliseconds; a journal has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout_ms: Option<u64>,
@@ -67,6 +70,17 @@ impl RunSpec {
             Work::Journal => None,
         }
     }
+}
+
+/// What a run is about, in the caller's own words (`scopeId`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunScope {
+    /// The name.
+    pub id: String,
+    /// Whether the run was to be created only if no other one of this scope was active (`X-Dedup: enforce`).
+    #[serde(default)]
+    pub exclusive: bool,
 }
 
 /// The kinds of work there are. All of them share log, queue, leases, snapshot, streams and cancel.

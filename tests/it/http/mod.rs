@@ -2,6 +2,7 @@
 
 mod access;
 mod contract;
+mod dedup;
 mod errors;
 mod host;
 mod idempotency;

@@ -246,6 +246,7 @@ impl Bench {
             created_at: SystemClock.now(),
             spec: RunSpec {
                 workflow_id: "eval:community.bench.evals.echo@1.0.0".to_owned(),
+                scope: None,
                 work: Work::Eval(Arc::new(eval)),
                 run_timeout_ms: Some(run_timeout_ms),
                 configurable: serde_json::Map::new(),

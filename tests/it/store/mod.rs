@@ -7,6 +7,7 @@ mod parking;
 mod queue;
 mod records;
 mod recovery;
+mod scope;
 mod signals;
 mod throughput;
 
@@ -93,6 +94,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
         created_at: at(0),
         spec: RunSpec {
             workflow_id: "eval:suite@1.0.0".to_owned(),
+            scope: None,
             work: Work::Eval(Arc::new(EvalSpec {
                 suite_id: "suite".to_owned(),
                 suite_version: "1.0.0".to_owned(),

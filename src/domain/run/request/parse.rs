@@ -15,6 +15,7 @@ const MAX_TAGS: usize = 100;
 const MAX_TAG_CHARS: usize = 256;
 const MAX_METADATA_BYTES: usize = 8192;
 const MAX_METADATA_DEPTH: usize = 4;
+const MAX_SCOPE_CHARS: usize = 256;
 const MAX_IGNORE: usize = 100;
 
 /// A well-formed create request.
@@ -44,6 +45,10 @@ pub struct CreateRun {
     pub run_timeout_ms: Option<u64>,
     /// `configurable.budget`.
     pub budget: BudgetSpec,
+    /// `scopeId`.
+    pub scope_id: Option<String>,
+    /// Whether no other run of the scope may be active (`X-Dedup: enforce`).
+    pub exclusive: bool,
     /// `tenantId`, which must be the key's own.
     pub tenant_id: Option<String>,
     /// `configurable` as it came, without nulls.
@@ -107,7 +112,7 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
             });
         }
     }
-    for unsupported in ["callbackUrl", "residency", "scopeId"] {
+    for unsupported in ["callbackUrl", "residency"] {
         if body.get(unsupported).is_some() {
             return Err(body.invalid(unsupported, "is not supported by this host; leave it out"));
         }
@@ -162,6 +167,8 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         max_tokens: fields.whole("maxTokens", 1)?,
         run_timeout_ms: fields.whole("runTimeoutMs", 1)?,
         budget,
+        scope_id: scope_id(&body)?,
+        exclusive: false,
         tenant_id: body.text("tenantId")?.map(str::to_owned),
         inputs: body.object("inputs")?.unwrap_or_default(),
         tags: tags(&body)?,
@@ -265,6 +272,16 @@ fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
         max_tokens: fields.whole("maxTokens", 1)?,
         max_cost,
     })
+}
+
+fn scope_id(body: &Fields<'_>) -> Result<Option<String>, Problem> {
+    match body.text("scopeId")? {
+        Some(scope) if scope.chars().count() > MAX_SCOPE_CHARS => Err(body.invalid(
+            "scopeId",
+            &format!("must have at most {MAX_SCOPE_CHARS} characters"),
+        )),
+        scope => Ok(scope.map(str::to_owned)),
+    }
 }
 
 fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {

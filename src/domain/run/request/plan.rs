@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::parse::CreateRun;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec, Work};
+use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunScope, RunSpec, Work};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
@@ -244,6 +244,10 @@ pub fn plan(
             budget: request.budget,
             retry_of: None,
         })),
+        scope: request.scope_id.map(|id| RunScope {
+            id,
+            exclusive: request.exclusive,
+        }),
         run_timeout_ms: Some(
             request
                 .run_timeout_ms

@@ -4,21 +4,25 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 
 use crate::http::HttpState;
 use crate::http::answer::Answer;
 use crate::http::extract::{IdempotencyKey, JsonBody};
 use crate::http::idempotency::{Done, once};
+use crate::protocol::error::Problem;
 use crate::service::access::Caller;
+use crate::service::runs::Dedup;
 
 /// `POST /v1/runs`.
 pub async fn create(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
+    let dedup = dedup(&headers)?;
     let (runs, who, request) = (state.runs.clone(), caller.clone(), body.clone());
     once(
         &state,
@@ -27,7 +31,7 @@ pub async fn create(
         key,
         &body,
         |claim| async move {
-            let created = runs.create(&who, &request, claim.as_ref()).await?;
+            let created = runs.create(&who, &request, dedup, claim.as_ref()).await?;
             Ok(Done {
                 status: StatusCode::CREATED,
                 body: created.body,
@@ -36,4 +40,20 @@ pub async fn create(
         },
     )
     .await
+}
+
+/// What `X-Dedup` asks for.
+///
+/// # Errors
+/// `validation_error`: a guard that is misspelt would not guard.
+fn dedup(headers: &HeaderMap) -> Result<Dedup, Problem> {
+    let mut values = headers.get_all("x-dedup").iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(Dedup::Off),
+        (Some(value), None) if value == "enforce" => Ok(Dedup::Enforce),
+        _ => Err(Problem::validation(
+            "X-Dedup",
+            "`X-Dedup` knows one value: `enforce`",
+        )),
+    }
 }

@@ -4,3 +4,7 @@ ALTER TABLE api_key ADD COLUMN principal TEXT;
 ALTER TABLE api_key ADD COLUMN test BOOLEAN NOT NULL DEFAULT FALSE;
 ALTER TABLE api_key ADD COLUMN previous_hash BYTEA;
 ALTER TABLE api_key ADD COLUMN previous_until BIGINT;
+
+-- What a run's caller said it is about; of one scope only one run may be active, if whoever creates it says so.
+ALTER TABLE run ADD COLUMN scope TEXT COLLATE "C";
+CREATE INDEX run_active_scope ON run (tenant, scope) WHERE scope IS NOT NULL AND NOT ended;

@@ -1,0 +1,87 @@
+//! One active run of a scope, on both engines and over replicas.
+
+use rstest::rstest;
+
+use super::{Engine, Engine::*, at, events, open, record, tenant};
+use touchstone::domain::run::record::{RunRecord, RunScope};
+use touchstone::ports::{Claimable, StoreError};
+
+fn about(id: &str, owner: &str, scope: &str, exclusive: bool) -> RunRecord {
+    let mut record = record(id, owner, 1);
+    record.spec.scope = Some(RunScope {
+        id: scope.to_owned(),
+        exclusive,
+    });
+    record
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_scope_is_free_again_when_its_run_has_ended(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    store
+        .create(&about("r1", "acme", "s", false), None)
+        .await
+        .unwrap();
+    let taken = store.create(&about("r2", "acme", "s", true), None).await;
+    assert!(matches!(taken, Err(StoreError::ScopeTaken(run)) if run.as_str() == "r1"));
+    assert!(
+        store
+            .run(&tenant("acme"), &"r2".into())
+            .await
+            .unwrap()
+            .is_none()
+    );
+    for (id, owner, scope, exclusive) in [
+        ("r3", "globex", "s", true),
+        ("r4", "acme", "t", true),
+        ("r5", "acme", "s", false),
+    ] {
+        let created = store
+            .create(&about(id, owner, scope, exclusive), None)
+            .await;
+        assert!(created.is_ok(), "{id}");
+    }
+    for run in ["r1", "r3", "r4", "r5"] {
+        let claim = store
+            .claim("w", Claimable::All, at(0), super::TTL)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(claim.run.run_id.as_str(), run);
+        let id = &claim.run.run_id;
+        store
+            .append(id, claim.fence, &events(id, 1, 1), true)
+            .await
+            .unwrap();
+    }
+    store
+        .create(&about("r6", "acme", "s", true), None)
+        .await
+        .unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn of_two_replicas_one_creates_the_run(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let replicas = [database.open().await, database.open().await];
+    let creating = (0..20).map(|n| {
+        let (store, run) = (
+            replicas[n % 2].clone(),
+            about(&format!("r{n}"), "acme", "s", true),
+        );
+        tokio::spawn(async move { store.create(&run, None).await })
+    });
+    let mut created = 0;
+    for done in futures_util::future::join_all(creating).await {
+        match done.unwrap() {
+            Ok(()) => created += 1,
+            Err(StoreError::ScopeTaken(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(created, 1);
+}
