@@ -1,5 +1,7 @@
 //! `touchstone run`: look at runs, cancel them, judge again what was not judged.
 
+mod diff;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -30,6 +32,11 @@ pub enum Command {
         after_help = "Examples:\n  touchstone run events run_0199c0de\n  touchstone run events run_0199c0de --follow\n  touchstone --json run events run_0199c0de | jq .type"
     )]
     Events(Events),
+    /// Show what another run did differently
+    #[command(
+        after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
+    )]
+    Diff(diff::Diff),
     /// Cancel a run
     #[command(
         after_help = "Examples:\n  touchstone run cancel run_0199c0de --reason 'wrong model'"
@@ -112,6 +119,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
             show(context, &session, &report, &arguments.outputs).await
         }
         Command::Events(arguments) => events(context, &arguments).await,
+        Command::Diff(arguments) => diff::run(context, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,
         Command::Retry(arguments) => retry(context, &arguments).await,
     }

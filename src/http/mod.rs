@@ -43,6 +43,7 @@ use crate::domain::run::request::HostLimits;
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
+use crate::service::diffs::Diffs;
 use crate::service::keys::Keys;
 use crate::service::log_reader::LogReader;
 use crate::service::packs::Packs;
@@ -114,6 +115,7 @@ impl Default for HttpSettings {
 /// What handlers work with.
 pub struct HttpState {
     runs: Arc<Runs>,
+    diffs: Diffs,
     packs: Arc<Packs>,
     pack_rules: PackRules,
     keys: Arc<Keys>,
@@ -141,6 +143,11 @@ impl HttpState {
             subscribers: Subscribers::new(deps.settings.max_subscribers),
             discovery: discovery::Document::new(&deps.limits, &deps.settings),
             openapi: v1::openapi::Document::load()?,
+            diffs: Diffs::new(
+                deps.runs.clone(),
+                deps.store.clone(),
+                deps.projections.clone(),
+            ),
             runs: deps.runs,
             packs: deps.packs,
             pack_rules: deps.pack_rules,

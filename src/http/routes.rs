@@ -158,6 +158,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             get,
+            "/v1/runs/{runId}:diff",
+            Scope::RunsRead,
+            v1::runs::diff::get,
+        )
+        .keyed(
+            get,
             "/v1/runs/{runId}/eval-summary",
             Scope::RunsRead,
             v1::runs::eval_summary::get,

@@ -3,6 +3,7 @@
 //! Pure functions over the eval report. Whatever is shown here was folded from the log; nothing is decided here.
 
 mod comparison;
+pub mod diff;
 mod ink;
 pub mod junit;
 pub mod markdown;

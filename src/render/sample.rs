@@ -42,6 +42,7 @@ pub fn mixed() -> EvalReport {
     report.summary.regression = Some(Regression {
         baseline_run_id: "run_before".into(),
         score_delta: -0.25,
+        diff_ref: None,
     });
     report
 }

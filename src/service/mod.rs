@@ -1,6 +1,7 @@
 //! Use cases over domain and ports.
 
 pub mod access;
+pub mod diffs;
 pub mod executor;
 pub mod fault;
 pub mod journal;

@@ -217,14 +217,14 @@ impl Runs {
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn summary(&self, tenant: &TenantId, run: &RunId) -> Result<EvalSummary, Problem> {
-        let (_, eval) = self.eval_record(tenant, run).await?;
+        let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
         let found = self
             .look(run, |state| {
                 state
                     .status
                     .is_terminal()
-                    .then(|| summary(&eval, &thresholds, &state.eval))
+                    .then(|| summary(&record.run_id, &eval, &thresholds, &state.eval))
             })
             .await?;
         found.ok_or_else(|| {

@@ -101,7 +101,7 @@ pub fn is_member_pointer(pointer: &str) -> bool {
 }
 
 /// Deep equality as JSON: key order does not count, numbers by value.
-fn equal(a: &Value, b: &Value) -> bool {
+pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => numbers_equal(a, b),
         (Value::Array(a), Value::Array(b)) => {

@@ -187,7 +187,7 @@ pub fn report(
         modes: spec.modes.clone(),
         notes: notes(spec),
         ignore: spec.ignore.clone(),
-        summary: summary(spec, thresholds, &state.eval),
+        summary: summary(&record.run_id, spec, thresholds, &state.eval),
         tasks: spec
             .tasks
             .iter()

@@ -1,5 +1,6 @@
 //! What the recorded facts add up to (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
+use crate::domain::ids::RunId;
 use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{EvalFacts, TaskFacts};
 use crate::domain::run::record::EvalSpec;
@@ -140,8 +141,13 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
     found
 }
 
-/// The scorecard of whatever has been scored so far, in suite order.
-pub fn summary(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> EvalSummary {
+/// The scorecard of whatever has been scored so far in `run`, in suite order.
+pub fn summary(
+    run: &RunId,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+) -> EvalSummary {
     let tasks: Vec<TaskSummary> = spec
         .tasks
         .iter()
@@ -171,6 +177,7 @@ pub fn summary(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> E
         regression: spec.baseline.as_ref().map(|baseline| Regression {
             baseline_run_id: baseline.run_id.clone(),
             score_delta: aggregate_score - baseline.aggregate_score,
+            diff_ref: Some(format!("/v1/runs/{run}:diff?against={}", baseline.run_id)),
         }),
     }
 }

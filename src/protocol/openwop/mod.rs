@@ -1,6 +1,7 @@
 //! OpenWOP v1 documents.
 
 pub mod deployment;
+pub mod diff;
 pub mod events;
 pub mod pack;
 pub mod run;

@@ -64,4 +64,7 @@ pub struct Regression {
     pub baseline_run_id: RunId,
     /// Aggregate minus the baseline's, -1.0..=1.0.
     pub score_delta: f64,
+    /// Where the differences of the two runs can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff_ref: Option<String>,
 }

@@ -212,7 +212,7 @@ fn content_stays_out_of_files_and_scorecards() {
 }
 
 impl Home {
-    fn run_of(&self, report: &Value) -> String {
+    pub fn run_of(&self, report: &Value) -> String {
         report["runId"].as_str().unwrap().to_owned()
     }
 }

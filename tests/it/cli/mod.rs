@@ -4,6 +4,7 @@ mod demo;
 mod eval;
 mod help;
 mod home;
+mod inspect;
 mod keys;
 mod readme;
 mod serve;

@@ -3,6 +3,7 @@
 mod access;
 mod contract;
 mod dedup;
+mod diff;
 mod errors;
 mod host;
 mod idempotency;

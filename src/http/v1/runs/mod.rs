@@ -3,6 +3,7 @@
 pub mod bulk_cancel;
 pub mod cancel;
 pub mod create;
+pub mod diff;
 pub mod eval_summary;
 pub mod events;
 pub mod poll;

@@ -356,7 +356,9 @@ impl EvalWork {
             }
             LoopEnd::AllScored => {
                 let thresholds = context.thresholds();
-                let outputs = writer.with_state(|state| summary(spec, &thresholds, &state.eval));
+                let outputs = writer.with_state(|state| {
+                    summary(&context.run.run_id, spec, &thresholds, &state.eval)
+                });
                 if writer.with_state(|state| state.eval.completed.is_none()) {
                     writer.emit(&NewEvent::of_run(Event::EvalCompleted(EvalCompleted {
                         aggregate_score: outputs.aggregate_score,

@@ -1,0 +1,35 @@
+//! `touchstone run diff`: what another run did differently.
+
+use clap::Args;
+
+use super::run_id;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::protocol::openwop::diff::RunDiff;
+use crate::render::diff::diff;
+
+/// The two runs.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The run to start from
+    #[arg(value_name = "A", value_parser = run_id)]
+    a: String,
+    /// The run to compare with
+    #[arg(value_name = "B", value_parser = run_id)]
+    b: String,
+}
+
+/// Compares them.
+pub async fn run(context: &Context<'_>, arguments: &Diff) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let path = format!("/v1/runs/{}:diff?against={}", arguments.a, arguments.b);
+    let found: RunDiff = session.client().get(&path).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&found);
+    } else {
+        terminal.print(&diff(&found, terminal.ink()));
+    }
+    let same = found.diverged_at_seq.is_none() && found.state_diff.is_empty();
+    Ok(if same { Exit::Good } else { Exit::Negative })
+}

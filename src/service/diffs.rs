@@ -1,0 +1,108 @@
+//! Comparing two runs (RFC 0054): both logs are read page by page, side by side.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::fault::internal;
+use super::projections::Projections;
+use super::runs::Runs;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::diff::{LogDiff, Side, comparable};
+use crate::ports::{Store, StoredEvent};
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::diff::RunDiff;
+
+/// Events of each log in memory at a time.
+const PAGE: u32 = 512;
+
+/// The comparison of runs.
+pub struct Diffs {
+    runs: Arc<Runs>,
+    store: Arc<dyn Store>,
+    projections: Arc<Projections>,
+}
+
+impl Diffs {
+    /// The use case over its ports.
+    pub fn new(runs: Arc<Runs>, store: Arc<dyn Store>, projections: Arc<Projections>) -> Self {
+        Self {
+            runs,
+            store,
+            projections,
+        }
+    }
+
+    /// What `b` did differently from `a`. Both belong to the tenant.
+    ///
+    /// # Errors
+    /// `not_found`, whichever of the two it is.
+    pub async fn diff(&self, tenant: &TenantId, a: &RunId, b: &RunId) -> Result<RunDiff, Problem> {
+        self.runs.record(tenant, a).await?;
+        self.runs.record(tenant, b).await?;
+        let (a, b) = (self.side(a).await?, self.side(b).await?);
+        let end = comparable(&a, &b);
+        let mut diff = LogDiff::default();
+        let mut left = Reader::new(self.store.as_ref(), &a);
+        let mut right = Reader::new(self.store.as_ref(), &b);
+        for seq in 1..=end {
+            let (of_a, of_b) = (left.event(seq).await?, right.event(seq).await?);
+            let body = |event: &Option<StoredEvent>| event.as_ref().map(|event| event.body.clone());
+            let (of_a, of_b) = (body(&of_a), body(&of_b));
+            diff.compare(seq, of_a.as_deref(), of_b.as_deref())
+                .map_err(|cause| internal(&cause))?;
+            if diff.is_full() {
+                break;
+            }
+        }
+        Ok(diff.finish(a, b))
+    }
+
+    /// How long the log is and where the run stands, as of one moment.
+    async fn side(&self, run: &RunId) -> Result<Side, Problem> {
+        let (events, status) = self
+            .projections
+            .with_state(run, |state| (state.sequence, state.status))
+            .await
+            .map_err(|cause| internal(&cause))?;
+        Ok(Side {
+            run: run.clone(),
+            events,
+            status,
+        })
+    }
+}
+
+/// A log from its beginning to the end it had when the comparison began.
+struct Reader<'a> {
+    store: &'a dyn Store,
+    run: RunId,
+    end: u64,
+    page: VecDeque<StoredEvent>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(store: &'a dyn Store, side: &Side) -> Self {
+        Self {
+            store,
+            run: side.run.clone(),
+            end: side.events,
+            page: VecDeque::new(),
+        }
+    }
+
+    /// The event at `seq`, which rises by one from call to call; `None` after the end.
+    async fn event(&mut self, seq: u64) -> Result<Option<StoredEvent>, Problem> {
+        if seq > self.end {
+            return Ok(None);
+        }
+        if self.page.is_empty() {
+            let page = self
+                .store
+                .read(&self.run, seq - 1, PAGE)
+                .await
+                .map_err(|cause| internal(&cause))?;
+            self.page = page.into();
+        }
+        Ok(self.page.pop_front())
+    }
+}
