@@ -1,84 +1,23 @@
-//! The published Python client drives a host: create, snapshot, event stream, poll, summary, inventory, cancel.
+//! Independent programs drive a host: they read the protocol, or our description of it, with other eyes than ours.
 //!
 //! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt` installed; `./test` makes one.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::PathBuf;
 
-use serde_json::json;
-
-use crate::process::endpoint::{Endpoint, question, saying};
-use crate::process::{AGENT, Site};
+mod published_client;
+mod schemathesis;
 
 const PYTHON: &str = "TOUCHSTONE_TEST_PYTHON";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_published_client_drives_a_host() {
-    let Ok(python) = std::env::var(PYTHON) else {
+/// The interpreter, or `None` after saying loudly that `what` is not run. In CI there must be one.
+fn python(what: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(PYTHON).map(PathBuf::from);
+    if found.is_none() {
         eprintln!(
-            "NOT RUN: no Python with the published client ({PYTHON} unset; `./test` sets it)"
+            "NOT RUN: {what}: no Python with what it takes ({PYTHON} unset; `./test` sets it)"
         );
         let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(
-            !ci,
-            "CI must drive the host by the published client: set {PYTHON}"
-        );
-        return;
-    };
-    let endpoint = Endpoint::start(20..60, |body| {
-        saying(if question(body).contains("blue") {
-            "It is blue."
-        } else {
-            "It is not."
-        })
-    })
-    .await;
-    let site = Site::embedded();
-    site.configure(
-        "touchstone.toml",
-        &format!(
-            "[limits]\ndefault_concurrency = 2\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\n\
-             model = \"probe\"\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 2.0\n",
-            endpoint.url()
-        ),
-    );
-    let key = site.key("acme");
-    let host = site.serve("touchstone.toml");
-    let api = host.api(&key);
-    site.install_agent(&api, "Say what colour it is.", &json!({}));
-    let tasks: Vec<_> = (1..=20)
-        .map(|n| {
-            let colour = if n % 4 == 0 { "red" } else { "blue" };
-            json!({
-                "taskId": format!("colour-{n}"), "input": {"thing": format!("{colour} ball {n}")},
-                "expected": {"kind": "golden", "match": {"strategy": "contains", "value": "blue"}}
-            })
-        })
-        .collect();
-    site.import_suite(
-        &api,
-        &json!({
-            "suiteId": "private.touchstone.evals.colours", "version": "2.0.1", "modes": ["golden", "regression"],
-            "thresholds": {"passScore": 0.75, "maxCostUsd": 1.0}, "tasks": tasks
-        }),
-    );
-    let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/drive_published_client.py");
-    let output = Command::new(python)
-        .arg("-B")
-        .arg(script)
-        .env("BASE_URL", api.base_url())
-        .env("API_KEY", &key)
-        .env("AGENT_ID", AGENT)
-        .env("SUITE_REF", "private.touchstone.evals.colours@2.0.1")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(String::from_utf8_lossy(&output.stdout).ends_with("all steps done\n"));
-    assert!(host.terminate());
+        assert!(!ci, "CI must run {what}: set {PYTHON}");
+    }
+    found
 }
