@@ -5,8 +5,10 @@
 //! that a forgotten check finds nothing instead of somebody else's data.
 
 mod agent;
+mod audit;
 mod blobs;
 mod clock;
+mod deployments;
 mod idempotency;
 mod ids;
 mod inventory;
@@ -22,8 +24,10 @@ pub use agent::{
     AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
     InvocationResult, Meter,
 };
+pub use audit::AuditLog;
 pub use blobs::Blobs;
 pub use clock::Clock;
+pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 pub use ids::Ids;
 pub use inventory::{InstallRecord, Inventory, SuiteRecord};

@@ -1,8 +1,9 @@
 //! The store as a whole: its faults, and all its ports as one.
 
+use super::{
+    AuditLog, Blobs, Deployments, Idempotency, Inventory, KeyStore, RunLog, Signals, WorkQueue,
+};
 use crate::domain::ids::RunId;
-
-use super::{Blobs, Idempotency, Inventory, KeyStore, RunLog, Signals, WorkQueue};
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,9 @@ pub enum StoreError {
     /// The lease was lost: another replica owns the run now. The caller stops; whatever it holds is void.
     #[error("the lease on this run was lost")]
     Fenced,
+    /// The record was changed by somebody else since it was read. Read it and decide again.
+    #[error("the record has changed meanwhile")]
+    Stale,
     /// A record with this identity exists already.
     #[error("{0} exists already")]
     Exists(&'static str),
@@ -30,5 +34,20 @@ pub enum StoreError {
 }
 
 /// Everything a store does; one adapter an engine implements it all.
-pub trait Store: RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotency {}
-impl<T: RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotency> Store for T {}
+pub trait Store:
+    RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotency + Deployments + AuditLog
+{
+}
+impl<
+    T: RunLog
+        + WorkQueue
+        + Signals
+        + KeyStore
+        + Blobs
+        + Inventory
+        + Idempotency
+        + Deployments
+        + AuditLog,
+> Store for T
+{
+}

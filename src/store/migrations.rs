@@ -8,6 +8,11 @@ pub(super) fn sqlite() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/sqlite/0001_core.sql")),
         (
+            5,
+            "deployments",
+            include_str!("migrations/sqlite/0005_deployments.sql"),
+        ),
+        (
             7,
             "access",
             include_str!("migrations/sqlite/0007_access.sql"),
@@ -19,6 +24,11 @@ pub(super) fn sqlite() -> Migrator {
 pub(super) fn postgres() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/postgres/0001_core.sql")),
+        (
+            5,
+            "deployments",
+            include_str!("migrations/postgres/0005_deployments.sql"),
+        ),
         (
             7,
             "access",

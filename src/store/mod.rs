@@ -5,8 +5,10 @@
 //! transaction, how a claim skips what others hold, how replicas wake each other) is in [`sqlite`] and [`postgres`]. One
 //! contract suite runs every statement on both.
 
+mod audit;
 mod blobs;
 mod convert;
+mod deployments;
 mod idempotency;
 mod inventory;
 mod keys;

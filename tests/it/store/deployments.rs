@@ -1,0 +1,311 @@
+//! Deployments, policies and the audit log.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::{Engine, Engine::*, at, events, open, record, tenant};
+use touchstone::domain::audit::{ChainHead, Decision, Outcome, Walk};
+use touchstone::domain::deployment::Lifecycle;
+use touchstone::domain::ids::{AgentId, RunId, TenantId};
+use touchstone::domain::promotion::{PolicyScope, ScopedPolicy};
+use touchstone::domain::run::record::{RunRecord, Work};
+use touchstone::ports::{
+    Claimable, DeploymentCommit, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
+    Revision, Store, StoreError,
+};
+
+fn agent() -> AgentId {
+    "acme.triage.default".into()
+}
+
+fn run(id: &str) -> RunRecord {
+    let mut run = record(id, "acme", 1);
+    run.spec.work = Work::Journal;
+    run
+}
+
+fn decision(n: i64) -> Decision {
+    Decision {
+        at: at(n),
+        principal: "key_1".to_owned(),
+        action: "deploy:promote".to_owned(),
+        resource: format!("acme.triage.default@1.0.{n}"),
+        outcome: Outcome::Done,
+        reasons: vec!["because, ž🦀".to_owned()],
+        run_id: None,
+    }
+}
+
+/// A lifecycle that differs from others by `version`.
+fn lifecycle(version: &str) -> Lifecycle {
+    serde_json::from_value(json!({
+        "versions": {version: {"state": "active"}},
+        "channels": {"stable": [{"version": version, "share": 10}]},
+        "activations": [version],
+    }))
+    .unwrap()
+}
+
+async fn commit(
+    store: &dyn Store,
+    id: &str,
+    after: Option<(&Lifecycle, Revision)>,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    let run = run(id);
+    store
+        .commit_deployment(&DeploymentCommit {
+            run: &run,
+            events: &events(&run.run_id, 1, 3),
+            agent: &agent(),
+            after,
+            decision: &decision(1),
+            completes,
+        })
+        .await
+}
+
+async fn anomalies(store: &dyn Store, tenant: &TenantId) -> Vec<u64> {
+    let mut walk = Walk::behind(None);
+    for link in store.audit_entries(tenant, 0, 1000).await.unwrap() {
+        walk.step(&link);
+    }
+    let head = store.audit_head(tenant).await.unwrap();
+    walk.end(&head).iter().map(|found| found.at_seq).collect()
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let acme = tenant("acme");
+    assert_eq!(
+        store.deployments(&acme, &agent()).await.unwrap(),
+        (Lifecycle::default(), Revision(0))
+    );
+    let one = lifecycle("1.0.0");
+    commit(&*store, "run_1", Some((&one, Revision(0))), None)
+        .await
+        .unwrap();
+    let (found, revision) = store.deployments(&acme, &agent()).await.unwrap();
+    assert_eq!((found, revision), (one, Revision(1)));
+    let two = lifecycle("2.0.0");
+    commit(&*store, "run_2", Some((&two, revision)), None)
+        .await
+        .unwrap();
+    commit(&*store, "run_3", None, None).await.unwrap();
+    assert_eq!(
+        store.deployments(&acme, &agent()).await.unwrap(),
+        (two, Revision(2))
+    );
+    for id in ["run_1", "run_2", "run_3"] {
+        let id = RunId::from(id);
+        assert!(store.run(&acme, &id).await.unwrap().is_some());
+        let head = store.head(&id).await.unwrap().unwrap();
+        assert_eq!((head.sequence, head.ended), (3, true));
+        assert_eq!(store.read(&id, 0, 10).await.unwrap(), events(&id, 1, 3));
+    }
+    assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 3);
+    assert_eq!(anomalies(&*store, &acme).await, [] as [u64; 0]);
+    let nobody = store
+        .claim("worker", Claimable::All, at(100), super::TTL)
+        .await
+        .unwrap();
+    assert!(nobody.is_none(), "there is nothing to work on");
+    let globex = tenant("globex");
+    assert_eq!(
+        store.deployments(&globex, &agent()).await.unwrap().1,
+        Revision(0)
+    );
+    assert_eq!(
+        store.audit_head(&globex).await.unwrap(),
+        ChainHead::default()
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn whoever_decided_on_an_old_state_changes_nothing(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let acme = tenant("acme");
+    let one = lifecycle("1.0.0");
+    commit(&*store, "run_1", Some((&one, Revision(0))), None)
+        .await
+        .unwrap();
+    let other = lifecycle("2.0.0");
+    for stale in [Revision(0), Revision(2)] {
+        let refused = commit(&*store, "run_2", Some((&other, stale)), None).await;
+        assert!(matches!(refused, Err(StoreError::Stale)), "{refused:?}");
+    }
+    assert_eq!(
+        store.deployments(&acme, &agent()).await.unwrap(),
+        (one, Revision(1))
+    );
+    assert!(store.run(&acme, &"run_2".into()).await.unwrap().is_none());
+    assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 1);
+}
+
+#[rstest]
+#[tokio::test]
+async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let other = database.open().await;
+    let acme = tenant("acme");
+    // Every one tries until it is the next; two replicas take part.
+    let moves = (0..12).map(|n| {
+        let store = if n % 2 == 0 { &store } else { &other };
+        let acme = &acme;
+        async move {
+            loop {
+                let (_, seen) = store.deployments(acme, &agent()).await.unwrap();
+                let next = lifecycle(&format!("1.0.{}", seen.0));
+                match commit(&**store, &format!("run_{n}"), Some((&next, seen)), None).await {
+                    Ok(()) => return seen.0,
+                    Err(StoreError::Stale) => {}
+                    Err(cause) => panic!("{cause:?}"),
+                }
+            }
+        }
+    });
+    let mut seen = futures_util::future::join_all(moves).await;
+    seen.sort_unstable();
+    assert_eq!(seen, (0..12).collect::<Vec<i64>>());
+    let (last, revision) = store.deployments(&acme, &agent()).await.unwrap();
+    assert_eq!((last, revision), (lifecycle("1.0.11"), Revision(12)));
+    assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 12);
+    assert_eq!(anomalies(&*store, &acme).await, [] as [u64; 0]);
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_answer_that_cannot_be_kept_undoes_all_of_it(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let acme = tenant("acme");
+    let claim = |owner: &str| IdempotencyClaim {
+        tenant: acme.clone(),
+        endpoint: "POST /v1/agents/a/deployments".to_owned(),
+        key_hash: [1; 32],
+        digest: [2; 32],
+        owner: owner.to_owned(),
+    };
+    let answer = |owner: &str| IdempotencyCompletion {
+        claim: claim(owner),
+        status: 200,
+        body: "{}".into(),
+    };
+    let begun = store.begin(&claim("a"), at(0), super::TTL).await.unwrap();
+    assert_eq!(begun, IdempotencyBegin::Fresh);
+    let one = lifecycle("1.0.0");
+    let lost = commit(
+        &*store,
+        "run_1",
+        Some((&one, Revision(0))),
+        Some(&answer("somebody else")),
+    )
+    .await;
+    assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
+    assert_eq!(
+        store.deployments(&acme, &agent()).await.unwrap().1,
+        Revision(0)
+    );
+    assert!(store.run(&acme, &"run_1".into()).await.unwrap().is_none());
+    assert!(store.read(&"run_1".into(), 0, 10).await.unwrap().is_empty());
+    assert_eq!(store.audit_head(&acme).await.unwrap(), ChainHead::default());
+
+    commit(
+        &*store,
+        "run_1",
+        Some((&one, Revision(0))),
+        Some(&answer("a")),
+    )
+    .await
+    .unwrap();
+    let again = store.begin(&claim("b"), at(1), super::TTL).await.unwrap();
+    assert!(matches!(
+        again,
+        IdempotencyBegin::Replay { status: 200, .. }
+    ));
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_audit_log_is_read_in_pages_and_survives_a_restart(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let acme = tenant("acme");
+    for n in 0..5 {
+        store.record_decision(&acme, &decision(n)).await.unwrap();
+    }
+    store
+        .record_decision(&tenant("globex"), &decision(9))
+        .await
+        .unwrap();
+    let reopened = database.open().await;
+    let mut sequences = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = reopened.audit_entries(&acme, after, 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = last.sequence;
+        sequences.extend(page.iter().map(|link| link.sequence));
+    }
+    assert_eq!(sequences, [1, 2, 3, 4, 5]);
+    assert_eq!(anomalies(&*reopened, &acme).await, [] as [u64; 0]);
+    let globex = reopened
+        .audit_entries(&tenant("globex"), 0, 10)
+        .await
+        .unwrap();
+    assert_eq!(globex.len(), 1, "a chain of its own");
+    assert_eq!(globex[0].sequence, 1);
+}
+
+#[rstest]
+#[tokio::test]
+async fn policies_come_and_go_and_it_is_known_who_did_it(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let acme = tenant("acme");
+    let scope = |agent: Option<&str>, channel: Option<&str>| PolicyScope {
+        agent_id: agent.map(str::to_owned),
+        channel: channel.map(str::to_owned),
+    };
+    let policy = |scope: PolicyScope, tasks: usize| ScopedPolicy {
+        scope,
+        policy: serde_json::from_value(json!({"eval": {"minTasks": tasks}})).unwrap(),
+    };
+    let any = policy(scope(None, None), 1);
+    let stable = policy(scope(None, Some("stable")), 2);
+    let own = policy(scope(Some("acme.triage.default"), Some("stable")), 3);
+    for set in [&own, &stable, &any] {
+        store.set_policy(&acme, set, &decision(1)).await.unwrap();
+    }
+    assert_eq!(
+        store.policies(&acme).await.unwrap(),
+        [any.clone(), stable.clone(), own.clone()]
+    );
+    assert_eq!(store.policies(&tenant("globex")).await.unwrap(), []);
+    let stricter = policy(stable.scope.clone(), 20);
+    store
+        .set_policy(&acme, &stricter, &decision(2))
+        .await
+        .unwrap();
+    let removed = store
+        .remove_policy(&acme, &own.scope, &decision(3))
+        .await
+        .unwrap();
+    assert!(removed);
+    assert_eq!(store.policies(&acme).await.unwrap(), [any, stricter]);
+    let absent = scope(Some("x"), None);
+    let removed = store
+        .remove_policy(&acme, &absent, &decision(4))
+        .await
+        .unwrap();
+    assert!(!removed);
+    assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 5);
+}
