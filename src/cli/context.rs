@@ -163,19 +163,6 @@ impl<'a> Context<'a> {
         let Some(server) = &self.global.server else {
             return Ok(None);
         };
-        for (flag, given) in [
-            ("--data", self.global.data.is_some()),
-            ("--database-url", self.global.database_url.is_some()),
-        ] {
-            if given {
-                return Err(Failure::usage(format!(
-                    "{flag} and --server exclude each other: the host has its own store"
-                ))
-                .or_try(format!(
-                    "leave out {flag}, or --server and TOUCHSTONE_SERVER"
-                )));
-            }
-        }
         Ok(Some(Session {
             client: Client::new(Remote::new(server, self.global.key.as_ref())?),
             model_flags: String::new(),

@@ -78,10 +78,6 @@ pub struct Arguments {
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
-    if context.server().is_some() {
-        return Err(Failure::usage("the demo starts a host of its own")
-            .or_try("leave out --server and unset TOUCHSTONE_SERVER"));
-    }
     let folder = tempfile::Builder::new()
         .prefix("touchstone-demo-")
         .tempdir()

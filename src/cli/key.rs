@@ -160,12 +160,6 @@ fn scopes(text: &str) -> Result<Vec<Scope>, String> {
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
-    if context.server().is_some() {
-        return Err(Failure::usage(
-            "keys are made where the host's store is, not over the network",
-        )
-        .or_try("run this on the host with its --data or --database-url, without --server"));
-    }
     match command {
         Command::Create(arguments) => create(context, arguments).await,
         Command::List(arguments) => list(context, arguments).await,

@@ -12,6 +12,7 @@ pub mod exit;
 mod key;
 mod options;
 mod pack;
+mod reach;
 mod run;
 mod serve;
 mod suite;
@@ -22,11 +23,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use context::Context;
 use exit::{Exit, Failure};
 use options::Global;
+use reach::Reach;
 use terminal::Terminal;
 
 use crate::telemetry::{LogFormat, init_logs};
@@ -73,16 +75,31 @@ enum Command {
     Serve(serve::Arguments),
 }
 
+impl Command {
+    /// What the command works on. Most are about a host, wherever it is.
+    fn reach(&self) -> Reach {
+        match self {
+            Self::Demo(_) => Reach::Demo,
+            Self::Serve(_) => Reach::Serving,
+            Self::Key(_) => Reach::Store,
+            Self::Pack(command) => command.reach(),
+            Self::Suite(command) => command.reach(),
+            _ => Reach::Host,
+        }
+    }
+}
+
 /// Runs the command line; the exit code is the documented verdict.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let json = arguments.iter().any(|argument| argument == "--json");
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let (cli, matches) = match parsed(arguments) {
+        Ok(parsed) => parsed,
         Err(error) => return unparsed(&error, json),
     };
     let terminal = Terminal::new(cli.global.json, cli.global.no_color);
-    let outcome = runtime().and_then(|runtime| {
+    let sensible = reach::check(cli.command.reach(), &matches);
+    let outcome = sensible.and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(dispatch(cli, &terminal));
         // What still runs belongs to nobody who waits for it; its leases are released or run out.
         runtime.shutdown_background();
@@ -95,6 +112,13 @@ pub fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// The command line, also as clap saw it: only that tells what was typed from what the environment says.
+fn parsed(arguments: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
+    Ok((cli, matches))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -10,6 +10,7 @@ use clap::Subcommand;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::reach::Reach;
 
 /// Make, sign, check and install agent packs
 #[derive(Debug, Subcommand)]
@@ -55,6 +56,19 @@ pub enum Command {
     /// Remove an installed pack; its runs stay
     #[command(after_help = "Examples:\n  touchstone pack remove vendor.acme.triage@1.0.0")]
     Remove(installed::Remove),
+}
+
+impl Command {
+    /// What the command works on.
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Keygen(_) | Self::Init(_) | Self::Inspect(_) => Reach::Files,
+            Self::Lint(_) | Self::Build(_) | Self::Verify(_) => Reach::FilesByRules,
+            Self::Sign(_) => Reach::Signing,
+            Self::Install(_) => Reach::HostByRules,
+            Self::List | Self::Remove(_) => Reach::Host,
+        }
+    }
 }
 
 /// Runs the command.

@@ -103,10 +103,46 @@ fn bad_usage_exits_2_in_words_and_in_json(#[case] arguments: &[&str]) {
     assert!(!document["error"]["message"].as_str().unwrap().is_empty());
 }
 
+#[test]
+fn what_the_environment_says_for_other_commands_is_no_mistake() {
+    let home = Home::empty();
+    let with = |arguments: &[&str]| {
+        Done::of(
+            home.touchstone()
+                .env("TOUCHSTONE_SERVER", "http://127.0.0.1:9")
+                .env("TOUCHSTONE_KEY", "tsk_1_2")
+                .args(arguments),
+        )
+    };
+    let done = with(&["pack", "init", "triage", "--name", "vendor.acme.triage"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(with(&["pack", "lint", "triage"]).code, 0);
+    // What would be done here, and not at the host, is refused all the same.
+    for arguments in [&["serve"][..], &["key", "list"], &["demo"]] {
+        let done = with(arguments);
+        assert_eq!(done.code, 2, "{}", done.stderr);
+        assert!(
+            done.stderr.contains("unset TOUCHSTONE_SERVER"),
+            "{}",
+            done.stderr
+        );
+    }
+}
+
 #[rstest]
 #[case::model_of_a_host(&["--server", "http://127.0.0.1:9", "eval", "x@1.0.0", "--agent", "a", "--model-url", "http://127.0.0.1:8/v1", "--model", "m"], 2, "--model-url")]
 #[case::two_stores(&["--server", "http://127.0.0.1:9", "--data", "d", "run", "show", "run_1"], 2, "--data")]
 #[case::keys_of_a_host(&["--server", "http://127.0.0.1:9", "key", "list"], 2, "keys")]
+#[case::serving_another_host(&["serve", "--server", "http://127.0.0.1:9"], 2, "`touchstone serve`")]
+#[case::serving_with_a_key(&["serve", "--key", "tsk_1_2"], 2, "--key means nothing")]
+#[case::demo_of_a_host(&["demo", "--server", "http://127.0.0.1:9"], 2, "a host of its own")]
+#[case::demo_somewhere(&["demo", "--data", "d"], 2, "--data means nothing")]
+#[case::demo_configured(&["demo", "--config", "touchstone.toml"], 2, "--config means nothing")]
+#[case::lint_at_a_host(&["--server", "http://127.0.0.1:9", "pack", "lint", "p"], 2, "`touchstone pack lint`")]
+#[case::verify_at_a_host(&["pack", "verify", "p.tgz", "--server", "http://127.0.0.1:9"], 2, "files only")]
+#[case::suite_lint_in_a_store(&["suite", "lint", "s.json", "--data", "d"], 2, "--data")]
+#[case::key_for_nobody(&["--key", "tsk_1_2", "run", "show", "run_1"], 2, "--server")]
+#[case::config_of_a_host(&["--server", "http://127.0.0.1:9", "--config", "touchstone.toml", "run", "show", "run_1"], 2, "--config")]
 #[case::nobody_there(&["--server", "http://127.0.0.1:9", "run", "show", "run_1"], 3, "127.0.0.1:9")]
 #[case::no_such_config(&["--config", "missing.toml", "key", "list"], 2, "missing.toml")]
 fn what_cannot_work_says_so_and_what_to_do(
