@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::reach::Reach;
 use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite};
 
 /// Octets of a suite that are read; more is more than a pack may hold.
@@ -24,12 +25,22 @@ pub enum Command {
         after_help = "Exit codes: 0 sound, 1 faults, 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --json"
     )]
     Lint(File),
-    /// Import a suite that comes with no pack; it stays marked unsigned
+    /// Import a suite that comes with no pack; it is marked unsigned
     #[command(after_help = "Examples:\n  touchstone suite import evals/triage.json")]
     Import(File),
     /// List the suites that can be run
     #[command(after_help = "Examples:\n  touchstone suite list")]
     List,
+}
+
+impl Command {
+    /// What the command works on.
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Lint(_) => Reach::Files,
+            Self::Import(_) | Self::List => Reach::Host,
+        }
+    }
 }
 
 /// A suite file.
@@ -135,13 +146,25 @@ async fn import(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure
     if terminal.json() {
         terminal.document(&json!({"ok": true, "suite": shown}));
     } else {
-        let (id, version) = (&shown.suite_id, &shown.version);
-        terminal.print(&format!(
-            "imported {id}@{version}: {} tasks, unsigned",
-            shown.task_count
-        ));
+        terminal.print(&imported(&shown));
     }
     Ok(Exit::Good)
+}
+
+/// What an import came to. A document that a pack has brought already stays the pack's, signed or not.
+fn imported(suite: &Shown) -> String {
+    let reference = format!("{}@{}", suite.suite_id, suite.version);
+    let tasks = suite.task_count;
+    match &suite.pack {
+        None => format!("imported {reference}: {tasks} tasks, unsigned"),
+        Some(pack) => {
+            let signed = if suite.signed { "signed" } else { "unsigned" };
+            format!(
+                "{reference}: {tasks} tasks, {signed}, from {pack}, which has brought the very same document; \
+                 the import counts only when that pack is removed, and is unsigned then"
+            )
+        }
+    }
 }
 
 async fn list(context: &Context<'_>) -> Result<Exit, Failure> {

@@ -411,7 +411,8 @@ impl Packs {
         })
     }
 
-    /// Adds a suite that nobody signed, for local work.
+    /// Adds a suite that nobody signed, for local work. What comes back is the suite as runs use it: if a pack has brought
+    /// the same document, that is the pack's.
     ///
     /// # Errors
     /// Its faults, or `conflict` when its version is there with other content.
@@ -434,15 +435,27 @@ impl Packs {
             signed: false,
             added_at: self.clock.now(),
         };
-        match self.store.add_suite(&record).await {
-            Ok(()) => Ok(record),
-            Err(StoreError::Exists(_)) => Err(ImportError::Problem(Problem::new(
-                ErrorCode::Conflict,
-                format!(
-                    "{} is there with other content; give the changed suite another version",
-                    document.suite.reference()
-                ),
-            ))),
+        let added = self.store.add_suite(&record).await;
+        let used = self
+            .store
+            .suite(tenant, &record.suite_id, &record.version)
+            .await
+            .map_err(|cause| ImportError::Problem(internal(&cause)))?;
+        match added {
+            Ok(()) => Ok(used.unwrap_or(record)),
+            Err(StoreError::Exists(_)) => {
+                let origin = match used.and_then(|suite| suite.pack) {
+                    Some(pack) => format!(", from {pack}"),
+                    None => String::new(),
+                };
+                Err(ImportError::Problem(Problem::new(
+                    ErrorCode::Conflict,
+                    format!(
+                        "{} is there with other content{origin}; give the changed suite another version",
+                        document.suite.reference()
+                    ),
+                )))
+            }
             Err(cause) => Err(ImportError::Problem(internal(&cause))),
         }
     }

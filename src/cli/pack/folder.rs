@@ -113,22 +113,34 @@ pub fn write_new(folder: &Path, files: &Files) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a file that only its owner can read, and that must not be there yet.
+/// Writes a key pair, the private half for its owner's eyes only. Neither file may be there yet.
 ///
 /// # Errors
-/// It is there, or cannot be written.
-pub fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+/// One of them is there already, which leaves the other unwritten; or cannot be written.
+pub fn write_key(path: &Path, pem: &str, public_path: &Path, public: &str) -> Result<(), Failure> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
+    let mut file = options
+        .open(public_path)
+        .map_err(|cause| unwritable(public_path, &cause))?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(0o600);
     }
-    options
+    let written = options
         .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|mut file| file.write_all(pem.as_bytes()))
         .map_err(|cause| unwritable(path, &cause))
+        .and_then(|()| {
+            file.write_all(public.as_bytes())
+                .map_err(|cause| unwritable(public_path, &cause))
+        });
+    if written.is_err() {
+        // A public key without its private half is of no use; that it cannot be removed either is not worth saying.
+        let _ = fs::remove_file(public_path);
+    }
+    written
 }
 
 /// Writes a file.

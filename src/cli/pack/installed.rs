@@ -137,6 +137,10 @@ pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
             pack.suites.len(),
             shown::signature(pack)
         ));
+        if !pack.dependencies.is_empty() {
+            let named = shown::dependencies(&pack.dependencies);
+            terminal.print(&format!("  depends on {named}, not installed with it"));
+        }
         if !pack.degraded.is_empty() {
             terminal.print(&format!(
                 "  degraded: this host lacks {}",

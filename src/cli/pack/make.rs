@@ -133,8 +133,12 @@ pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> 
                 .or_try("name a file such as acme.pem"),
         );
     }
-    folder::write_secret(&arguments.out, &key.to_pem())?;
-    folder::write(&public, key.public().to_pem().as_bytes())?;
+    folder::write_key(
+        &arguments.out,
+        &key.to_pem(),
+        &public,
+        &key.public().to_pem(),
+    )?;
     if terminal.json() {
         terminal.document(&json!({
             "keyId": arguments.key_id, "privateKey": arguments.out, "publicKey": public,
@@ -146,12 +150,12 @@ pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> 
             arguments.out.display(),
             public.display()
         ));
+        let (id, secret, public) = (&arguments.key_id, arguments.out.display(), public.display());
         terminal.note(&format!(
-            "trust it by --trust-key {}={}:NAMESPACE.*, or in the configuration:\n\
-             [[packs.keys]]\nkey_id = \"{}\"\npublic_key = \"{}\"\nnamespaces = [\"vendor.acme.*\"]",
-            arguments.key_id,
-            public.display(),
-            arguments.key_id,
+            "sign:   touchstone pack sign DIR --key {secret} --key-id {id}\n\
+             trust:  touchstone pack install FILE.tgz --trust-key {id}={public}:vendor.acme.*\n        \
+             with your own names for vendor.acme.*; or for good, in touchstone.toml:\n\n\
+             [[packs.keys]]\nkey_id = \"{id}\"\npublic_key = \"{}\"\nnamespaces = [\"vendor.acme.*\"]",
             key.public().to_base64()
         ));
     }
@@ -354,6 +358,10 @@ pub fn inspect(terminal: &Terminal, arguments: &Inspect) -> Result<Exit, Failure
             "  suite      {} ({tasks} tasks)",
             suite.suite().reference()
         ));
+    }
+    if !pack.manifest.dependencies.is_empty() {
+        let named = shown::dependencies(&pack.manifest.dependencies);
+        terminal.print(&format!("  depends    on {named}"));
     }
     for (name, octets) in &archive.files {
         terminal.print(&format!("  {:>9}  {name}", octets.len()));

@@ -1,5 +1,7 @@
 //! What is printed about packs: documents for programs, a few lines for people.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Exit, Failure};
@@ -92,10 +94,25 @@ pub fn pack(terminal: &Terminal, verb: &str, facts: &PackFacts) {
             facts.degraded.join(", ")
         ));
     }
+    if !facts.dependencies.is_empty() {
+        lines.push(format!(
+            "  depends    on {}; not installed with it, and not needed to evaluate its agents",
+            dependencies(&facts.dependencies)
+        ));
+    }
     terminal.print(&lines.join("\n"));
     for warning in &facts.warnings {
         terminal.note(&format!("warning: {warning}"));
     }
+}
+
+/// Packs a manifest names, with their ranges.
+pub fn dependencies(named: &BTreeMap<String, String>) -> String {
+    let named: Vec<String> = named
+        .iter()
+        .map(|(name, range)| format!("{name}@{range}"))
+        .collect();
+    named.join(", ")
 }
 
 /// Who signed a pack, and how much that says.

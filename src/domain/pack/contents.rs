@@ -148,11 +148,6 @@ fn warnings(manifest: &PackManifest) -> Vec<String> {
     if !manifest.prompts.is_empty() {
         warnings.push("the pack has prompt templates, which this host does not serve".to_owned());
     }
-    for name in manifest.dependencies.keys() {
-        warnings.push(format!(
-            "the pack depends on {name}, which is not installed with it"
-        ));
-    }
     warnings
 }
 

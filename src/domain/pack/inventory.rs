@@ -1,5 +1,7 @@
 //! What is shown and kept of an installed pack: facts, no content (RFC 0072, 0080).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::contents::{PackAgent, PackContents};
@@ -22,6 +24,9 @@ pub struct PackFacts {
     pub signature: SignatureState,
     /// Capabilities it asks for and this host lacks.
     pub degraded: Vec<String>,
+    /// Packs its manifest names, with the range. They are shown and not installed with it (ADR 10).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dependencies: BTreeMap<String, String>,
     /// What an operator should know.
     pub warnings: Vec<String>,
     /// Its agents, sorted by id.
@@ -72,6 +77,7 @@ pub fn facts(pack: &VerifiedPack) -> PackFacts {
         integrity: pack.integrity.clone(),
         signature: pack.signature.clone(),
         degraded: pack.contents.degraded.clone(),
+        dependencies: pack.contents.manifest.dependencies.clone(),
         warnings: pack.warnings.clone(),
         agents,
         suites: suites.collect(),

@@ -90,6 +90,12 @@ fn content_findings(archive: Archive, host: &Host) -> Vec<Finding> {
         .iter()
         .map(|text| warning(Some(MANIFEST), text.clone()))
         .collect();
+    for name in contents.manifest.dependencies.keys() {
+        let reason = format!(
+            "/dependencies: {name} is not installed with the pack; its agents are evaluated without it"
+        );
+        findings.push(warning(Some(MANIFEST), reason));
+    }
     for capability in &contents.degraded {
         let reason = format!("this host lacks {capability}; the pack would install degraded");
         findings.push(warning(Some(MANIFEST), reason));

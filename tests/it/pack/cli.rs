@@ -246,6 +246,24 @@ fn a_key_is_not_overwritten_nor_published() {
     let folder = published();
     let before = std::fs::read(folder.path().join("acme.pem")).unwrap();
     folder.expect(2, "pack keygen --out acme.pem --key-id acme-1");
+    // Not the public half of another key either, and no private one is left without it.
+    std::fs::rename(
+        folder.path().join("acme.pem"),
+        folder.path().join("mine.pem"),
+    )
+    .unwrap();
+    let public = std::fs::read(folder.path().join("acme.pub")).unwrap();
+    folder.expect(2, "pack keygen --out acme.pem --key-id acme-1");
+    assert!(!folder.path().join("acme.pem").exists());
+    assert_eq!(
+        std::fs::read(folder.path().join("acme.pub")).unwrap(),
+        public
+    );
+    std::fs::rename(
+        folder.path().join("mine.pem"),
+        folder.path().join("acme.pem"),
+    )
+    .unwrap();
     assert_eq!(
         std::fs::read(folder.path().join("acme.pem")).unwrap(),
         before
@@ -293,6 +311,87 @@ fn a_suite_is_imported_unsigned_once_it_is_sound() {
     assert!(listed["suites"][0].get("pack").is_none());
     std::fs::write(folder.path().join("no.json"), "{}").unwrap();
     folder.expect(2, "suite import no.json");
+}
+
+#[test]
+fn an_import_of_what_a_pack_has_brought_stays_the_packs() {
+    let folder = published();
+    folder.expect(0, &format!("pack install triage.tgz {TRUSTED}"));
+    let said = folder.expect(0, "suite import triage/evals/label.json");
+    assert!(
+        said.contains(" signed, from vendor.acme.triage@0.1.0"),
+        "{said}"
+    );
+    assert!(!said.contains("imported"), "{said}");
+    let imported = folder.json(0, "suite import triage/evals/label.json");
+    let listed = folder.json(0, "suite list");
+    assert_eq!(
+        imported["suite"], listed["suites"][0],
+        "the answer is what runs use"
+    );
+    assert_eq!(imported["suite"]["signed"], true);
+
+    folder.expect(0, "pack remove vendor.acme.triage@0.1.0");
+    let listed = folder.json(0, "suite list");
+    assert_eq!(listed["suites"][0]["signed"], false, "as the import said");
+
+    folder.expect(0, &format!("pack install triage.tgz {TRUSTED}"));
+    let suite = folder.path().join("triage/evals/label.json");
+    let changed = std::fs::read_to_string(&suite)
+        .unwrap()
+        .replace("0.8", "0.7");
+    std::fs::write(&suite, changed).unwrap();
+    let conflict = folder.json(2, "suite import triage/evals/label.json");
+    let message = conflict["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("from vendor.acme.triage@0.1.0"),
+        "{message}"
+    );
+}
+
+#[test]
+fn packs_that_a_pack_depends_on_are_shown_wherever_it_is() {
+    let folder = published();
+    let manifest = folder.path().join("triage/pack.json");
+    let mut document: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    document["dependencies"] = serde_json::json!({"vendor.acme.shared": "^1.2.0"});
+    std::fs::write(&manifest, document.to_string()).unwrap();
+    let linted = folder.json(0, "pack lint triage");
+    assert!(
+        linted
+            .to_string()
+            .contains("vendor.acme.shared is not installed with the pack")
+    );
+    folder.expect(
+        0,
+        "pack sign triage --key acme.pem --key-id acme-1 --out triage.tgz",
+    );
+    for (command, said) in [
+        (
+            "pack inspect triage.tgz".to_owned(),
+            "depends    on vendor.acme.shared@^1.2.0",
+        ),
+        (
+            format!("pack verify triage.tgz {TRUSTED}"),
+            "vendor.acme.shared@^1.2.0; not installed with it",
+        ),
+        (
+            format!("pack install triage.tgz {TRUSTED}"),
+            "vendor.acme.shared@^1.2.0; not installed with it",
+        ),
+        (
+            "pack list".to_owned(),
+            "depends on vendor.acme.shared@^1.2.0, not installed with it",
+        ),
+    ] {
+        let out = folder.expect(0, &command);
+        assert!(out.contains(said), "{command}\n{out}");
+    }
+    let listed = folder.json(0, "pack list");
+    assert_eq!(
+        listed["packs"][0]["dependencies"],
+        serde_json::json!({"vendor.acme.shared": "^1.2.0"})
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use touchstone::domain::pack::capabilities::PeerPolicy;
+use touchstone::domain::pack::inventory;
 use touchstone::protocol::error::ErrorCode::{
     InvalidEnginesRange, InvalidManifest, PackEngineUnsupported, PackKindInvalid,
     PackPeerDependencyMissing, PackRuntimeRequirementUnmet, TarballManifestNotJson,
@@ -206,7 +207,7 @@ fn member_cases() -> Vec<Case> {
         }),
         loads_and(
             "dependency-is-shown",
-            |pack| pack.warnings.iter().any(|w| w.contains("community.x.y")),
+            |pack| inventory::facts(pack).dependencies["community.x.y"] == "^1.0.0",
             set("/dependencies", json!({"community.x.y": "^1.0.0"})),
         ),
         loads("pre-release", |f| {
