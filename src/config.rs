@@ -329,7 +329,11 @@ impl Config {
             max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             default_concurrency: self.limits.default_concurrency,
-            max_concurrency: self.limits.max_concurrency,
+            // One run of a tenant never has more in flight than all its runs together.
+            max_concurrency: u32::try_from(self.limits.max_concurrency_per_tenant)
+                .map_or(self.limits.max_concurrency, |all| {
+                    all.min(self.limits.max_concurrency)
+                }),
         }
     }
 }

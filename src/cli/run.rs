@@ -9,12 +9,16 @@ use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::client::Client;
 use super::context::{Context, ModelEndpoint};
 use super::exit::{Exit, Failure};
 use super::terminal::Terminal;
 use super::watch::{Outputs, Started, fetch, show, watch};
 use crate::ports::Clock as _;
 use crate::system::SystemClock;
+
+/// How long a cancel may take to be acted on: a lease of a process that was killed has to run out first.
+const CANCEL_TAKES: Duration = Duration::from_secs(30);
 
 /// Look at runs, cancel them, retry what was not judged
 #[derive(Debug, Subcommand)]
@@ -129,13 +133,60 @@ async fn retry(context: &Context<'_>, arguments: &Retry) -> Result<Exit, Failure
     arguments.outputs.check()?;
     let session = context.work(arguments.model.config()).await?;
     let outcome = async {
-        let path = format!("/v1/host/touchstone/runs/{}:retry", arguments.run);
-        let started: Started = session.client().post(&path, &json!({})).await?;
+        let started = start_retry(context, session.client(), &arguments.run).await?;
         watch(context, &session, &started.run_id, &arguments.outputs).await
     }
     .await;
     session.close().await;
     outcome
+}
+
+/// Asks for a retry. A run that was cancelled a moment ago may not have ended yet; that is waited for, not complained of.
+async fn start_retry(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+) -> Result<Started, Failure> {
+    let path = format!("/v1/host/touchstone/runs/{run}:retry");
+    let refused = match client.post(&path, &json!({})).await {
+        Err(failure) if reason(&failure) == Some("cancelling") => failure,
+        outcome => return outcome.map_err(|failure| advised(context, run, failure)),
+    };
+    context.terminal().note(&format!(
+        "{run} is being cancelled; waiting until it has ended"
+    ));
+    let ended = async {
+        let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
+        while let Some(event) = events.next().await {
+            event?;
+        }
+        Ok::<(), Failure>(())
+    };
+    match tokio::time::timeout(CANCEL_TAKES, ended).await {
+        Ok(ended) => ended?,
+        Err(_) => return Err(advised(context, run, refused)),
+    }
+    let outcome = client.post(&path, &json!({})).await;
+    outcome.map_err(|failure| advised(context, run, failure))
+}
+
+fn reason(failure: &Failure) -> Option<&str> {
+    failure.details.get("reason").and_then(Value::as_str)
+}
+
+/// A refused retry, with the command that helps.
+fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
+    let program = context.program();
+    let remedy = match reason(&failure) {
+        Some("running") => format!("{program} run events {run} --follow, or {program} run cancel {run}"),
+        Some("cancelling") => format!("{program} run show {run}, and retry once it says that the run was cancelled"),
+        Some("judged") => format!("{program} run show {run} for its verdict, or {program} eval … for a new run"),
+        Some("model_changed") => {
+            "--model-url and --model as for the run itself, or the same [[models]] in the configuration".to_owned()
+        }
+        _ => return failure,
+    };
+    failure.or_try(remedy)
 }
 
 async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {

@@ -107,6 +107,12 @@ pub async fn watch(
     let mut interrupts = Interrupts::listen()?;
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
+        // What is known from the beginning is said at the beginning; the result shows it again.
+        if let Ok(report) = fetch(session.client(), run).await {
+            for note in &report.notes {
+                context.terminal().note(&format!("note: {note}"));
+            }
+        }
     }
     let report = follow(context, session.client(), run, &mut interrupts).await?;
     show(context, session, &report, outputs).await

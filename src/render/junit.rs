@@ -8,7 +8,7 @@ use quick_junit::{
     NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite,
 };
 
-use super::words::{reason_of, rows, verdict};
+use super::words::{UNSIGNED, cost, estimated, reason_of, rows, verdict};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 
 /// Writes the report as JUnit XML.
@@ -16,9 +16,17 @@ use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 /// # Errors
 /// Only if XML cannot be written to memory, which does not happen.
 pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
-    let suite_name = format!("{}@{}", report.suite.suite_id, report.suite.version);
+    let mut suite_name = format!("{}@{}", report.suite.suite_id, report.suite.version);
     let class = format!("{}@{}", report.agent.agent_id, report.agent.version);
+    if !report.suite.signed {
+        // CI tools show names; few show properties.
+        suite_name.push_str(" (UNSIGNED)");
+    }
     let mut suite = TestSuite::new(suite_name);
+    let remarks = remarks(report);
+    if !remarks.is_empty() {
+        suite.set_system_out(remarks.join("\n"));
+    }
     for (name, value) in properties(report) {
         suite.add_property(Property::new(name, value));
     }
@@ -65,6 +73,19 @@ fn status(kind: Option<(NonSuccessKind, &str)>, message: &str) -> TestCaseStatus
     status
 }
 
+/// What a reader must know beside the outcomes.
+fn remarks(report: &EvalReport) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if !report.suite.signed {
+        remarks.push(UNSIGNED.to_owned());
+    }
+    remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    if estimated(report) > 0 {
+        remarks.extend(cost(report).map(|cost| format!("cost: {cost}")));
+    }
+    remarks
+}
+
 fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
     let mut properties = vec![
         ("runId", report.run_id.to_string()),
@@ -76,6 +97,12 @@ fn properties(report: &EvalReport) -> Vec<(&'static str, String)> {
     ];
     if let Some(model) = &report.agent.model {
         properties.push(("model", model.clone()));
+    }
+    if let Some(cost) = report.summary.total_cost_usd {
+        properties.push(("costUsd", cost.usd().to_string()));
+    }
+    if estimated(report) > 0 {
+        properties.push(("costEstimatedTasks", estimated(report).to_string()));
     }
     if !report.ignore.is_empty() {
         properties.push(("ignore", report.ignore.join(" ")));
@@ -91,6 +118,19 @@ mod tests {
     #[test]
     fn failed_and_unjudged_are_told_apart() {
         insta::assert_snapshot!(junit(&sample::mixed()).unwrap());
+    }
+
+    #[test]
+    fn an_unsigned_suite_shows_in_its_name() {
+        let mut report = sample::baseline();
+        assert!(!junit(&report).unwrap().contains("UNSIGNED"));
+        report.suite.signed = false;
+        let xml = junit(&report).unwrap();
+        assert!(
+            xml.contains(r#"<testsuite name="vendor.acme.evals.triage@2.0.0 (UNSIGNED)""#),
+            "{xml}"
+        );
+        assert!(xml.contains("<system-out>UNSIGNED: "), "{xml}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::comparison::compare;
-use super::words::{counts, duration, outcome, reason_of, rows, sign, usd, verdict};
+use super::words::{
+    UNSIGNED, cost, cost_of, counts, duration, outcome, reason_of, rows, sign, verdict,
+};
 use crate::domain::eval::report::{EvalReport, TaskOutcome};
 
 /// Up to so many tasks are all shown; of more, only those that did not pass.
@@ -19,10 +21,16 @@ pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
         report.agent.agent_id,
         report.agent.version
     );
+    if !report.suite.signed {
+        let _ = writeln!(text, "> **{UNSIGNED}**\n");
+    }
     for reason in &report.reasons {
         let _ = writeln!(text, "- {}", escaped(reason));
     }
-    if !report.reasons.is_empty() {
+    for note in &report.notes {
+        let _ = writeln!(text, "- Note: {}", escaped(note));
+    }
+    if !report.reasons.is_empty() || !report.notes.is_empty() {
         text.push('\n');
     }
     facts(&mut text, report);
@@ -38,7 +46,7 @@ fn facts(text: &mut String, report: &EvalReport) {
     let signed = if report.suite.signed {
         "signed"
     } else {
-        "**unsigned**"
+        "**UNSIGNED**"
     };
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "| {name} | {value} |");
@@ -59,8 +67,8 @@ fn facts(text: &mut String, report: &EvalReport) {
         "Score",
         format!("{:.3}, {}", summary.aggregate_score, counts(report)),
     );
-    if let Some(cost) = summary.total_cost_usd {
-        row("Cost", usd(cost).replace('$', "\\$"));
+    if let Some(cost) = cost(report) {
+        row("Cost", cost.replace('$', "\\$"));
     }
     if !report.ignore.is_empty() {
         let pointers: Vec<String> = report
@@ -111,11 +119,7 @@ fn tasks(text: &mut String, report: &EvalReport) {
             outcome(task.outcome),
             numbers.score,
             numbers.latency_ms.map(duration).unwrap_or_default(),
-            numbers
-                .cost_usd
-                .map(usd)
-                .unwrap_or_default()
-                .replace('$', "\\$"),
+            escaped(&cost_of(numbers, task)),
             escaped(&reason_of(task)),
         );
     }
@@ -149,6 +153,19 @@ mod tests {
     #[test]
     fn it_reads_well_beside_a_baseline() {
         insta::assert_snapshot!(markdown(&sample::mixed(), Some(&sample::baseline())));
+    }
+
+    #[test]
+    fn an_unsigned_suite_is_said_to_be_one_first_of_all() {
+        let mut report = sample::mixed();
+        assert!(!markdown(&report, None).contains("UNSIGNED"));
+        report.suite.signed = false;
+        let text = markdown(&report, None);
+        let second = text.lines().filter(|line| !line.is_empty()).nth(1);
+        assert!(
+            second.is_some_and(|line| line.contains("UNSIGNED")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub fn mixed() -> EvalReport {
     report.tasks[1].reason = Some("output_schema_violation".to_owned());
     report.tasks[1].fixture_missing = vec!["crm:account.lookup".to_owned()];
     report.tasks[3].reason = Some("timeout".to_owned());
+    report.tasks[2].cost_estimated = true;
+    report.notes = vec![
+        "500 tasks in flight were asked for, 64 are allowed: `limits.max_concurrency`".to_owned(),
+    ];
     report.verdict = Verdict::Inconclusive;
     report.reasons = vec!["1 task(s) could not be judged".to_owned()];
     report.summary.regression = Some(Regression {
@@ -86,6 +90,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         fixture_missing: Vec::new(),
         forbidden_tools: Vec::new(),
         retries: 0,
+        cost_estimated: false,
         reused_from: None,
     });
     EvalReport {

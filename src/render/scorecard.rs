@@ -8,7 +8,9 @@ use comfy_table::{
 
 use super::comparison::compare;
 use super::ink::Ink;
-use super::words::{counts, duration, outcome, reason_of, rows, sign, usd, verdict};
+use super::words::{
+    UNSIGNED, cost, cost_of, counts, duration, outcome, reason_of, rows, sign, verdict,
+};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::scoring::p95;
 
@@ -60,7 +62,7 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
     let provenance = if suite.signed {
         ink.good("signed ✓")
     } else {
-        ink.doubtful("UNSIGNED: no trusted signature covers this suite")
+        ink.doubtful(UNSIGNED)
     };
     let modes: Vec<&str> = report.modes.iter().map(|mode| mode.as_str()).collect();
     let _ = writeln!(
@@ -135,8 +137,7 @@ fn table(text: &mut String, report: &EvalReport, style: Style) {
             Cell::new(format!("{:.2}", numbers.score)).set_alignment(CellAlignment::Right),
             Cell::new(numbers.latency_ms.map(duration).unwrap_or_default())
                 .set_alignment(CellAlignment::Right),
-            Cell::new(numbers.cost_usd.map(usd).unwrap_or_default())
-                .set_alignment(CellAlignment::Right),
+            Cell::new(cost_of(numbers, task)).set_alignment(CellAlignment::Right),
             Cell::new(reason_of(task)),
         ]);
     }
@@ -157,7 +158,7 @@ fn lines(text: &mut String, report: &EvalReport, style: Style) {
             numbers.score,
             task.task_id.as_str(),
             numbers.latency_ms.map(duration).unwrap_or_default(),
-            numbers.cost_usd.map(usd).unwrap_or_default(),
+            cost_of(numbers, task),
             reason_of(task),
         );
         let _ = writeln!(text, "{}", line.trim_end());
@@ -174,8 +175,8 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
     };
     let _ = writeln!(text, "tasks   {}: {counts}{hidden}", summary.task_count);
     let mut numbers = vec![format!("score {:.3}", summary.aggregate_score)];
-    if let Some(cost) = summary.total_cost_usd {
-        numbers.push(format!("cost {}", usd(cost)));
+    if let Some(cost) = cost(report) {
+        numbers.push(format!("cost {cost}"));
     }
     let latencies = summary.tasks.iter().filter_map(|task| task.latency_ms);
     if let Some(p95) = p95(latencies.collect()) {

@@ -15,6 +15,33 @@ pub fn usd(amount: NanoUsd) -> String {
     }
 }
 
+/// The run's cost, and for how many tasks it is an estimate.
+pub fn cost(report: &EvalReport) -> Option<String> {
+    let total = usd(report.summary.total_cost_usd?);
+    Some(match estimated(report) {
+        0 => total,
+        1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
+        n => format!("{total} (estimated for {n} tasks: the endpoint reported no usage)"),
+    })
+}
+
+/// Tasks whose cost is an estimate.
+pub fn estimated(report: &EvalReport) -> usize {
+    let tasks = report.tasks.iter();
+    tasks.filter(|task| task.cost_estimated).count()
+}
+
+/// The cost of a task; `~` before an estimate.
+pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    match numbers.cost_usd.map(usd) {
+        Some(cost) if task.cost_estimated => format!("~{cost}"),
+        cost => cost.unwrap_or_default(),
+    }
+}
+
+/// What every view says of a suite that nobody vouches for.
+pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
+
 /// A duration.
 pub fn duration(ms: u64) -> String {
     match ms {

@@ -18,9 +18,11 @@ use crate::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan,
 };
+use crate::domain::run::retry::may_retry;
 use crate::domain::run::snapshot::{snapshot, visible_status};
 use crate::ports::{
-    CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Models, Store, StoreError,
+    CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, ModelBinding, Models,
+    Store, StoreError,
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{ModelClass, Thresholds};
@@ -126,7 +128,7 @@ impl Runs {
     /// it was.
     ///
     /// # Errors
-    /// `not_found`; `conflict` while the source runs or when nothing is left to judge.
+    /// `not_found`; `conflict` with `details.reason` as [`may_retry`] has it.
     pub async fn retry(
         &self,
         caller: &Caller,
@@ -134,36 +136,16 @@ impl Runs {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let (record, eval) = self.eval_record(&caller.tenant, source).await?;
-        let planned = eval.tasks.len();
-        let (status, judged) = self
-            .look(source, |state| {
-                let judged = state
-                    .eval
-                    .tasks
-                    .values()
-                    .filter(|task| task.scored && task.unjudged.is_none())
-                    .count();
-                (state.status, judged)
-            })
-            .await?;
-        if !status.is_terminal() {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "the run has not ended; wait for it or cancel it first",
-            ));
-        }
-        if judged == planned {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "every task of this run was judged; start a new run to judge them again",
-            ));
-        }
-        if self.pinned(eval.model_class).as_ref() != Some(&eval.model) {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "the model of this run is no longer the one configured for its class; start a new run",
-            ));
-        }
+        let cancelling = self.cancelling(source).await?;
+        let model = self.pinned(eval.model_class);
+        self.look(source, |state| {
+            let status = visible_status(state, cancelling);
+            may_retry(&eval, &state.eval, status, model.as_ref())
+        })
+        .await?
+        .map_err(|refusal| {
+            Problem::new(ErrorCode::Conflict, refusal.to_string()).with("reason", refusal.label())
+        })?;
         let mut spec = record.spec.clone();
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());
@@ -302,9 +284,20 @@ impl Runs {
             .map_err(|cause| fail(&cause))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+        let model = agent
+            .as_ref()
+            .and_then(|agent| self.models.resolve(agent.definition.model_class));
+        // More tasks in flight than the endpoint answers at once would only hold slots that others could use.
+        let limits = HostLimits {
+            max_concurrency: model.as_ref().map_or(self.limits.max_concurrency, |model| {
+                let endpoint = model.model.info().max_concurrency;
+                self.limits.max_concurrency.min(endpoint)
+            }),
+            ..self.limits
+        };
         plan(
             request,
-            &self.limits,
+            &limits,
             suite
                 .as_ref()
                 .zip(document.as_ref())
@@ -322,7 +315,7 @@ impl Runs {
                     pack_integrity: &agent.pack_integrity,
                     model_class: agent.definition.model_class,
                     accepts: &accepts,
-                    model: self.pinned(agent.definition.model_class),
+                    model: model.as_ref().map(pin),
                 })
                 .as_ref(),
             baseline
@@ -341,12 +334,7 @@ impl Runs {
     }
 
     fn pinned(&self, class: ModelClass) -> Option<ModelPin> {
-        let binding = self.models.resolve(class)?;
-        let info = binding.model.info();
-        Some(ModelPin {
-            provider: info.provider.clone(),
-            model: info.model.clone(),
-        })
+        self.models.resolve(class).as_ref().map(pin)
     }
 
     async fn baseline(
@@ -460,6 +448,14 @@ fn already_active(run: &RunId) -> Problem {
     // Of the two places the protocol knows, a host is never the browser.
     .with("activeHost", "cloud")
     .with("retryAfter", ACTIVE_RETRY_S)
+}
+
+fn pin(binding: &ModelBinding) -> ModelPin {
+    let info = binding.model.info();
+    ModelPin {
+        provider: info.provider.clone(),
+        model: info.model.clone(),
+    }
 }
 
 fn not_found() -> Problem {

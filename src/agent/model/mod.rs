@@ -110,6 +110,10 @@ impl ModelCatalog {
         let mut shared: HashMap<String, Arc<Semaphore>> = HashMap::new();
         for (index, config) in configs.iter().enumerate() {
             check(index, config)?;
+            let config = &ModelConfig {
+                max_concurrency: max_concurrency(config, configs),
+                ..config.clone()
+            };
             let model: Arc<dyn Model> = match config.provider {
                 Provider::Openai => openai(index, config, environment, clock)?,
                 Provider::Scripted => script(index, config)?,
@@ -117,13 +121,8 @@ impl ModelCatalog {
             let permits = match shared_with(config) {
                 None => semaphore(config.max_concurrency),
                 Some(place) => shared
-                    .entry(place.clone())
-                    .or_insert_with(|| {
-                        let others = configs
-                            .iter()
-                            .filter(|other| shared_with(other).as_ref() == Some(&place));
-                        semaphore(others.map(|c| c.max_concurrency).min().unwrap_or(1))
-                    })
+                    .entry(place)
+                    .or_insert_with(|| semaphore(config.max_concurrency))
                     .clone(),
             };
             let binding = ModelBinding { model, permits };
@@ -142,6 +141,15 @@ impl ModelCatalog {
 fn semaphore(permits: u32) -> Arc<Semaphore> {
     let permits = usize::try_from(permits).unwrap_or(Semaphore::MAX_PERMITS);
     Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+}
+
+/// Calls in flight at most: the smallest number among the entries that share the endpoint.
+fn max_concurrency(config: &ModelConfig, all: &[ModelConfig]) -> u32 {
+    let place = shared_with(config);
+    all.iter()
+        .filter(|other| place.is_some() && shared_with(other) == place)
+        .map(|other| other.max_concurrency)
+        .fold(config.max_concurrency, u32::min)
 }
 
 /// What two entries must have in common to share their permits.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::scoring::{shortfalls, summary};
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
-use crate::domain::run::record::{EvalSpec, RunRecord};
+use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec};
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 
@@ -58,6 +58,9 @@ pub struct TaskReport {
     /// Model calls tried again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
+    /// Its cost is estimated by size: the endpoint reported no usage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_estimated: bool,
     /// The run that judged it, if another one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<RunId>,
@@ -185,7 +188,7 @@ pub fn report(
             provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
         },
         modes: spec.modes.clone(),
-        notes: notes(spec),
+        notes: notes(&record.spec, spec),
         ignore: spec.ignore.clone(),
         summary: summary(&record.run_id, spec, thresholds, &state.eval),
         tasks: spec
@@ -199,8 +202,19 @@ pub fn report(
     }
 }
 
-fn notes(spec: &EvalSpec) -> Vec<String> {
+fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
     let mut notes = Vec::new();
+    let asked = run
+        .configurable
+        .get("evalConcurrency")
+        .and_then(serde_json::Value::as_u64);
+    if let Some(asked) = asked.filter(|asked| *asked > u64::from(spec.concurrency)) {
+        notes.push(format!(
+            "{asked} tasks in flight were asked for, {} are allowed: the least of `limits.max_concurrency`, \
+             `limits.max_concurrency_per_tenant` and the model's `max_concurrency`",
+            spec.concurrency
+        ));
+    }
     if spec.modes_left_out.contains(&EvalMode::Regression) {
         notes.push(
             "nothing was compared: `regression` was asked for without `configurable.baselineRunId`"
@@ -246,6 +260,7 @@ fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
         fixture_missing: facts.fixture_missing.clone(),
         forbidden_tools: facts.forbidden_tools.clone(),
         retries: facts.retries,
+        cost_estimated: facts.usage_estimated,
         reused_from: facts.reused_from.clone(),
     }
 }

@@ -64,6 +64,8 @@ pub struct TaskFacts {
     pub cost: NanoUsd,
     /// All its tokens, likewise.
     pub tokens: u64,
+    /// Whether any of both is estimated by size, because the endpoint reported no usage.
+    pub usage_estimated: bool,
     /// Wall-clock time of the invocation.
     pub latency_ms: Option<u64>,
     /// Whether the output satisfies the return schema.
@@ -236,6 +238,11 @@ impl RunState {
                     task.tokens += usage.total_tokens;
                 }
             }
+            Event::UsageEstimated(_) => {
+                if let Some(task) = self.task(node) {
+                    task.usage_estimated = true;
+                }
+            }
             Event::AgentInvocationStarted(started) => {
                 if let Some(task) = self.task(node) {
                     task.open_invocation = Some(started.invocation_id.clone());
@@ -295,7 +302,6 @@ impl RunState {
             | Event::DeploymentRolledBack(_)
             | Event::DeploymentCanaryAdjusted(_)
             | Event::DeploymentStateChanged(_)
-            | Event::UsageEstimated(_)
             | Event::AgentReasoned(_)
             | Event::AgentToolCalled(_)
             | Event::AgentDecided(_) => {}

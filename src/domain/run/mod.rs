@@ -4,4 +4,5 @@ pub mod diff;
 pub mod fold;
 pub mod record;
 pub mod request;
+pub mod retry;
 pub mod snapshot;

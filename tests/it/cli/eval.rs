@@ -96,9 +96,120 @@ fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
     assert_eq!(fresh[0]["taskId"], "thanks");
 
     let again = home.run(&["--json", "run", "retry", &home.run_of(&report)]);
+    let error = &again.document()["error"];
     assert_eq!(
-        (again.code, again.document()["error"]["code"].as_str()),
-        (2, Some("conflict"))
+        (
+            again.code,
+            error["code"].as_str(),
+            error["details"]["reason"].as_str()
+        ),
+        (2, Some("conflict"), Some("judged"))
+    );
+    assert!(
+        error["remedy"].as_str().unwrap().contains("run show"),
+        "{error}"
+    );
+
+    // The verdict of a retry is about the model of the run, so another one is refused by name.
+    let other = std::fs::read_to_string(home.path("touchstone.toml")).unwrap();
+    std::fs::write(
+        home.path("touchstone.toml"),
+        format!("{other}model = \"other-1\"\n"),
+    )
+    .unwrap();
+    let refused = home.run(&["run", "retry", &run]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`scripted`")
+            && refused.stderr.contains("`other-1`")
+            && refused.stderr.contains("  try: --model-url"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
+    let home = Home::with_pack();
+    let mut rules = vec![but("thanks", json!({"output": {}, "delayMs": 600_000}))];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let mut child = std::process::Command::new(home.touchstone().get_program())
+        .current_dir(home.path(""))
+        .args(["eval", SUITE, "--agent", AGENT])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    let run = line.trim_end().strip_prefix("run ").unwrap().to_owned();
+
+    let early = home.run(&["run", "retry", &run]);
+    assert_eq!(early.code, 2, "{}", early.stderr);
+    assert!(
+        early.stderr.contains("has not ended") && early.stderr.contains("run cancel"),
+        "{}",
+        early.stderr
+    );
+
+    assert_eq!(home.run(&["run", "cancel", &run]).code, 0);
+    home.model(&json!(right_answers()));
+    // Whether the other process has acted on it by now or not: the retry waits for it.
+    let retried = home.run(&["--json", "run", "retry", &run]);
+    assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
+    assert_eq!(retried.document()["retryOf"], json!(run));
+    child.wait().unwrap();
+}
+
+#[test]
+fn more_tasks_in_flight_than_are_allowed_is_said_with_the_number_in_force() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let config = std::fs::read_to_string(home.path("touchstone.toml")).unwrap();
+    let limited = |limits: &str, model: &str| {
+        std::fs::write(
+            home.path("touchstone.toml"),
+            format!("{limits}\n{config}{model}\n"),
+        )
+        .unwrap();
+        home.eval(&[
+            "--concurrency",
+            "300",
+            "--markdown",
+            "eval.md",
+            "--junit",
+            "eval.xml",
+        ])
+    };
+    for (limits, model, in_force) in [
+        ("limits.max_concurrency = 7", "", 7),
+        ("limits.max_concurrency_per_tenant = 5", "", 5),
+        ("", "max_concurrency = 3", 3),
+    ] {
+        let done = limited(limits, model);
+        let said = format!("300 tasks in flight were asked for, {in_force} are allowed");
+        assert!(
+            done.stderr.contains(&format!("note: {said}")),
+            "{}",
+            done.stderr
+        );
+        assert!(
+            done.stdout.contains(&format!("note    {said}")),
+            "{}",
+            done.stdout
+        );
+        for file in ["eval.md", "eval.xml"] {
+            let text = std::fs::read_to_string(home.path(file)).unwrap();
+            assert!(text.contains(&said), "{text}");
+        }
+    }
+    let done = home.eval(&["--concurrency", "3"]);
+    assert!(
+        !done.stderr.contains("note") && !done.stdout.contains("note"),
+        "{}",
+        done.stdout
     );
 }
 

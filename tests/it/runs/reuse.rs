@@ -160,3 +160,31 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
     );
     assert_eq!((after.verdict, after.reasons), (Verdict::Pass, Vec::new()));
 }
+
+#[tokio::test]
+async fn an_estimated_cost_stays_one_in_the_run_that_takes_it_over() {
+    // The endpoint reports usage for one task only.
+    let behaviour = |text: &str, nth: usize| {
+        let mut reply = recovers(text, nth)?;
+        if text == "a" {
+            reply.usage = None;
+        }
+        Ok(reply)
+    };
+    let bench = Bench::new(behaviour).await;
+    let first = bench.seed(&["a", "down", "c"], |_| {}).await;
+    assert!(bench.execute().await);
+    let second = retried(&bench, &first).await;
+    assert!(bench.execute().await);
+    for run in [&first, &second] {
+        let eval = run.spec.eval().unwrap();
+        let state = bench.state(&run.run_id).await;
+        let report = report(run, eval, &Thresholds::default(), &state);
+        let estimated: Vec<bool> = report
+            .tasks
+            .iter()
+            .map(|task| task.cost_estimated)
+            .collect();
+        assert_eq!(estimated, [true, false, false]);
+    }
+}

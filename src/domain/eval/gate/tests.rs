@@ -23,6 +23,7 @@ fn passing() -> EvalReport {
         fixture_missing: Vec::new(),
         forbidden_tools: Vec::new(),
         retries: 0,
+        cost_estimated: false,
         reused_from: None,
     };
     EvalReport {
