@@ -37,4 +37,4 @@ pub use pack_source::{PackSource, SourceError};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, WorkQueue};
 pub use run_log::{Head, RunLog, StoredEvent};
 pub use signals::Signals;
-pub use store::{Store, StoreError};
+pub use store::{Outage, Store, StoreError};

@@ -45,16 +45,18 @@ pub enum Claimable {
     Cancelled,
 }
 
-/// Which replica works on which run. Times are the caller's clock; correctness rests on the fence, not on clocks.
+/// Which replica works on which run.
+///
+/// Leases begin and end by the store's one clock, so that replicas whose clocks differ agree on them. Who may write is
+/// decided by the fence alone.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims the oldest unfinished run whose lease is free or over, of all or only of those a cancel was asked for. Raises
-    /// its fence.
+    /// its fence. A run whose record cannot be read is reported, left under its new lease, and passed over.
     async fn claim(
         &self,
         owner: &str,
         which: Claimable,
-        now: Timestamp,
         ttl: Duration,
     ) -> Result<Option<Claim>, StoreError>;
     /// Extends those leases of `owner` that are among `held` and have not run out; answers with them and a pending cancel
@@ -63,7 +65,6 @@ pub trait WorkQueue: Send + Sync {
         &self,
         owner: &str,
         held: &[(RunId, Fence)],
-        now: Timestamp,
         ttl: Duration,
     ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError>;
     /// Claims one run of this tenant by name, also a parked one or a journal, unless somebody holds it. Raises its fence.
@@ -72,7 +73,6 @@ pub trait WorkQueue: Send + Sync {
         tenant: &TenantId,
         run: &RunId,
         owner: &str,
-        now: Timestamp,
         ttl: Duration,
     ) -> Result<Option<Claim>, StoreError>;
     /// Gives a run back, for others to go on with at once.

@@ -20,7 +20,10 @@ pub enum StoreError {
     /// This run of the same scope is active, and the new one was to be the only one.
     #[error("another run of this scope is active")]
     ScopeTaken(RunId),
-    /// The database refused or is unreachable; the cause chain goes to the log only.
+    /// The database cannot be reached or is too busy: the same may well succeed a little later.
+    #[error("the store does not answer")]
+    Unavailable(#[source] Outage),
+    /// The database refused; the cause chain goes to the log only.
     #[error("the store failed")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A row that our own code cannot have written.
@@ -32,6 +35,11 @@ pub enum StoreError {
         column: &'static str,
     },
 }
+
+/// Why the database does not answer. A type of its own, so that it is found in any chain of causes.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Outage(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Everything a store does; one adapter an engine implements it all.
 pub trait Store:

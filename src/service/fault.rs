@@ -1,11 +1,25 @@
-//! Faults of ours, as they are answered: the cause goes to the log, the client learns only that it happened.
+//! Faults of ours, as they are answered: the cause goes to the log, the client learns only that it happened and whether it
+//! should come again.
 
 use std::error::Error;
+use std::iter::successors;
 
+use crate::ports::Outage;
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// Logs the cause chain and answers `internal_error`.
-pub fn internal(cause: &dyn Error) -> Problem {
+/// When to come again after the store did not answer.
+const RETRY_AFTER_SECONDS: u64 = 5;
+
+/// Logs the cause chain and answers `internal_error`, or `unavailable` when the store does not answer.
+pub fn internal(cause: &(dyn Error + 'static)) -> Problem {
+    if successors(Some(cause), |&cause| cause.source()).any(|cause| cause.is::<Outage>()) {
+        tracing::warn!(cause = chain(cause), "the store does not answer");
+        return Problem::new(
+            ErrorCode::Unavailable,
+            "the host cannot reach its store; try again",
+        )
+        .with("retryAfter", RETRY_AFTER_SECONDS);
+    }
     tracing::error!(cause = chain(cause), "a request failed");
     Problem::new(
         ErrorCode::InternalError,

@@ -202,7 +202,7 @@ impl Journal {
         loop {
             let claim = self
                 .store
-                .claim_run(tenant, run, &self.owner, self.clock.now(), LEASE)
+                .claim_run(tenant, run, &self.owner, LEASE)
                 .await?;
             if let Some(claim) = claim {
                 return Ok(claim);

@@ -262,7 +262,7 @@ impl Runs {
     }
 
     async fn plan(&self, tenant: &TenantId, request: CreateRun) -> Result<RunSpec, Problem> {
-        let fail = |cause: &dyn std::error::Error| internal(cause);
+        let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
         let (id, version) = (&request.suite.suite_id, &request.suite.version);
         let suite = self
             .store

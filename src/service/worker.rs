@@ -16,7 +16,7 @@ use tracing::{error, info};
 
 use super::executor::{Executor, Outcome, RunControl};
 use crate::domain::ids::RunId;
-use crate::ports::{CancelRequest, Claim, Claimable, Clock, Fence, Store, StoreError};
+use crate::ports::{CancelRequest, Claim, Claimable, Clock, Fence, Outage, Store, StoreError};
 
 /// How a replica works.
 #[derive(Clone, Copy, Debug)]
@@ -122,11 +122,8 @@ impl Worker {
     }
 
     async fn claim(&self, which: Claimable) -> Option<Claim> {
-        match self
-            .store
-            .claim(&self.owner, which, self.clock.now(), self.settings.lease)
-            .await
-        {
+        let lease = self.settings.lease;
+        match within(lease / 3, self.store.claim(&self.owner, which, lease)).await {
             Ok(claim) => claim,
             Err(cause) => {
                 report(cause, "the queue cannot be read");
@@ -208,11 +205,11 @@ impl Worker {
                 .iter()
                 .map(|(run, held)| (run.clone(), held.fence))
                 .collect();
-            match self
-                .store
-                .renew(&self.owner, &before, self.clock.now(), self.settings.lease)
-                .await
-            {
+            // An answer that comes after the leases ran out is none.
+            let lease = self.settings.lease;
+            let left = (renewed_at + lease).saturating_duration_since(asked_at);
+            let patience = if left.is_zero() { lease / 3 } else { left };
+            match within(patience, self.store.renew(&self.owner, &before, lease)).await {
                 Ok(kept) => {
                     renewed_at = asked_at;
                     self.settle_renewal(&before, &kept);
@@ -257,9 +254,11 @@ impl Worker {
     async fn pass_on_cancels(&self) {
         let runs: Vec<RunId> = self.held().keys().cloned().collect();
         for run in runs {
-            if let Ok(cancel @ Some(_)) = self.store.cancel_requested(&run).await
-                && let Some(held) = self.held().get(&run)
-            {
+            let Ok(cancel) = self.store.cancel_requested(&run).await else {
+                // The next look will do; each further question would only wait as long as this one.
+                return;
+            };
+            if let Some(held) = self.held().get(&run) {
                 tell(held, cancel);
             }
         }
@@ -268,6 +267,16 @@ impl Worker {
     fn held(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A store that does not answer in time is as good as none: a connection to a machine that is gone may stay silent for
+/// minutes.
+async fn within<T>(
+    patience: Duration,
+    asked: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let answered = tokio::time::timeout(patience, asked).await;
+    answered.unwrap_or_else(|late| Err(StoreError::Unavailable(Outage(Box::new(late)))))
 }
 
 fn tell(held: &Held, cancel: Option<CancelRequest>) {

@@ -1,16 +1,51 @@
 //! Between our types and what columns hold: times as microseconds UTC, numbers as BIGINT, documents as JSON text.
 
+use std::error::Error;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sqlx::error::DatabaseError as _;
+use sqlx::postgres::PgDatabaseError;
+use sqlx::sqlite::SqliteError;
 
-use crate::ports::{Head, StoreError, StoredEvent};
+use crate::ports::{Head, Outage, StoreError, StoredEvent};
 
 /// A database error. Its text names tables and constraints, never values.
-pub(super) fn backend(cause: impl std::error::Error + Send + Sync + 'static) -> StoreError {
-    StoreError::Backend(Box::new(cause))
+pub(super) fn backend(cause: impl Error + Send + Sync + 'static) -> StoreError {
+    let cause: Box<dyn Error + Send + Sync> = Box::new(cause);
+    if cause.downcast_ref().is_some_and(will_pass) {
+        StoreError::Unavailable(Outage(cause))
+    } else {
+        StoreError::Backend(cause)
+    }
+}
+
+/// Whether it is about the moment and not about what was asked.
+fn will_pass(cause: &sqlx::Error) -> bool {
+    match cause {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        sqlx::Error::Database(refusal) => {
+            if let Some(refusal) = refusal.try_downcast_ref::<PgDatabaseError>() {
+                // Connection exceptions, too few resources, a server that shuts down or starts.
+                let passing = ["08", "53", "57P"];
+                passing
+                    .iter()
+                    .any(|class| refusal.code().starts_with(class))
+            } else {
+                let refusal = refusal.try_downcast_ref::<SqliteError>();
+                refusal.is_some_and(|refusal| is_busy(refusal.code().as_deref()))
+            }
+        }
+        _ => false,
+    }
+}
+
+/// SQLITE_BUSY or SQLITE_LOCKED, in whatever extended form.
+fn is_busy(code: Option<&str>) -> bool {
+    let code = code.and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| matches!(code & 0xff, 5 | 6))
 }
 
 /// A place in the database, for errors.
@@ -55,10 +90,17 @@ impl Column {
     }
 }
 
-/// `now + span` in microseconds; a span beyond the end of time is for ever.
+/// A span in microseconds; one that does not fit is as good as for ever.
+pub(super) fn micros(span: Duration) -> i64 {
+    // Half the range, so that the sum with any real time fits.
+    i64::try_from(span.as_micros())
+        .unwrap_or(i64::MAX)
+        .min(i64::MAX / 2)
+}
+
+/// `now + span` in microseconds.
 pub(super) fn after(now: Timestamp, span: Duration) -> i64 {
-    let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
-    now.as_microsecond().saturating_add(span)
+    now.as_microsecond().saturating_add(micros(span))
 }
 
 /// `lease_until` of a run that nobody is to claim: no clock gets there.

@@ -24,6 +24,9 @@ use crate::ports::{Fence, Head, RunLog, Signals, StoreError};
 /// Connections of one replica, besides the two for signals.
 const CONNECTIONS: u32 = 10;
 
+/// How long a caller waits for a connection before it is told to come again; a server that is there needs far less.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// The sequences follow from the old head and the order of the arrays.
 const APPEND: &str = "WITH advanced AS (
         UPDATE run SET head = $4, ended = $5
@@ -48,12 +51,6 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    pub(super) const CLAIM: &str =
-        "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
-        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2
-            AND ($4 OR cancel IS NOT NULL) ORDER BY number LIMIT 1
-            FOR UPDATE SKIP LOCKED)
-        RETURNING number, fence, head, ended";
     pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND strpos(body, $2) > 0
         ORDER BY sequence";
@@ -70,6 +67,7 @@ impl PostgresStore {
         first.map_err(backend)?.close().await.map_err(backend)?;
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
+            .acquire_timeout(PATIENCE)
             .connect_lazy_with(options.clone());
         migrations::postgres().run(&pool).await.map_err(backend)?;
         let signals = Arc::new(LocalSignals::new());

@@ -5,21 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use tracing::error;
 
-use super::convert::{NEVER, after, backend, column, head_of};
+use super::convert::{Column, NEVER, backend, column, head_of, micros};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, WorkQueue};
 
 const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";
-const RENEW: &str = "UPDATE run SET lease_until = $3
-    WHERE run_id = $4 AND fence = $5 AND NOT ended AND lease_owner = $1 AND lease_until > $2
-    RETURNING cancel";
 const RELEASE: &str = "UPDATE run SET lease_owner = NULL, lease_until = 0
     WHERE run_id = $1 AND fence = $2";
-const CLAIM_RUN: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
-    WHERE run_id = $4 AND tenant = $5 AND NOT ended AND (lease_owner IS NULL OR lease_until <= $2)
-    RETURNING number, fence, head, ended";
 // Without an owner, `lease_until` says when a run may be claimed next.
 const PARK: &str = "UPDATE run SET lease_owner = NULL,
     lease_until = CASE WHEN cancel IS NULL THEN $3 ELSE 0 END WHERE run_id = $1 AND fence = $2";
@@ -32,63 +27,106 @@ fn cancel_of(text: &str) -> Result<CancelRequest, StoreError> {
     column("run", "cancel").document(text)
 }
 
+/// What a claim changed: number, id, fence, head, ended.
+type ClaimedRow = (i64, String, i64, i64, bool);
+
+/// A claim as it is handed out, if its rows are sound.
+fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> {
+    const RECORD: Column = column("run_record", "record");
+
+    let (_, _, fence, head, ended) = row;
+    let record = record.ok_or_else(|| RECORD.inconsistent())?;
+    Ok(Claim {
+        run: Arc::new(RECORD.document(record)?),
+        fence: Fence(fence),
+        head: head_of((head, ended))?,
+    })
+}
+
+/// `$now` is the database's clock in microseconds, constant within a statement; `$unheld` passes over rows that somebody is
+/// claiming at this moment.
 macro_rules! work_queue {
-    ($store:ty) => {
+    ($store:ty, $now:literal, $unheld:literal) => {
+        impl $store {
+            const CLAIM: &str = concat!(
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", $now, " + $2
+                WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= ", $now, "
+                    AND ($3 OR cancel IS NOT NULL) ORDER BY number LIMIT 1 ", $unheld, ")
+                RETURNING number, run_id, fence, head, ended"
+            );
+            const CLAIM_RUN: &str = concat!(
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", $now, " + $2
+                WHERE run_id = $3 AND tenant = $4 AND NOT ended
+                    AND (lease_owner IS NULL OR lease_until <= ", $now, ")
+                RETURNING number, run_id, fence, head, ended"
+            );
+            const RENEW: &str = concat!(
+                "UPDATE run SET lease_until = ", $now, " + $2
+                WHERE run_id = $3 AND fence = $4 AND NOT ended
+                    AND lease_owner = $1 AND lease_until > ", $now, "
+                RETURNING cancel"
+            );
+        }
+
         #[async_trait]
         impl WorkQueue for $store {
             async fn claim(
                 &self,
                 owner: &str,
                 which: Claimable,
-                now: Timestamp,
                 ttl: Duration,
             ) -> Result<Option<Claim>, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let claimed: Option<(i64, i64, i64, bool)> = sqlx::query_as(Self::CLAIM)
-                    .bind(owner)
-                    .bind(now.as_microsecond())
-                    .bind(after(now, ttl))
-                    .bind(which == Claimable::All)
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let Some((number, fence, head, ended)) = claimed else {
-                    return Ok(None);
-                };
-                let record: String = sqlx::query_scalar(RECORD)
-                    .bind(number)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(Some(Claim {
-                    run: Arc::new(column("run_record", "record").document(&record)?),
-                    fence: Fence(fence),
-                    head: head_of((head, ended))?,
-                }))
+                // The lease stands before the record is read, so every turn leases one more run, and this ends.
+                loop {
+                    let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM)
+                        .bind(owner)
+                        .bind(micros(ttl))
+                        .bind(which == Claimable::All)
+                        .fetch_optional(self.writer())
+                        .await
+                        .map_err(backend)?;
+                    let Some(row) = claimed else {
+                        return Ok(None);
+                    };
+                    let run_id = row.1.clone();
+                    let record: Option<String> = sqlx::query_scalar(RECORD)
+                        .bind(row.0)
+                        .fetch_optional(self.readers())
+                        .await
+                        .map_err(backend)?;
+                    match claim_of(row, record.as_deref()) {
+                        Ok(claim) => return Ok(Some(claim)),
+                        Err(cause) => {
+                            error!(run_id, %cause, "a run cannot be read; it is left alone until its lease runs out");
+                        }
+                    }
+                }
             }
 
             async fn renew(
                 &self,
                 owner: &str,
                 held: &[(RunId, Fence)],
-                now: Timestamp,
                 ttl: Duration,
             ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError> {
                 let mut kept = Vec::with_capacity(held.len());
                 let mut transaction = self.begin_write().await?;
                 for (run, fence) in held {
-                    let row: Option<Option<String>> = sqlx::query_scalar(RENEW)
+                    let row: Option<Option<String>> = sqlx::query_scalar(Self::RENEW)
                         .bind(owner)
-                        .bind(now.as_microsecond())
-                        .bind(after(now, ttl))
+                        .bind(micros(ttl))
                         .bind(run.as_str())
                         .bind(fence.0)
                         .fetch_optional(&mut *transaction)
                         .await
                         .map_err(backend)?;
                     if let Some(cancel) = row {
-                        let cancel = cancel.as_deref().map(cancel_of).transpose()?;
+                        // One request that cannot be read must not cost all the other leases.
+                        let cancel = cancel.as_deref().map(cancel_of).transpose();
+                        let cancel = cancel.unwrap_or_else(|cause| {
+                            error!(run_id = %run, %cause, "a cancel request cannot be read");
+                            None
+                        });
                         kept.push((run.clone(), *fence, cancel));
                     }
                 }
@@ -101,33 +139,29 @@ macro_rules! work_queue {
                 tenant: &TenantId,
                 run: &RunId,
                 owner: &str,
-                now: Timestamp,
                 ttl: Duration,
             ) -> Result<Option<Claim>, StoreError> {
                 let mut transaction = self.begin_write().await?;
-                let claimed: Option<(i64, i64, i64, bool)> = sqlx::query_as(CLAIM_RUN)
+                let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM_RUN)
                     .bind(owner)
-                    .bind(now.as_microsecond())
-                    .bind(after(now, ttl))
+                    .bind(micros(ttl))
                     .bind(run.as_str())
                     .bind(tenant.as_str())
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                let Some((number, fence, head, ended)) = claimed else {
+                let Some(row) = claimed else {
                     return Ok(None);
                 };
-                let record: String = sqlx::query_scalar(RECORD)
-                    .bind(number)
-                    .fetch_one(&mut *transaction)
+                let record: Option<String> = sqlx::query_scalar(RECORD)
+                    .bind(row.0)
+                    .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
+                // Whoever asked is told; a claim of nothing is not left behind.
+                let claim = claim_of(row, record.as_deref())?;
                 transaction.commit().await.map_err(backend)?;
-                Ok(Some(Claim {
-                    run: Arc::new(column("run_record", "record").document(&record)?),
-                    fence: Fence(fence),
-                    head: head_of((head, ended))?,
-                }))
+                Ok(Some(claim))
             }
 
             async fn park(
@@ -195,5 +229,13 @@ macro_rules! work_queue {
     };
 }
 
-work_queue!(SqliteStore);
-work_queue!(PostgresStore);
+work_queue!(
+    SqliteStore,
+    "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)",
+    ""
+);
+work_queue!(
+    PostgresStore,
+    "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)",
+    "FOR UPDATE SKIP LOCKED"
+);

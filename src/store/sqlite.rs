@@ -23,7 +23,10 @@ use crate::ports::{Fence, Head, RunLog, Signals, StoreError};
 const READERS: u32 = 4;
 
 /// How long a statement waits for another process that writes.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY: Duration = Duration::from_secs(5);
+
+/// How long a caller waits for a connection before it is told to come again; a slow disk needs less.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Inserts of 256 rows and every smaller power of two: a batch is cut into few statements, each of them prepared once.
 static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
@@ -47,11 +50,6 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    pub(super) const CLAIM: &str =
-        "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = $3
-        WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= $2
-            AND ($4 OR cancel IS NOT NULL) ORDER BY number LIMIT 1)
-        RETURNING number, fence, head, ended";
     pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
         ORDER BY sequence";
@@ -77,6 +75,7 @@ impl SqliteStore {
             .pragma("cache_size", "-8000");
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
+            .acquire_timeout(PATIENCE)
             .test_before_acquire(false)
             .idle_timeout(None)
             .max_lifetime(None);
@@ -99,6 +98,7 @@ impl SqliteStore {
             .map_err(backend)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
+            .acquire_timeout(PATIENCE)
             .test_before_acquire(false)
             .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
         Ok(Self {

@@ -68,6 +68,7 @@ impl Broadcast {
         // A signal need not survive a crash, so its commit need not wait for the disk.
         let pool = PgPoolOptions::new()
             .max_connections(2)
+            .acquire_timeout(super::PATIENCE)
             .connect_lazy_with(options.options([("synchronous_commit", "off")]));
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen(CHANNEL).await?;

@@ -267,12 +267,7 @@ impl Bench {
     pub async fn execute_with(&self, cancelled: watch::Receiver<Option<CancelRequest>>) -> bool {
         let claim = self
             .store
-            .claim(
-                "bench",
-                Claimable::All,
-                SystemClock.now(),
-                Duration::from_secs(60),
-            )
+            .claim("bench", Claimable::All, Duration::from_secs(60))
             .await
             .unwrap()
             .unwrap();
@@ -289,7 +284,7 @@ impl Bench {
     pub async fn leave_behind(&self, run: &RunId, events: &[StoredEvent]) {
         let claim = self
             .store
-            .claim("killed", Claimable::All, SystemClock.now(), Duration::ZERO)
+            .claim("killed", Claimable::All, Duration::ZERO)
             .await
             .unwrap()
             .unwrap();

@@ -108,7 +108,7 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 3);
     assert_eq!(anomalies(&*store, &acme).await, [] as [u64; 0]);
     let nobody = store
-        .claim("worker", Claimable::All, at(100), super::TTL)
+        .claim("worker", Claimable::All, super::TTL)
         .await
         .unwrap();
     assert!(nobody.is_none(), "there is nothing to work on");

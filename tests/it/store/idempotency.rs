@@ -144,7 +144,7 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     assert_eq!(store.run(&acme, &id).await.unwrap(), None);
     assert!(
         store
-            .claim("worker", Claimable::All, at(0), LEASE)
+            .claim("worker", Claimable::All, LEASE)
             .await
             .unwrap()
             .is_none()

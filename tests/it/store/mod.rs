@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, json};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::support::postgres::TestDatabase;
@@ -57,6 +58,32 @@ impl Database {
         match self {
             Self::Sqlite(dir) => format!("sqlite:{}", dir.path().join("test.db").display()),
             Self::Postgres(database) => database.url(),
+        }
+    }
+
+    /// Lets time pass for leases and for parked runs: their clock is the database's own.
+    pub async fn pass(&self, seconds: i64) {
+        let micros = seconds * 1_000_000;
+        self.execute(format!(
+            "UPDATE run SET lease_until = lease_until - {micros}"
+        ))
+        .await;
+    }
+
+    /// Changes rows as nothing of ours would.
+    pub async fn execute(&self, sql: String) {
+        let sql = AssertSqlSafe(sql);
+        match self {
+            Self::Sqlite(_) => {
+                let mut connection = SqliteConnection::connect(&self.location()).await.unwrap();
+                sqlx::query(sql).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Self::Postgres(_) => {
+                let mut connection = PgConnection::connect(&self.location()).await.unwrap();
+                sqlx::query(sql).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
         }
     }
 
@@ -153,7 +180,7 @@ pub fn head(sequence: u64, ended: bool) -> Head {
 pub async fn claimed(store: &dyn Store, id: &str) -> (RunId, Fence) {
     store.create(&record(id, "acme", 1), None).await.unwrap();
     let claim = store
-        .claim("worker", Claimable::All, at(0), TTL)
+        .claim("worker", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();

@@ -1,26 +1,30 @@
 //! Runs that wait: nobody claims them before their time, and whoever has business with one takes it by name.
 
+use std::time::Duration;
+
 use rstest::rstest;
 use touchstone::domain::run::record::Work;
-use touchstone::ports::{CancelRequest, Claimable, Store, StoreError};
+use touchstone::ports::{CancelRequest, Claimable, Clock as _, Store, StoreError};
+use touchstone::system::SystemClock;
 
-use super::{Engine, Engine::*, TTL, at, claimed, events, open, record, tenant};
+use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
 
-async fn claim_at(store: &dyn Store, seconds: i64) -> Option<String> {
-    let claim = store
-        .claim("worker", Claimable::All, at(seconds), TTL)
-        .await;
+async fn claim(store: &dyn Store) -> Option<String> {
+    let claim = store.claim("worker", Claimable::All, TTL).await;
     claim.unwrap().map(|claim| claim.run.run_id.to_string())
 }
 
 #[rstest]
 #[tokio::test]
 async fn a_parked_run_is_left_alone_until_its_time(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
-    store.park(&run, fence, Some(at(100))).await.unwrap();
-    assert_eq!(claim_at(&*store, 99).await, None);
-    assert_eq!(claim_at(&*store, 100).await.as_deref(), Some("run_1"));
+    let until = SystemClock.now() + Duration::from_secs(100);
+    store.park(&run, fence, Some(until)).await.unwrap();
+    database.pass(70).await;
+    assert_eq!(claim(&*store).await, None);
+    database.pass(30).await;
+    assert_eq!(claim(&*store).await.as_deref(), Some("run_1"));
     let stale = store.park(&run, fence, None).await;
     assert!(matches!(stale, Err(StoreError::Fenced)));
 }
@@ -31,7 +35,7 @@ async fn a_run_that_waits_for_somebody_is_cancelled_at_once(
     #[values(Sqlite, Postgres)] engine: Engine,
     #[values(true, false)] asked_before: bool,
 ) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     let request = CancelRequest {
         cancelled_by: "key".to_owned(),
@@ -42,10 +46,11 @@ async fn a_run_that_waits_for_somebody_is_cancelled_at_once(
         store.park(&run, fence, None).await.unwrap();
     } else {
         store.park(&run, fence, None).await.unwrap();
-        assert_eq!(claim_at(&*store, 1_000_000).await, None);
+        database.pass(1_000_000_000).await;
+        assert_eq!(claim(&*store).await, None);
         assert!(store.request_cancel(&run, &request).await.unwrap());
     }
-    assert_eq!(claim_at(&*store, 1).await.as_deref(), Some("run_1"));
+    assert_eq!(claim(&*store).await.as_deref(), Some("run_1"));
 }
 
 #[rstest]
@@ -53,42 +58,45 @@ async fn a_run_that_waits_for_somebody_is_cancelled_at_once(
 async fn a_run_is_claimed_by_name_unless_somebody_holds_it(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     let (acme, other) = (tenant("acme"), tenant("other"));
-    let claim = async |tenant, seconds| {
-        let claim = store.claim_run(tenant, &run, "service", at(seconds), TTL);
+    let claim = async |tenant| {
+        let claim = store.claim_run(tenant, &run, "service", TTL);
         claim.await.unwrap()
     };
-    assert!(claim(&acme, 1).await.is_none(), "a worker holds it");
+    assert!(claim(&acme).await.is_none(), "a worker holds it");
     store.park(&run, fence, None).await.unwrap();
-    assert!(claim(&other, 1).await.is_none(), "it is another tenant's");
-    let taken = claim(&acme, 1).await.unwrap();
+    assert!(claim(&other).await.is_none(), "it is another tenant's");
+    let taken = claim(&acme).await.unwrap();
     assert!(taken.fence > fence);
     let end = events(&run, 1, 1);
     let stale = store.append(&run, fence, &end, false).await;
     assert!(matches!(stale, Err(StoreError::Fenced)));
     store.append(&run, taken.fence, &end, true).await.unwrap();
-    assert!(claim(&acme, 1_000).await.is_none(), "it has ended");
+    database.pass(1_000).await;
+    assert!(claim(&acme).await.is_none(), "it has ended");
 }
 
 #[rstest]
 #[tokio::test]
 async fn a_journal_is_nobodys_work(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let mut journal = record("run_1", "acme", 1);
     journal.spec.work = Work::Journal;
     store.create(&journal, None).await.unwrap();
-    assert_eq!(claim_at(&*store, 1_000_000_000).await, None);
-    let claim = store
-        .claim_run(&tenant("acme"), &journal.run_id, "service", at(0), TTL)
+    database.pass(1_000_000_000).await;
+    assert_eq!(claim(&*store).await, None);
+    let taken = store
+        .claim_run(&tenant("acme"), &journal.run_id, "service", TTL)
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(*claim.run, journal);
+    assert_eq!(*taken.run, journal);
     store
-        .park(&journal.run_id, claim.fence, None)
+        .park(&journal.run_id, taken.fence, None)
         .await
         .unwrap();
-    assert_eq!(claim_at(&*store, 1_000_000_000).await, None);
+    database.pass(1_000_000_000).await;
+    assert_eq!(claim(&*store).await, None);
 }

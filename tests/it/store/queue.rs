@@ -5,9 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
 
-use super::{Engine, Engine::*, TTL, at, claimed, events, open, record};
+use super::{Engine, Engine::*, TTL, claimed, events, open, record};
 use touchstone::domain::ids::RunId;
-use touchstone::ports::{CancelRequest, Claimable, Fence, StoreError};
+use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, Store, StoreError};
+
+async fn claim(store: &dyn Store, owner: &str) -> Option<Claim> {
+    store.claim(owner, Claimable::All, TTL).await.unwrap()
+}
 
 #[rstest]
 #[tokio::test]
@@ -17,11 +21,7 @@ async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine
         store.create(&record(id, "acme", 1), None).await.unwrap();
     }
     let mut order = Vec::new();
-    while let Some(claim) = store
-        .claim("worker", Claimable::All, at(0), TTL)
-        .await
-        .unwrap()
-    {
+    while let Some(claim) = claim(&*store, "worker").await {
         assert_eq!(*claim.run, record(claim.run.run_id.as_str(), "acme", 1));
         order.push(claim.run.run_id.to_string());
     }
@@ -31,112 +31,146 @@ async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine
 #[rstest]
 #[tokio::test]
 async fn a_lease_holds_until_it_is_over(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (run, first) = claimed(&*store, "run_1").await;
-    assert!(
-        store
-            .claim("other", Claimable::All, at(29), TTL)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    let second = store
-        .claim("other", Claimable::All, at(30), TTL)
-        .await
-        .unwrap()
-        .unwrap();
+    database.pass(15).await;
+    assert!(claim(&*store, "other").await.is_none());
+    database.pass(15).await;
+    let second = claim(&*store, "other").await.unwrap();
     assert_eq!(second.run.run_id, run);
     assert!(second.fence > first, "each claim raises the fence");
 
     // The first owner has lost it for good.
     assert!(
         store
-            .renew("worker", &[(run.clone(), first)], at(31), TTL)
+            .renew("worker", &[(run.clone(), first)], TTL)
             .await
             .unwrap()
             .is_empty()
     );
     let release = store.release(&run, first).await;
     assert!(matches!(release, Err(StoreError::Fenced)));
-    assert!(
-        store
-            .claim("third", Claimable::All, at(59), TTL)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    database.pass(15).await;
+    assert!(claim(&*store, "third").await.is_none());
 }
 
 #[rstest]
 #[tokio::test]
 async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (held, fence) = claimed(&*store, "run_held").await;
     let (ended, ended_fence) = claimed(&*store, "run_ended").await;
     let end = events(&ended, 1, 1);
     store.append(&ended, ended_fence, &end, true).await.unwrap();
     let other = record("run_other", "acme", 1);
     store.create(&other, None).await.unwrap();
-    store
-        .claim("other", Claimable::All, at(0), TTL)
-        .await
-        .unwrap()
-        .unwrap();
+    claim(&*store, "other").await.unwrap();
 
+    database.pass(15).await;
     let both = [(held.clone(), fence), (ended.clone(), ended_fence)];
-    let renewed = store.renew("worker", &both, at(20), TTL).await.unwrap();
+    let renewed = store.renew("worker", &both, TTL).await.unwrap();
     assert_eq!(renewed, [(held.clone(), fence, None)]);
-    let claim = store
-        .claim("third", Claimable::All, at(49), TTL)
-        .await
-        .unwrap()
-        .unwrap();
+    database.pass(15).await;
+    let claimed = claim(&*store, "third").await.unwrap();
     assert_eq!(
-        claim.run.run_id, other.run_id,
+        claimed.run.run_id, other.run_id,
         "only the lease that was not renewed is over"
     );
-    assert!(
-        store
-            .claim("third", Claimable::All, at(49), TTL)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(claim(&*store, "third").await.is_none());
     // A lease that is over is not renewed, even if nobody has taken it yet.
-    assert!(
-        store
-            .renew("worker", &both, at(50), TTL)
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    let claim = store
-        .claim("third", Claimable::All, at(50), TTL)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(claim.run.run_id, held);
+    database.pass(15).await;
+    assert!(store.renew("worker", &both, TTL).await.unwrap().is_empty());
+    assert_eq!(claim(&*store, "third").await.unwrap().run.run_id, held);
 }
 
 #[rstest]
 #[tokio::test]
 async fn a_lease_nobody_works_under_runs_out(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (held, fence) = claimed(&*store, "run_held").await;
     let (orphan, _) = claimed(&*store, "run_orphan").await;
-    store
-        .renew("worker", &[(held, fence)], at(20), TTL)
-        .await
-        .unwrap();
-    let claim = store
-        .claim("worker", Claimable::All, at(31), TTL)
-        .await
-        .unwrap()
-        .unwrap();
+    database.pass(15).await;
+    store.renew("worker", &[(held, fence)], TTL).await.unwrap();
+    database.pass(15).await;
+    let claimed = claim(&*store, "worker").await.unwrap();
     assert_eq!(
-        claim.run.run_id, orphan,
+        claimed.run.run_id, orphan,
         "the same replica may claim it again"
     );
+}
+
+/// A record that cannot be read, or is not there at all, holds up nobody but itself, and costs one look a lease.
+#[rstest]
+#[tokio::test]
+async fn a_run_that_cannot_be_read_is_passed_over(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[values(
+        "UPDATE run_record SET record = '{\"runId\":'",
+        "DELETE FROM run_record"
+    )]
+    harm: &str,
+) {
+    open!(engine => database, store);
+    for id in ["run_a", "run_b"] {
+        store.create(&record(id, "acme", 1), None).await.unwrap();
+    }
+    database
+        .execute(format!(
+            "{harm} WHERE run_number IN (SELECT number FROM run)"
+        ))
+        .await;
+    store
+        .create(&record("run_c", "acme", 1), None)
+        .await
+        .unwrap();
+    for lease in 1..=2 {
+        let sound = claim(&*store, "worker").await.unwrap();
+        assert_eq!(sound.run.run_id.as_str(), "run_c");
+        assert!(claim(&*store, "worker").await.is_none(), "left alone");
+        let held = [("run_a".into(), Fence(lease))];
+        let renewed = store.renew("worker", &held, TTL).await.unwrap();
+        assert_eq!(renewed.len(), 1, "claimed once");
+        database.pass(30).await;
+    }
+}
+
+/// The others keep their leases.
+#[rstest]
+#[tokio::test]
+async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let (one, first) = claimed(&*store, "run_1").await;
+    database
+        .execute("UPDATE run SET cancel = '?'".to_owned())
+        .await;
+    let (two, second) = claimed(&*store, "run_2").await;
+    let both = [(one.clone(), first), (two.clone(), second)];
+    let renewed = store.renew("worker", &both, TTL).await.unwrap();
+    assert_eq!(renewed, [(one, first, None), (two, second, None)]);
+}
+
+/// Leases are told by one clock, however far the replicas' own are apart.
+#[rstest]
+#[tokio::test]
+async fn a_lease_is_told_by_the_clock_of_the_database(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    claimed(&*store, "run_1").await;
+    let now = match engine {
+        Sqlite => "unixepoch()",
+        Postgres => "extract(epoch from now())",
+    };
+    let within = |least: u64, most: u64| {
+        format!(
+            "UPDATE run SET lease_until = 0 WHERE lease_until / 1000000 - {now} BETWEEN {least} AND {most}"
+        )
+    };
+    let ttl = TTL.as_secs();
+    database.execute(within(0, ttl - 20)).await;
+    assert!(claim(&*store, "other").await.is_none(), "it ends later");
+    database.execute(within(ttl - 20, ttl + 1)).await;
+    assert!(claim(&*store, "other").await.is_some(), "it ends then");
 }
 
 #[rstest]
@@ -147,7 +181,7 @@ async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] 
         store.create(&record(id, "acme", 1), None).await.unwrap();
     }
     let none = store
-        .claim("worker", Claimable::Cancelled, at(0), TTL)
+        .claim("worker", Claimable::Cancelled, TTL)
         .await
         .unwrap();
     assert!(none.is_none());
@@ -162,7 +196,7 @@ async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] 
             .unwrap()
     );
     let claim = store
-        .claim("worker", Claimable::Cancelled, at(0), TTL)
+        .claim("worker", Claimable::Cancelled, TTL)
         .await
         .unwrap()
         .unwrap();
@@ -176,15 +210,9 @@ async fn a_released_run_is_free_at_once(#[values(Sqlite, Postgres)] engine: Engi
     let (run, fence) = claimed(&*store, "run_1").await;
     store.release(&run, fence).await.unwrap();
     let held = [(run.clone(), fence)];
-    assert!(
-        store
-            .renew("worker", &held, at(1), TTL)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(store.renew("worker", &held, TTL).await.unwrap().is_empty());
     let claim = store
-        .claim("other", Claimable::All, at(1), TTL)
+        .claim("other", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();
@@ -208,7 +236,7 @@ async fn the_first_cancel_request_stands(#[values(Sqlite, Postgres)] engine: Eng
     let stands = Some(request("key_1"));
     assert_eq!(store.cancel_requested(&run).await.unwrap(), stands);
     let renewed = store
-        .renew("worker", &[(run.clone(), fence)], at(1), TTL)
+        .renew("worker", &[(run.clone(), fence)], TTL)
         .await
         .unwrap();
     assert_eq!(renewed, [(run.clone(), fence, stands.clone())]);
@@ -250,11 +278,7 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
         workers.push(tokio::spawn(async move {
             let owner = format!("worker_{n}");
             let mut claims = 0;
-            while let Some(claim) = store
-                .claim(&owner, Claimable::All, at(0), TTL)
-                .await
-                .unwrap()
-            {
+            while let Some(claim) = store.claim(&owner, Claimable::All, TTL).await.unwrap() {
                 claims += 1;
                 let run = claim.run.run_id.clone();
                 let other = held.lock().unwrap().insert(run.clone(), claim.fence);

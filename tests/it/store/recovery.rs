@@ -5,7 +5,7 @@ use std::time::Duration;
 use rstest::rstest;
 use tempfile::TempDir;
 
-use super::{Database, Engine, Engine::*, TTL, at, claimed, events, head, open, record, tenant};
+use super::{Database, Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
 use touchstone::ports::{Claimable, RunLog, StoreError};
 
 #[rstest]
@@ -21,8 +21,9 @@ async fn a_reopened_store_goes_on_where_it_ended(#[values(Sqlite, Postgres)] eng
     assert_eq!(store.read(&run, 0, 1_000).await.unwrap(), log);
     let found = store.run(&tenant("acme"), &run).await.unwrap();
     assert_eq!(found, Some(record("run_1", "acme", 1)));
+    database.pass(1_000).await;
     let claim = store
-        .claim("next", Claimable::All, at(1_000), TTL)
+        .claim("next", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();

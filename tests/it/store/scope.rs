@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 
-use super::{Engine, Engine::*, at, events, open, record, tenant};
+use super::{Engine, Engine::*, events, open, record, tenant};
 use touchstone::domain::run::record::{RunRecord, RunScope};
 use touchstone::ports::{Claimable, StoreError};
 
@@ -44,7 +44,7 @@ async fn a_scope_is_free_again_when_its_run_has_ended(#[values(Sqlite, Postgres)
     }
     for run in ["r1", "r3", "r4", "r5"] {
         let claim = store
-            .claim("w", Claimable::All, at(0), super::TTL)
+            .claim("w", Claimable::All, super::TTL)
             .await
             .unwrap()
             .unwrap();

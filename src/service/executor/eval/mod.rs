@@ -35,7 +35,8 @@ use crate::protocol::openwop::events::{
     RunCompleted, RunError, RunFailed,
 };
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
-use crate::service::library::{Library, LoadedAgent};
+use crate::service::fault::chain;
+use crate::service::library::{self, Library, LoadedAgent};
 use crate::service::run_writer::{Closed, RunWriter};
 
 /// Carries out eval runs.
@@ -49,6 +50,14 @@ pub struct EvalWork {
     /// Tasks in flight at most for one tenant, over all its runs on this replica.
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
+}
+
+/// Why a run cannot go on.
+enum Unprepared {
+    /// For good.
+    Failed(RunError),
+    /// For now: whether its suite and agent are sound is not known.
+    StoreFailed,
 }
 
 /// Why the task loop ended.
@@ -92,12 +101,13 @@ impl EvalWork {
     ) -> Reached {
         let context = match self.prepare(run, spec, writer).await {
             Ok(context) => Arc::new(context),
-            Err(failure) => {
+            Err(Unprepared::Failed(failure)) => {
                 writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
                     error: failure,
                 })));
                 return Reached::End;
             }
+            Err(Unprepared::StoreFailed) => return Reached::Stop(Stop::Lost),
         };
         if let Err(Closed) = self.open_eval(&context).await {
             return Reached::Stop(Stop::Lost);
@@ -111,7 +121,7 @@ impl EvalWork {
         run: &Arc<RunRecord>,
         spec: &Arc<EvalSpec>,
         writer: &RunWriter,
-    ) -> Result<RunContext, RunError> {
+    ) -> Result<RunContext, Unprepared> {
         let suite = self.library.suite(&spec.suite_digest).await;
         let agent = self
             .library
@@ -119,27 +129,32 @@ impl EvalWork {
             .await;
         let (suite, agent) = match (suite, agent) {
             (Ok(Some(suite)), Ok(Some(agent))) => (suite, agent),
+            (Err(cause @ library::Error::Store(_)), _)
+            | (_, Err(cause @ library::Error::Store(_))) => {
+                error!(run_id = %run.run_id, cause = chain(&cause), "the run's suite or agent cannot be read now");
+                return Err(Unprepared::StoreFailed);
+            }
             (suite, agent) => {
                 let cause = suite.err().or(agent.err()).map(|cause| cause.to_string());
                 error!(run_id = %run.run_id, cause, "the run's suite or agent cannot be loaded");
-                return Err(RunError {
+                return Err(Unprepared::Failed(RunError {
                     code: "internal_error".to_owned(),
                     message: "the suite or the agent of this run cannot be loaded".to_owned(),
-                });
+                }));
             }
         };
         let Some(model) = self.models.resolve(spec.model_class) else {
-            return Err(RunError {
+            return Err(Unprepared::Failed(RunError {
                 code: "capability_not_provided".to_owned(),
                 message: format!(
                     "no model is configured for class `{}`",
                     spec.model_class.as_str()
                 ),
-            });
+            }));
         };
         let info = model.model.info();
         if info.provider != spec.model.provider || info.model != spec.model.model {
-            return Err(RunError {
+            return Err(Unprepared::Failed(RunError {
                 code: "model_changed".to_owned(),
                 message: format!(
                     "the run was created for model `{}`, class `{}` is now served by `{}`; start a new run",
@@ -147,7 +162,7 @@ impl EvalWork {
                     spec.model_class.as_str(),
                     info.model
                 ),
-            });
+            }));
         }
         let tasks = suite
             .tasks
