@@ -71,6 +71,19 @@ id!(
     KeyId
 );
 id!(
-    /// An event: `evt_` and a time-ordered UUID.
+    /// An event: `evt_`, a time-ordered UUID, and its place in the log it was first recorded in.
     EventId
 );
+
+impl EventId {
+    /// The id of the event that is recorded at `sequence`; `unique` is what no other event has.
+    pub fn at(unique: &str, sequence: u64) -> Self {
+        Self::from(format!("{unique}_{sequence}"))
+    }
+
+    /// Where an event of this id stands in the log it was first recorded in, going by the id alone.
+    pub fn place(id: &str) -> Option<u64> {
+        let (_, place) = id.rsplit_once('_')?;
+        place.parse().ok()
+    }
+}

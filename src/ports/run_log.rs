@@ -59,7 +59,8 @@ pub trait RunLog: Send + Sync {
     ) -> Result<Vec<StoredEvent>, StoreError>;
     /// Where the log ends.
     async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError>;
-    /// The sequence of an event id within a run, for `Last-Event-ID`.
+    /// The sequence of an event id within a run, for `Last-Event-ID`. Where an event stands at the place its id names, it is
+    /// found there; one that was copied from another log to another place is searched for.
     async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
     /// The newest runs of a tenant, newest first (for the command line; OpenWOP v1 has no run list).
     async fn recent(&self, tenant: &TenantId, limit: u32) -> Result<Vec<RunRecord>, StoreError>;

@@ -94,9 +94,9 @@ impl RunWriter {
     /// Records an event. It is durable once [`flush`](Self::flush) returns; after the terminal event, or when the writer is
     /// closed, it goes nowhere.
     pub fn emit(&self, new: &NewEvent) -> EventId {
-        let id = EventId::from(self.inner.ids.mint("evt"));
+        let unique = self.inner.ids.mint("evt");
         let mut log = self.inner.lock();
-        self.record(&mut log, &id, new);
+        let id = self.record(&mut log, &unique, new);
         drop(log);
         self.inner.wake.notify_one();
         id
@@ -104,26 +104,24 @@ impl RunWriter {
 
     /// Records events that belong together: they become durable in one transaction or not at all.
     pub fn emit_all(&self, events: &[NewEvent]) {
-        let ids: Vec<EventId> = events
-            .iter()
-            .map(|_| EventId::from(self.inner.ids.mint("evt")))
-            .collect();
+        let uniques: Vec<String> = events.iter().map(|_| self.inner.ids.mint("evt")).collect();
         let mut log = self.inner.lock();
-        for (id, new) in ids.iter().zip(events) {
-            self.record(&mut log, id, new);
+        for (unique, new) in uniques.iter().zip(events) {
+            self.record(&mut log, unique, new);
         }
         drop(log);
         self.inner.wake.notify_one();
     }
 
-    fn record(&self, log: &mut Log, id: &EventId, new: &NewEvent) {
+    fn record(&self, log: &mut Log, unique: &str, new: &NewEvent) -> EventId {
+        let sequence = log.state.sequence + 1;
+        let id = EventId::at(unique, sequence);
         if log.ended || self.inner.closed.is_cancelled() {
-            return;
+            return id;
         }
         // A clock that steps back must not make a later event look earlier.
         let at = self.inner.clock.now().max(log.last_at);
-        let sequence = log.state.sequence + 1;
-        match write_document(&self.inner.run.run_id, id, sequence, at, new) {
+        match write_document(&self.inner.run.run_id, &id, sequence, at, new) {
             Ok(line) => {
                 log.last_at = at;
                 log.state
@@ -140,6 +138,7 @@ impl RunWriter {
                 self.inner.closed.cancel();
             }
         }
+        id
     }
 
     /// Reads the folded state.
@@ -200,13 +199,28 @@ impl RunWriter {
         self.inner.closed.cancelled().await;
     }
 
-    /// Appends batches until the terminal event is durable or the writer is closed.
-    pub async fn run_flusher(&self) {
-        loop {
-            tokio::select! {
-                () = self.inner.wake.notified() => {}
-                () = self.inner.closed.cancelled() => return,
+    /// Appends batches until the terminal event is durable or the writer is closed. However it ends before that, by a panic
+    /// or because it is dropped, it closes the writer: nobody waits for what will never be written.
+    pub fn run_flusher(&self) -> impl Future<Output = ()> + Send + 'static {
+        let writer = self.clone();
+        // Made here and not at the first poll: a task may be gone before that.
+        let closes = self.inner.closed.clone().drop_guard();
+        async move {
+            let ended = tokio::select! {
+                ended = writer.append_all() => ended,
+                // A store that does not answer must not keep a lost run.
+                () = writer.inner.closed.cancelled() => false,
+            };
+            if ended {
+                closes.disarm();
             }
+        }
+    }
+
+    /// Appends what comes; `true` once the terminal event is durable, `false` when nothing more can be written.
+    async fn append_all(&self) -> bool {
+        loop {
+            self.inner.wake.notified().await;
             loop {
                 let (batch, ends) = self.inner.take();
                 if batch.is_empty() {
@@ -222,11 +236,10 @@ impl RunWriter {
                             error!(run_id = %self.inner.run.run_id, cause = format!("{cause:#}"), "the log cannot be written");
                         }
                     }
-                    self.inner.closed.cancel();
-                    return;
+                    return false;
                 }
                 if ends {
-                    return;
+                    return true;
                 }
             }
         }
@@ -245,7 +258,9 @@ impl RunWriter {
                 .await
             {
                 Ok(()) => break,
-                Err(StoreError::Backend(cause)) if attempt < STORE_RETRIES => {
+                Err(cause @ (StoreError::Backend(_) | StoreError::Unavailable(_)))
+                    if attempt < STORE_RETRIES =>
+                {
                     attempt += 1;
                     // The commit may have gone through although its answer was lost.
                     if let Ok(Some(head)) = inner.store.head(&inner.run.run_id).await
@@ -254,7 +269,8 @@ impl RunWriter {
                     {
                         break;
                     }
-                    warn!(run_id = %inner.run.run_id, %cause, attempt, "the store failed; trying again");
+                    let cause = anyhow::Error::new(cause);
+                    warn!(run_id = %inner.run.run_id, cause = format!("{cause:#}"), attempt, "the store failed; trying again");
                     tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
                 }
                 Err(cause) => return Err(cause),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::convert::{Batch, NEVER, backend, column, head_of};
 use super::idempotency::complete;
 use super::{PostgresStore, SqliteStore};
-use crate::domain::ids::{RunId, TenantId};
+use crate::domain::ids::{EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent};
 
@@ -42,7 +42,7 @@ fn event_of((sequence, kind, body): (i64, String, String)) -> Result<StoredEvent
 }
 
 /// Whether this is the event of that id, and not only one that mentions it.
-fn is_named(body: &str, event_id: &str) -> Result<bool, StoreError> {
+fn is_named(body: &[u8], event_id: &str) -> Result<bool, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Named<'a> {
@@ -50,7 +50,7 @@ fn is_named(body: &str, event_id: &str) -> Result<bool, StoreError> {
         event_id: Cow<'a, str>,
     }
     let named: Named<'_> =
-        serde_json::from_str(body).map_err(|_| column("event", "body").inconsistent())?;
+        serde_json::from_slice(body).map_err(|_| column("event", "body").inconsistent())?;
     Ok(named.event_id == event_id)
 }
 
@@ -166,15 +166,21 @@ macro_rules! run_log {
                 run: &RunId,
                 event_id: &str,
             ) -> Result<Option<u64>, StoreError> {
-                if event_id.is_empty() || event_id.len() > EVENT_ID_MAX {
+                let place = EventId::place(event_id).and_then(|place| place.checked_sub(1));
+                let (Some(before), true) = (place, event_id.len() <= EVENT_ID_MAX) else {
                     return Ok(None);
+                };
+                if let [event] = self.read(run, before, 1).await?.as_slice()
+                    && is_named(&event.body, event_id)?
+                {
+                    return Ok(Some(event.sequence));
                 }
                 let mut rows = sqlx::query_as::<_, (i64, String)>(Self::MENTIONS)
                     .bind(run.as_str())
                     .bind(event_id)
                     .fetch(self.readers());
                 while let Some((sequence, body)) = rows.try_next().await.map_err(backend)? {
-                    if is_named(&body, event_id)? {
+                    if is_named(body.as_bytes(), event_id)? {
                         return column("event", "sequence").number(sequence).map(Some);
                     }
                 }

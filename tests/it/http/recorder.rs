@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use touchstone::domain::ids::RunId;
+use touchstone::domain::ids::{EventId, RunId};
 use touchstone::ports::{Claimable, Clock as _, Fence, Head, Ids as _, Store, StoredEvent};
 use touchstone::protocol::openwop::events::{
     EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted, write_document,
@@ -25,12 +25,7 @@ impl Recorder {
         let run = host.create().await;
         let claim = host
             .store
-            .claim(
-                "recorder",
-                Claimable::All,
-                SystemClock.now(),
-                Duration::from_secs(600),
-            )
+            .claim("recorder", Claimable::All, Duration::from_secs(600))
             .await
             .unwrap()
             .unwrap();
@@ -64,7 +59,7 @@ impl Recorder {
             self.written += 1;
             ended = event.is_terminal();
             let kind = event.kind().into();
-            let id = SystemIds.mint("evt").into();
+            let id = EventId::at(&SystemIds.mint("evt"), self.written);
             let body = write_document(
                 &self.run,
                 &id,

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 
-use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
+use super::{Engine, Engine::*, claimed, events, head, open, record, tenant};
 use touchstone::domain::ids::RunId;
 use touchstone::ports::{Claimable, Fence, StoreError, StoredEvent};
 
@@ -107,7 +107,7 @@ async fn a_batch_out_of_order_is_refused(
 #[rstest]
 #[tokio::test]
 async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     let no_end = store.append(&run, fence, &[], true).await;
     assert!(
@@ -123,23 +123,23 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
     let refused = store.append(&run, fence, &events(&run, 3, 1), false).await;
     assert!(matches!(refused, Err(StoreError::Fenced)));
     assert_eq!(store.read(&run, 0, 10).await.unwrap().len(), 2);
-    let claim = store
-        .claim("other", Claimable::All, at(1_000_000), super::TTL)
-        .await;
+    database.pass(1_000_000).await;
+    let claim = store.claim("other", Claimable::All, super::TTL).await;
     assert!(claim.unwrap().is_none(), "an ended run is out of the queue");
 }
 
 #[rstest]
 #[tokio::test]
 async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let (run, old) = claimed(&*store, "run_1").await;
     store
         .append(&run, old, &events(&run, 1, 2), false)
         .await
         .unwrap();
+    database.pass(1_000).await;
     let claim = store
-        .claim("other", Claimable::All, at(1_000), super::TTL)
+        .claim("other", Claimable::All, super::TTL)
         .await
         .unwrap();
     let claim = claim.unwrap();
@@ -191,9 +191,67 @@ async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] en
         assert_eq!(store.sequence_of(&one, &id).await.unwrap(), Some(sequence));
         assert_eq!(store.sequence_of(&two, &id).await.unwrap(), None);
     }
-    for id in ["", "evt_run_1_0", "evt_run_1", "%", "_", &"e".repeat(129)] {
+    for id in [
+        "",
+        "evt_run_1_0",
+        "evt_run_1_51",
+        "evt_run_1",
+        "evt_run_1_007",
+        "evt_run_1_99999999999999999999",
+        "evt_other_7",
+        "%",
+        "_",
+        &format!("{}_1", "e".repeat(127)),
+    ] {
         assert_eq!(store.sequence_of(&one, id).await.unwrap(), None, "{id}");
     }
+}
+
+/// Facts that are taken over from another log may keep their ids, at the same place or at another one.
+#[rstest]
+#[tokio::test]
+async fn a_copied_event_is_found_by_the_id_it_kept(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (source, fence) = claimed(&*store, "run_1").await;
+    let log = events(&source, 1, 20);
+    store.append(&source, fence, &log, true).await.unwrap();
+    let (copy, fence) = claimed(&*store, "run_2").await;
+    let moved = log[10..]
+        .iter()
+        .zip(6..)
+        .map(|(event, sequence)| StoredEvent {
+            sequence,
+            ..event.clone()
+        });
+    let copied: Vec<StoredEvent> = log[..5].iter().cloned().chain(moved).collect();
+    store.append(&copy, fence, &copied, false).await.unwrap();
+    let own = events(&copy, 16, 5);
+    store.append(&copy, fence, &own, true).await.unwrap();
+
+    let found = async |run, id: &str| store.sequence_of(run, id).await.unwrap();
+    assert_eq!(found(&copy, "evt_run_1_3").await, Some(3));
+    assert_eq!(found(&copy, "evt_run_1_8").await, None, "not copied");
+    assert_eq!(found(&copy, "evt_run_1_11").await, Some(6));
+    assert_eq!(found(&copy, "evt_run_1_20").await, Some(15));
+    assert_eq!(found(&copy, "evt_run_2_18").await, Some(18));
+    assert_eq!(found(&source, "evt_run_1_11").await, Some(11));
+}
+
+/// Looking an id up costs the same however long the log is: no other event is read.
+#[rstest]
+#[tokio::test]
+async fn an_event_is_found_without_looking_at_others(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    store
+        .append(&run, fence, &events(&run, 1, 50), false)
+        .await
+        .unwrap();
+    // What mentions the id and cannot be read would fail a search.
+    let harm = "UPDATE event SET body = body || '}' WHERE sequence <> 49";
+    database.execute(harm.to_owned()).await;
+    let found = store.sequence_of(&run, "evt_run_1_49").await.unwrap();
+    assert_eq!(found, Some(49));
 }
 
 #[rstest]
