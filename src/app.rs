@@ -13,7 +13,7 @@ use crate::agent::Runtime;
 use crate::agent::model::{self, ModelCatalog};
 use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
-use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules};
+use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
 use crate::ports::{Clock, Ids, Models, Store, StoreError};
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
@@ -139,6 +139,12 @@ impl App {
             settings: HttpSettings {
                 max_body_bytes: config.limits.max_request_body_bytes,
                 max_subscribers: config.limits.max_subscribers,
+                rates: Rates {
+                    per_key: config.limits.requests_per_second_per_key,
+                    per_tenant: config.limits.requests_per_second_per_tenant,
+                    refusals_per_minute: config.limits.refused_keys_per_minute_per_address,
+                    in_flight: config.limits.max_requests_in_flight,
+                },
                 ..HttpSettings::default()
             },
             shutdown: streams.clone(),

@@ -78,6 +78,16 @@ pub struct Limits {
     pub max_concurrency_per_tenant: usize,
     /// Event streams open at the same time.
     pub max_subscribers: usize,
+    /// Connections open at the same time.
+    pub max_connections: usize,
+    /// Requests under way at the same time, event streams apart; 0: no limit.
+    pub max_requests_in_flight: usize,
+    /// Requests of one key per second; 0: no limit.
+    pub requests_per_second_per_key: u32,
+    /// Requests of one tenant per second; 0: no limit.
+    pub requests_per_second_per_tenant: u32,
+    /// Refused credentials of one address per minute; 0: no limit.
+    pub refused_keys_per_minute_per_address: u32,
 }
 
 impl Default for Limits {
@@ -91,6 +101,11 @@ impl Default for Limits {
             max_concurrency: 256,
             max_concurrency_per_tenant: 512,
             max_subscribers: 4096,
+            max_connections: 8192,
+            max_requests_in_flight: 1024,
+            requests_per_second_per_key: 2000,
+            requests_per_second_per_tenant: 5000,
+            refused_keys_per_minute_per_address: 600,
         }
     }
 }
@@ -299,6 +314,9 @@ impl Config {
         }
         if self.limits.max_concurrency_per_tenant == 0 {
             return bad("limits.max_concurrency_per_tenant", "must be at least 1");
+        }
+        if self.limits.max_connections == 0 {
+            return bad("limits.max_connections", "must be at least 1");
         }
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");

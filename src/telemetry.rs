@@ -20,6 +20,10 @@ pub mod names {
     pub const SUBSCRIBERS: &str = "touchstone_event_subscribers";
     /// Requests answered from an idempotency record.
     pub const IDEMPOTENT_REPLAYS: &str = "touchstone_idempotent_replays_total";
+    /// Requests refused for their number, by `scope`.
+    pub const RATE_LIMITED: &str = "touchstone_rate_limited_total";
+    /// Requests refused because too many were under way.
+    pub const SHED: &str = "touchstone_shed_requests_total";
     /// Credentials refused, by `code`.
     pub const AUTH_REFUSALS: &str = "touchstone_auth_refusals_total";
 }
@@ -107,6 +111,11 @@ fn describe() {
     describe_counter!(
         names::IDEMPOTENT_REPLAYS,
         "Requests answered from an idempotency record"
+    );
+    describe_counter!(names::RATE_LIMITED, "Requests refused for their number");
+    describe_counter!(
+        names::SHED,
+        "Requests refused because too many were under way"
     );
     describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
 }

@@ -12,7 +12,7 @@ use super::context::{Context, start};
 use super::exit::{Exit, Failure};
 use super::watch::Interrupts;
 use crate::app::App;
-use crate::http;
+use crate::http::{self, ServerSettings};
 use crate::service::keys::KeyState;
 use crate::telemetry::{LogFormat, init_logs};
 
@@ -92,8 +92,12 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         }
     }
     let router = app.router();
+    let bounds = ServerSettings {
+        max_connections: app.config().limits.max_connections,
+        ..ServerSettings::default()
+    };
     let served = tokio::join!(
-        http::serve(listener, router, shutdown.clone()),
+        http::serve_with(listener, router, shutdown.clone(), bounds),
         app.run_until(shutdown.clone()),
     );
     signals.abort();

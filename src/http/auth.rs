@@ -10,6 +10,7 @@ use axum::response::Response;
 
 use super::HttpState;
 use super::answer::Failure;
+use super::server::Peer;
 use crate::protocol::error::Problem;
 use crate::service::access::{Caller, Scope, authorise};
 use crate::service::keys::unknown;
@@ -22,18 +23,25 @@ pub struct Door {
     pub state: Arc<HttpState>,
     /// What the caller must be allowed to do.
     pub scope: Scope,
+    /// Whether a request may take as long as events take to come: such have places of their own.
+    pub waits: bool,
 }
 
 /// Lets a request pass with its [`Caller`] attached.
 ///
 /// # Errors
-/// `401` for a credential that is missing or no good, `403` for one that lacks the scope.
+/// `503` for one too many, `401` for a credential that is missing or no good, `429` for a caller that asks too much, `403`
+/// for one that lacks the scope; in this order, so that none of them tells what a later one would.
 pub async fn guard(
     State(door): State<Door>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let caller = authenticate(&door.state, request.headers()).await?;
+    let limits = &door.state.limits;
+    let _place = if door.waits { None } else { limits.enter()? };
+    let peer = request.extensions().get::<Peer>().copied();
+    let caller = authenticate(&door.state, request.headers(), peer).await?;
+    limits.admit(&caller)?;
     authorise(&caller, door.scope).inspect_err(count)?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
@@ -42,13 +50,24 @@ pub async fn guard(
 /// Recognises the caller by the `Authorization` header.
 ///
 /// # Errors
-/// `401`.
-pub async fn authenticate(state: &HttpState, headers: &HeaderMap) -> Result<Caller, Problem> {
+/// `401`, and `429` for an address of which too many were refused.
+pub async fn authenticate(
+    state: &HttpState,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+) -> Result<Caller, Problem> {
     let found = match bearer(headers) {
         Some(key) => state.keys.authenticate(key).await,
         None => Err(unknown()),
     };
-    found.inspect_err(count)
+    found.inspect_err(count).map_err(|refusal| {
+        // A fault of ours is nobody's failed attempt.
+        if refusal.code.status() != 401 {
+            return refusal;
+        }
+        let address = peer.map(|Peer(address)| address.ip());
+        state.limits.refuse(address, refusal)
+    })
 }
 
 fn count(problem: &Problem) {

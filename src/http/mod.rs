@@ -10,6 +10,7 @@ pub mod discovery;
 mod etag;
 mod extract;
 mod idempotency;
+mod limits;
 mod observe;
 mod ops;
 mod paths;
@@ -32,11 +33,13 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub use limits::Rates;
 pub use routes::{Operation, operations};
-pub use server::{Peer, serve};
+pub use server::{Peer, ServerSettings, serve, serve_with};
 pub use v1::openapi::Unreadable as UnreadableContract;
 
 use self::answer::Failure;
+use self::limits::Limits;
 use self::subscribers::Subscribers;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
@@ -99,6 +102,8 @@ pub struct HttpSettings {
     pub max_subscribers: usize,
     /// Longest silence on a stream.
     pub keepalive: Duration,
+    /// How much anybody may ask for.
+    pub rates: Rates,
 }
 
 impl Default for HttpSettings {
@@ -108,6 +113,7 @@ impl Default for HttpSettings {
             max_subscribers: 4096,
             // Readers give up after 30 s of silence.
             keepalive: Duration::from_secs(15),
+            rates: Rates::default(),
         }
     }
 }
@@ -127,6 +133,7 @@ pub struct HttpState {
     log: LogReader,
     settings: HttpSettings,
     subscribers: Arc<Subscribers>,
+    limits: Limits,
     shutdown: CancellationToken,
     discovery: discovery::Document,
     openapi: v1::openapi::Document,
@@ -141,6 +148,7 @@ impl HttpState {
         Ok(Arc::new(Self {
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
+            limits: Limits::new(deps.settings.rates),
             discovery: discovery::Document::new(&deps.limits, &deps.settings),
             openapi: v1::openapi::Document::load()?,
             diffs: Diffs::new(
@@ -172,6 +180,7 @@ pub fn router(state: Arc<HttpState>) -> Router {
     let rewritten = routed.map_request(|request: Request| paths::rewrite(request));
     Router::new()
         .fallback_service(rewritten)
+        .layer(middleware::from_fn(limits::head))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state, observe::observe))
         .layer(middleware::from_fn(unread::read_the_rest))

@@ -41,10 +41,12 @@ pub async fn metrics(
     headers: HeaderMap,
 ) -> Answer {
     let proxied = headers.contains_key(FORWARDED) || headers.contains_key("x-forwarded-for");
-    let local =
-        peer.is_some_and(|Extension(Peer(address))| address.ip().to_canonical().is_loopback());
+    let local = peer
+        .as_ref()
+        .is_some_and(|Extension(Peer(address))| address.ip().to_canonical().is_loopback());
     if proxied || !local {
-        let caller = authenticate(&state, &headers).await?;
+        let peer = peer.map(|Extension(peer)| peer);
+        let caller = authenticate(&state, &headers, peer).await?;
         authorise(&caller, Scope::MetricsRead)?;
     }
     let mut response: Response = state.metrics.render().into_response();

@@ -61,9 +61,12 @@ impl Table {
         if let Some(state) = &self.state {
             let mut route: MethodRouter<Arc<HttpState>> = on(filter, handler);
             if let Some(scope) = scope {
-                let state = state.clone();
-                route =
-                    route.route_layer(middleware::from_fn_with_state(Door { state, scope }, guard));
+                let door = Door {
+                    state: state.clone(),
+                    scope,
+                    waits: path.ends_with("/events") || path.ends_with("/events/poll"),
+                };
+                route = route.route_layer(middleware::from_fn_with_state(door, guard));
             }
             self.router = self.router.route(&paths::internal(path), route);
         }

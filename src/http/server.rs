@@ -26,15 +26,32 @@ use tracing::{debug, info, warn};
 
 use crate::telemetry::{Metrics, names};
 
-const MAX_CONNECTIONS: usize = 8192;
-/// Also how long a connection may idle between two requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest request head, and the most that is buffered towards a client.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// More than the surface accepts, so that it is the surface that refuses, and in words.
+const MAX_HEADERS: usize = 256;
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long requests under way may go on after shutdown was asked for.
 const DRAIN: Duration = Duration::from_secs(10);
 const AFTER_ACCEPT_FAILURE: Duration = Duration::from_millis(50);
+
+/// Bounds of the listening side.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerSettings {
+    /// Connections open at the same time; more of them wait until one ends.
+    pub max_connections: usize,
+    /// How long a request's head may take to arrive, and how long a connection may idle between two requests.
+    pub header_timeout: Duration,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            max_connections: 8192,
+            header_timeout: Duration::from_secs(30),
+        }
+    }
+}
 
 /// The address a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +68,20 @@ pub async fn serve(
     router: Router,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    serve_with(listener, router, shutdown, ServerSettings::default()).await
+}
+
+/// [`serve`] within other bounds.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    shutdown: CancellationToken,
+    settings: ServerSettings,
+) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(settings.max_connections));
     let graceful = GracefulShutdown::new();
     let connections = metrics::gauge!(names::HTTP_CONNECTIONS);
     let upkeep = tokio::spawn(async { Metrics::install().upkeep().await });
@@ -78,7 +108,8 @@ pub async fn serve(
             });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
+            .header_read_timeout(settings.header_timeout)
+            .max_headers(MAX_HEADERS)
             .max_buf_size(BUFFER_BYTES)
             .serve_connection(
                 TokioIo::new(Unstalled::new(stream)),

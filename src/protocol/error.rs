@@ -57,6 +57,10 @@ codes! {
     IdempotencyInFlight = "idempotency_in_flight", 409;
     /// The body is larger than `limits.maxRequestBodyBytes`.
     PayloadTooLarge = "payload_too_large", 413;
+    /// The address is longer than any sound one.
+    UriTooLong = "uri_too_long", 414;
+    /// The headers are more than any sound request has.
+    HeaderFieldsTooLarge = "header_fields_too_large", 431;
     /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
     /// An unknown stream mode or combination.

@@ -7,6 +7,7 @@ mod diff;
 mod errors;
 mod host;
 mod idempotency;
+mod limits;
 mod load;
 mod log_reader;
 mod recorder;

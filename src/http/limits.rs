@@ -1,0 +1,349 @@
+//! How much anybody may ask for: requests of a key and of a tenant, refused credentials of an address, requests under way,
+//! and the size of a request's head.
+//!
+//! Whoever asks for too much gets an answer that says when to come back (OpenWOP v1 `rate_limited`, 503 on overload), and
+//! everybody else is served meanwhile. Rates are kept by the generic cell rate algorithm, in this process: each replica
+//! has its own. What is remembered is bounded, and forgotten once it no longer matters.
+
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::answer::Failure;
+use crate::domain::ids::{KeyId, TenantId};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Caller;
+use crate::telemetry::names;
+
+/// A key or a tenant may save up this many seconds' worth of requests.
+const BURST_S: u32 = 10;
+/// Every so many requests, what is remembered of those who have been quiet is forgotten.
+const FORGET_EVERY: u64 = 4096;
+/// Addresses that are told apart; beyond them, strangers share one allowance.
+const MAX_PEERS: usize = 10_000;
+const MAX_URI_BYTES: usize = 8 * 1024;
+const MAX_HEADER_BYTES: usize = 32 * 1024;
+const MAX_HEADERS: usize = 128;
+
+/// Rates and numbers; 0 stands for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Requests of one key, per second.
+    pub per_key: u32,
+    /// Requests of all keys of one tenant, per second.
+    pub per_tenant: u32,
+    /// Refused credentials of one address, per minute.
+    pub refusals_per_minute: u32,
+    /// Requests under way, event streams and long polls apart.
+    pub in_flight: usize,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            per_key: 2000,
+            per_tenant: 5000,
+            refusals_per_minute: 600,
+            in_flight: 1024,
+        }
+    }
+}
+
+/// What is left of everybody's allowance.
+pub struct Limits {
+    keys: Option<Allowance<KeyId>>,
+    tenants: Option<Allowance<TenantId>>,
+    peers: Option<Peers>,
+    in_flight: Option<Arc<Semaphore>>,
+}
+
+impl Limits {
+    /// Full allowances.
+    pub fn new(rates: Rates) -> Self {
+        Self {
+            keys: Allowance::per_second("key", rates.per_key),
+            tenants: Allowance::per_second("tenant", rates.per_tenant),
+            peers: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
+            in_flight: (rates.in_flight > 0).then(|| Arc::new(Semaphore::new(rates.in_flight))),
+        }
+    }
+
+    /// Takes a place among the requests under way; dropping it gives it back.
+    ///
+    /// # Errors
+    /// `unavailable`: waiting for a place would only make everybody wait longer.
+    pub fn enter(&self) -> Result<Option<OwnedSemaphorePermit>, Problem> {
+        let Some(places) = &self.in_flight else {
+            return Ok(None);
+        };
+        places.clone().try_acquire_owned().map(Some).map_err(|_| {
+            metrics::counter!(names::SHED).increment(1);
+            Problem::new(
+                ErrorCode::Unavailable,
+                "the host has as many requests under way as it takes; try again",
+            )
+            .with("retryAfter", 1)
+        })
+    }
+
+    /// Counts a request of a caller.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn admit(&self, caller: &Caller) -> Result<(), Problem> {
+        if let Some(keys) = &self.keys {
+            keys.take(&caller.key_id)?;
+        }
+        if let Some(tenants) = &self.tenants {
+            tenants.take(&caller.tenant)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a credential that was refused: the refusal itself, or `rate_limited` for an address that had too many. Good
+    /// credentials from the same address are not held up, for whoever shares it may be innocent.
+    pub fn refuse(&self, peer: Option<IpAddr>, refusal: Problem) -> Problem {
+        match (&self.peers, peer) {
+            (Some(peers), Some(peer)) => peers.take(peer).err().unwrap_or(refusal),
+            _ => refusal,
+        }
+    }
+}
+
+/// Requests of each of many.
+struct Allowance<K: Clone + Eq + Hash> {
+    scope: &'static str,
+    rate: u32,
+    limiter: DefaultKeyedRateLimiter<K>,
+    taken: AtomicU64,
+}
+
+impl<K: Clone + Eq + Hash> Allowance<K> {
+    fn per_second(scope: &'static str, rate: u32) -> Option<Self> {
+        let per_second = NonZeroU32::new(rate)?;
+        let burst = per_second.saturating_mul(NonZeroU32::new(BURST_S)?);
+        Some(Self {
+            scope,
+            rate,
+            limiter: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
+            taken: AtomicU64::new(0),
+        })
+    }
+
+    fn take(&self, key: &K) -> Result<(), Problem> {
+        if self.taken.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
+            self.limiter.retain_recent();
+        }
+        self.limiter.check_key(key).map_err(|until| {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            limited(self.scope, self.rate, wait)
+        })
+    }
+}
+
+/// Refused credentials of each address.
+struct Peers {
+    per_minute: u32,
+    known: DefaultKeyedRateLimiter<IpAddr>,
+    taken: AtomicU64,
+    strangers: DefaultDirectRateLimiter,
+}
+
+impl Peers {
+    fn new(per_minute: NonZeroU32) -> Self {
+        let quota = Quota::per_minute(per_minute);
+        Self {
+            per_minute: per_minute.get(),
+            known: RateLimiter::keyed(quota),
+            taken: AtomicU64::new(0),
+            strangers: RateLimiter::direct(quota),
+        }
+    }
+
+    fn take(&self, peer: IpAddr) -> Result<(), Problem> {
+        // Not at every refusal: looking through them all is what a flood of addresses would like to see done.
+        if self.taken.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
+            self.known.retain_recent();
+        }
+        let taken = if self.known.len() < MAX_PEERS {
+            self.known.check_key(&network(peer))
+        } else {
+            self.strangers.check()
+        };
+        taken.map_err(|until| {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            limited("route", self.per_minute, wait)
+        })
+    }
+}
+
+/// Who has one IPv6 address has the whole network of it.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+fn limited(scope: &'static str, limit: u32, wait: Duration) -> Problem {
+    metrics::counter!(names::RATE_LIMITED, "scope" => scope).increment(1);
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    Problem::new(
+        ErrorCode::RateLimited,
+        "too many requests; come back when `Retry-After` is over",
+    )
+    .with("scope", scope)
+    .with("limit", limit)
+    .with("retryAfterMs", wait_ms)
+}
+
+/// Refuses requests whose head is larger than any sound one, in words: the server itself would only hang up.
+pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
+    let uri = request.uri();
+    if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URI_BYTES {
+        return Err(Problem::new(
+            ErrorCode::UriTooLong,
+            format!("the address is longer than {MAX_URI_BYTES} bytes"),
+        )
+        .into());
+    }
+    let headers = request.headers();
+    let octets: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if octets > MAX_HEADER_BYTES || headers.len() > MAX_HEADERS {
+        return Err(Problem::new(
+            ErrorCode::HeaderFieldsTooLarge,
+            format!("the headers are more than {MAX_HEADER_BYTES} bytes or {MAX_HEADERS} fields"),
+        )
+        .into());
+    }
+    Ok(next.run(request).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::access::Grants;
+
+    fn caller(tenant: &str, key: &str) -> Caller {
+        Caller {
+            tenant: tenant.into(),
+            principal: key.to_owned(),
+            key_id: key.into(),
+            grants: Grants::default(),
+            test: false,
+        }
+    }
+
+    /// How many of `n` requests are admitted, and the scope that refused the last one.
+    fn admitted(limits: &Limits, caller: &Caller, n: usize) -> (usize, Option<String>) {
+        let mut refused = None;
+        let admitted = (0..n)
+            .filter(|_| match limits.admit(caller) {
+                Ok(()) => true,
+                Err(problem) => {
+                    assert_eq!(problem.code, ErrorCode::RateLimited);
+                    assert!(problem.details["retryAfterMs"].as_u64().unwrap() > 0);
+                    refused = problem.details["scope"].as_str().map(str::to_owned);
+                    false
+                }
+            })
+            .count();
+        (admitted, refused)
+    }
+
+    #[test]
+    fn one_key_is_held_back_and_others_are_not() {
+        let limits = Limits::new(Rates {
+            per_key: 1,
+            per_tenant: 0,
+            ..Rates::default()
+        });
+        assert_eq!(
+            admitted(&limits, &caller("t", "a"), 30),
+            (10, Some("key".to_owned()))
+        );
+        assert_eq!(admitted(&limits, &caller("t", "b"), 10), (10, None));
+    }
+
+    #[test]
+    fn a_tenant_gains_nothing_by_more_keys() {
+        let limits = Limits::new(Rates {
+            per_key: 0,
+            per_tenant: 1,
+            ..Rates::default()
+        });
+        assert_eq!(admitted(&limits, &caller("t", "a"), 6), (6, None));
+        assert_eq!(
+            admitted(&limits, &caller("t", "b"), 6),
+            (4, Some("tenant".to_owned()))
+        );
+        assert_eq!(admitted(&limits, &caller("u", "c"), 10), (10, None));
+    }
+
+    #[test]
+    fn refusals_are_counted_by_network_and_remembered_of_few() {
+        let limits = Limits::new(Rates {
+            refusals_per_minute: 2,
+            ..Rates::default()
+        });
+        let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
+        let code = |peer: &str| limits.refuse(peer.parse().ok(), refusal()).code;
+        for peer in ["192.0.2.1", "::ffff:192.0.2.1"] {
+            assert_eq!(code(peer), ErrorCode::Unauthenticated);
+        }
+        assert_eq!(code("192.0.2.1"), ErrorCode::RateLimited);
+        assert_eq!(code("192.0.2.2"), ErrorCode::Unauthenticated);
+        for peer in ["2001:db8::1", "2001:db8::2"] {
+            assert_eq!(code(peer), ErrorCode::Unauthenticated);
+        }
+        assert_eq!(code("2001:db8:0:0:9::9"), ErrorCode::RateLimited);
+        assert_eq!(code("2001:db8:0:1::1"), ErrorCode::Unauthenticated);
+        assert_eq!(
+            limits.refuse(None, refusal()).code,
+            ErrorCode::Unauthenticated
+        );
+        for n in 0..30_000_u32 {
+            limits.refuse(Some(IpAddr::from(n.to_be_bytes())), refusal());
+        }
+        let peers = limits.peers.as_ref().unwrap();
+        assert!(peers.known.len() <= MAX_PEERS);
+        assert_eq!(
+            code("198.51.100.1"),
+            ErrorCode::RateLimited,
+            "the allowance of strangers is used up"
+        );
+    }
+
+    #[test]
+    fn a_place_is_taken_or_refused_at_once_and_comes_back() {
+        let limits = Limits::new(Rates {
+            in_flight: 2,
+            ..Rates::default()
+        });
+        let held = (limits.enter().unwrap(), limits.enter().unwrap());
+        assert_eq!(limits.enter().unwrap_err().code, ErrorCode::Unavailable);
+        drop(held);
+        assert!(limits.enter().is_ok());
+        let none = Limits::new(Rates {
+            in_flight: 0,
+            ..Rates::default()
+        });
+        assert!(none.enter().unwrap().is_none());
+    }
+}
