@@ -1,6 +1,7 @@
 //! `touchstone run`: look at runs, cancel them, judge again what was not judged.
 
 mod diff;
+mod fork;
 
 use std::time::Duration;
 
@@ -41,6 +42,11 @@ pub enum Command {
         after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
     )]
     Diff(diff::Diff),
+    /// Make a new run that repeats what this one recorded, or goes on from the middle of it
+    #[command(
+        after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
+    )]
+    Fork(fork::Fork),
     /// Cancel a run
     #[command(
         after_help = "Examples:\n  touchstone run cancel run_0199c0de --reason 'wrong model'"
@@ -124,6 +130,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         }
         Command::Events(arguments) => events(context, &arguments).await,
         Command::Diff(arguments) => diff::run(context, &arguments).await,
+        Command::Fork(arguments) => fork::run(context, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,
         Command::Retry(arguments) => retry(context, &arguments).await,
     }

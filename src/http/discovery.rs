@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::etag::{conditional, tag};
 use super::{HttpSettings, HttpState};
+use crate::domain::run::fork::ForkMode;
 use crate::domain::run::request::{HostLimits, SCORED_MODES};
 use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
 
@@ -94,6 +95,11 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "supported": true,
             "layer1RetentionSeconds": IDEMPOTENCY_RETENTION_SECONDS,
             "crossRegion": "single-region",
+        },
+        "replay": {
+            "supported": true,
+            "modes": [ForkMode::Replay, ForkMode::Branch],
+            "sideEffectSuppression": "recorded-outcome",
         },
         "restTransport": {"conditionalRunGet": true},
         "secrets": {"supported": false},

@@ -166,6 +166,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             v1::runs::diff::get,
         )
         .keyed(
+            post,
+            "/v1/runs/{runId}:fork",
+            Scope::RunsCreate,
+            v1::runs::fork::fork,
+        )
+        .keyed(
             get,
             "/v1/runs/{runId}/eval-summary",
             Scope::RunsRead,

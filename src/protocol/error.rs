@@ -47,6 +47,8 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405;
     /// Nothing we serve is acceptable to the client.
     NotAcceptable = "not_acceptable", 406;
+    /// `fromSeq` is past the end of the run's log.
+    InvalidFromSeq = "invalid_from_seq", 422;
     /// The request contradicts the present state.
     Conflict = "conflict", 409;
     /// `X-Dedup: enforce`, and another run of the scope is active.

@@ -129,6 +129,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         },
         tasks: reasons.collect(),
         retry_of: None,
+        fork: None,
         completed_at: None,
         duration_ms: Some(1_640),
     }

@@ -92,6 +92,15 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
     for note in &report.notes {
         let _ = writeln!(text, "note    {}", ink.doubtful(note));
     }
+    if let Some(fork) = &report.fork {
+        let _ = writeln!(
+            text,
+            "fork    {} of {} from event {}",
+            fork.mode.as_str(),
+            fork.source_run_id,
+            fork.from_seq
+        );
+    }
     if let Some(run) = &report.retry_of {
         let _ = writeln!(text, "retry   of {run}, whose judged tasks are reused");
     }

@@ -120,6 +120,7 @@ impl Journal {
                 tags: Vec::new(),
                 metadata: Map::new(),
             },
+            fork: None,
         };
         match self.store.create(&record, None).await {
             Ok(()) | Err(StoreError::Exists(_)) => Ok(()),

@@ -16,7 +16,7 @@ use crate::domain::ids::EventId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
-use crate::protocol::openwop::events::{NewEvent, write_document};
+use crate::protocol::openwop::events::{Inherited, NewEvent, write_document, write_inherited};
 
 /// More than this many events waiting, and tasks are not started until the store has caught up.
 const BACKLOG: usize = 4096;
@@ -111,6 +111,45 @@ impl RunWriter {
         }
         drop(log);
         self.inner.wake.notify_one();
+    }
+
+    /// Records an event that another run recorded first.
+    pub fn emit_inherited(&self, inherited: Inherited) {
+        let mut log = self.inner.lock();
+        if log.ended || self.inner.closed.is_cancelled() {
+            return;
+        }
+        let at = self.inner.clock.now().max(log.last_at);
+        let sequence = log.state.sequence + 1;
+        match write_inherited(&self.inner.run.run_id, sequence, at, &inherited) {
+            Ok(line) => {
+                log.last_at = at;
+                match &inherited.event {
+                    Some(event) => {
+                        log.state
+                            .record(sequence, event, inherited.node_id.as_ref(), at);
+                        log.ended = event.is_terminal();
+                    }
+                    None => log.state.sequence = sequence,
+                }
+                log.waiting.push(StoredEvent {
+                    sequence,
+                    kind: inherited.kind.into(),
+                    body: line.into(),
+                });
+            }
+            Err(cause) => {
+                error!(run_id = %self.inner.run.run_id, %cause, "an event cannot be written; giving the run back");
+                self.inner.closed.cancel();
+            }
+        }
+        drop(log);
+        self.inner.wake.notify_one();
+    }
+
+    /// Whether the terminal event is recorded.
+    pub fn has_ended(&self) -> bool {
+        self.inner.lock().ended
     }
 
     fn record(&self, log: &mut Log, unique: &str, new: &NewEvent) -> EventId {

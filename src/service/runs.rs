@@ -2,6 +2,8 @@
 //!
 //! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
 
+mod fork;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ use crate::domain::eval::report::{EvalReport, Verdict, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
+use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan,
@@ -54,6 +57,28 @@ pub enum Dedup {
     Off,
     /// It may not.
     Enforce,
+}
+
+impl FoundBaseline {
+    fn facts(&self) -> BaselineFacts<'_> {
+        BaselineFacts {
+            run_id: &self.run_id,
+            conclusive: self.conclusive,
+            ignore: &self.eval.ignore,
+            tasks: &self.eval.tasks,
+            suite_id: &self.eval.suite_id,
+            suite_version: &self.eval.suite_version,
+            aggregate_score: self.aggregate_score,
+        }
+    }
+}
+
+/// A run about to be recorded.
+struct NewRun {
+    tenant: TenantId,
+    principal: String,
+    spec: RunSpec,
+    fork: Option<Fork>,
 }
 
 /// The use cases of runs.
@@ -206,7 +231,7 @@ impl Runs {
                 state
                     .status
                     .is_terminal()
-                    .then(|| summary(&record.run_id, &eval, &thresholds, &state.eval))
+                    .then(|| summary(record.facts_of(), &eval, &thresholds, &state.eval))
             })
             .await?;
         found.ok_or_else(|| {
@@ -318,18 +343,7 @@ impl Runs {
                     model: model.as_ref().map(pin),
                 })
                 .as_ref(),
-            baseline
-                .as_ref()
-                .map(|baseline| BaselineFacts {
-                    run_id: &baseline.run_id,
-                    conclusive: baseline.conclusive,
-                    ignore: &baseline.eval.ignore,
-                    tasks: &baseline.eval.tasks,
-                    suite_id: &baseline.eval.suite_id,
-                    suite_version: &baseline.eval.suite_version,
-                    aggregate_score: baseline.aggregate_score,
-                })
-                .as_ref(),
+            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
         )
     }
 
@@ -373,19 +387,39 @@ impl Runs {
         spec: RunSpec,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
+        let run = NewRun {
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+            spec,
+            fork: None,
+        };
+        self.record_new(run, Value::Null, claim).await
+    }
+
+    /// Records a run; `answer` has members the answer has beside the usual ones.
+    async fn record_new(
+        &self,
+        run: NewRun,
+        answer: Value,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
         let run_id = RunId::from(self.ids.mint("run"));
-        let body = json!({
+        let mut body = json!({
             "runId": run_id,
             "status": RunStatus::Pending,
             "eventsUrl": format!("/v1/runs/{run_id}/events"),
             "statusUrl": format!("/v1/runs/{run_id}"),
         });
+        if let (Some(members), Value::Object(answer)) = (body.as_object_mut(), answer) {
+            members.extend(answer);
+        }
         let record = RunRecord {
             run_id: run_id.clone(),
-            tenant: caller.tenant.clone(),
-            principal: caller.principal.clone(),
+            tenant: run.tenant,
+            principal: run.principal,
             created_at: self.clock.now(),
-            spec,
+            spec: run.spec,
+            fork: run.fork,
         };
         let completes = claim.map(|claim| IdempotencyCompletion {
             claim: claim.clone(),

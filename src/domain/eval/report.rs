@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::scoring::{shortfalls, summary};
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
+use crate::domain::run::fork::{Fork, Provenance};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec};
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
@@ -138,6 +139,9 @@ pub struct EvalReport {
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// Where the run was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Provenance>,
     /// When the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<jiff::Timestamp>,
@@ -190,13 +194,14 @@ pub fn report(
         modes: spec.modes.clone(),
         notes: notes(&record.spec, spec),
         ignore: spec.ignore.clone(),
-        summary: summary(&record.run_id, spec, thresholds, &state.eval),
+        summary: summary(record.facts_of(), spec, thresholds, &state.eval),
         tasks: spec
             .tasks
             .iter()
             .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
             .collect(),
         retry_of: spec.retry_of.clone(),
+        fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,
     }

@@ -141,6 +141,8 @@ pub struct RunState {
     pub cancelled: Option<RunCancelled>,
     /// The `budget.reserved` fact is on record.
     pub budget_reserved: bool,
+    /// The runs this one, or one it replays, was found to diverge from.
+    pub diverged_from: Vec<RunId>,
     /// The eval projection.
     pub eval: EvalFacts,
     /// Input and output tokens.
@@ -187,6 +189,12 @@ impl RunState {
         Ok(())
     }
 
+    /// How often a replay of `source` was found to diverge from it.
+    pub fn divergences(&self, source: &RunId) -> u64 {
+        let of_source = |run: &&RunId| *run == source;
+        self.diverged_from.iter().filter(of_source).count() as u64
+    }
+
     /// Folds an event at the moment it is recorded, as `apply` would when it is read back.
     pub fn record(&mut self, sequence: u64, event: &Event, node: Option<&TaskId>, at: Timestamp) {
         self.sequence = sequence;
@@ -208,6 +216,9 @@ impl RunState {
             Event::RunCancelled(cancelled) => {
                 self.cancelled = Some(cancelled.clone());
                 self.end(RunStatus::Cancelled, at);
+            }
+            Event::ReplayDiverged(diverged) => {
+                self.diverged_from.push(diverged.source_run_id.clone());
             }
             Event::BudgetReserved(_) => self.budget_reserved = true,
             Event::EvalStarted(_) => self.eval.started = true,
@@ -250,6 +261,8 @@ impl RunState {
                     task.fixture_missing.clear();
                     task.forbidden_tools.clear();
                     task.retries = 0;
+                    task.unjudged = None;
+                    task.failed = None;
                 }
             }
             Event::AgentInvocationCompleted(_) => {

@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod fold;
+pub mod fork;
 pub mod record;
 pub mod request;
 pub mod retry;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::fork::{Fork, ForkMode};
 use crate::domain::ids::{AgentId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
@@ -24,6 +25,19 @@ pub struct RunRecord {
     pub created_at: Timestamp,
     /// What it was asked to do, with every reference resolved and pinned.
     pub spec: RunSpec,
+    /// Where it comes from, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+}
+
+impl RunRecord {
+    /// The run that recorded the facts of this one: a replay shows another run's.
+    pub fn facts_of(&self) -> &RunId {
+        match &self.fork {
+            Some(fork) if fork.mode == ForkMode::Replay => &fork.origin,
+            _ => &self.run_id,
+        }
+    }
 }
 
 /// What a run does.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::fold::{RunState, RunStatus};
+use super::fork::{Fork, Provenance};
 use super::record::RunRecord;
 use crate::protocol::openwop::events::{ENGINE_VERSION, Owner, RunError};
 
@@ -20,6 +21,8 @@ pub struct RunSnapshot<'a> {
     owner: Owner,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fork: Option<Provenance>,
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<jiff::Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +59,7 @@ pub fn snapshot<'a>(
             .spec
             .eval()
             .map(|eval| json!({"agentId": eval.agent_id, "version": eval.agent_version})),
+        fork: record.fork.as_ref().map(Fork::provenance),
         started_at: state.started_at,
         completed_at: state.completed_at,
         error: state.error.as_ref(),

@@ -97,6 +97,8 @@ events! {
     AgentDecided(AgentDecided) = "agent.decided";
     /// One model call was metered.
     ProviderUsage(ProviderUsage) = "provider.usage";
+    /// A replay computes something else from the recorded facts than was recorded.
+    ReplayDiverged(ReplayDiverged) = "replay.diverged";
     /// A model call is tried again.
     ModelRetried(ModelRetried) = "touchstone.model.retried";
     /// The provider reported no usage: the `provider.usage` before this event is estimated by size.
@@ -208,6 +210,47 @@ pub fn write_document(
         },
     )?;
     Ok(line)
+}
+
+/// An event that another run recorded first, as its fork records it.
+#[derive(Debug)]
+pub struct Inherited {
+    /// Its id in the fork.
+    pub event_id: EventId,
+    /// Type.
+    pub kind: String,
+    /// Task or node.
+    pub node_id: Option<TaskId>,
+    /// The id of its cause in the fork.
+    pub causation_id: Option<EventId>,
+    /// The fact, octet by octet.
+    pub payload: Box<RawValue>,
+    /// The fact as this version understands it; `None` for a type it does not know.
+    pub event: Option<Event>,
+}
+
+/// Writes the document of an event that another run recorded: its payload octet by octet, everything around it anew.
+///
+/// # Errors
+/// None that is known of; the payload was JSON when it was read.
+pub fn write_inherited(
+    run_id: &RunId,
+    sequence: u64,
+    timestamp: Timestamp,
+    inherited: &Inherited,
+) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&DocumentOut {
+        event_id: &inherited.event_id,
+        run_id,
+        r#type: &inherited.kind,
+        timestamp,
+        sequence,
+        schema_version: SCHEMA_VERSION,
+        engine_version: ENGINE_VERSION,
+        node_id: inherited.node_id.as_ref(),
+        causation_id: inherited.causation_id.as_ref(),
+        payload: &inherited.payload,
+    })
 }
 
 /// An event document as it is read back. The payload is parsed only when somebody needs it.
@@ -657,6 +700,34 @@ pub struct ProviderUsage {
     /// The task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<TaskId>,
+}
+
+/// `replay.diverged`. Informational: what was recorded stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayDiverged {
+    /// The run that is replayed.
+    pub source_run_id: RunId,
+    /// Sequence of its event that comes out differently.
+    pub at_sequence: u64,
+    /// How it differs.
+    pub divergence_kind: DivergenceKind,
+    /// Type of that event.
+    pub divergence_point: String,
+}
+
+/// How a replay differs from its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DivergenceKind {
+    /// The same event with another content.
+    Output,
+    /// An event the replay lacks.
+    Missing,
+    /// An event the source lacks.
+    Extra,
+    /// An event of another type.
+    TypeMismatch,
 }
 
 /// `touchstone.model.retried`.

@@ -12,6 +12,7 @@ use tracing::error;
 mod control;
 mod endings;
 mod eval;
+mod history;
 
 pub use self::control::RunControl;
 use self::control::{Stop, Watch};
@@ -113,6 +114,15 @@ impl Executor {
         writer: &RunWriter,
         control: RunControl,
     ) -> Reached {
+        if let Some(fork) = &run.fork {
+            let verdict = self.eval.verdict_of(run).await;
+            let verify = |state: &RunState| verdict.as_ref()?(state);
+            let store = self.store.as_ref();
+            if let Some(reached) = history::bring(store, run, fork, writer, &control, &verify).await
+            {
+                return reached;
+            }
+        }
         if writer.with_state(|state| state.started_at.is_none()) {
             writer.emit(&NewEvent::of_run(Event::RunStarted(endings::started(run))));
         }

@@ -25,7 +25,7 @@ use super::host::{TestHost, create_body, says};
 #[case(Method::GET, "/v1/runs/..%2f..%2fetc", StatusCode::NOT_FOUND)]
 #[case(Method::GET, "/v1/runs/%F0%9F%92%A9", StatusCode::NOT_FOUND)]
 #[case(Method::GET, "/v1/runs/'%20OR%201=1--", StatusCode::NOT_FOUND)]
-#[case(Method::POST, "/v1/runs/x:fork", StatusCode::NOT_FOUND)]
+#[case(Method::POST, "/v1/runs/x:nothing", StatusCode::NOT_FOUND)]
 #[tokio::test]
 async fn a_path_that_leads_nowhere_is_answered_with_the_envelope(
     #[case] method: Method,

@@ -5,6 +5,7 @@ mod contract;
 mod dedup;
 mod diff;
 mod errors;
+mod fork;
 mod host;
 mod idempotency;
 mod limits;

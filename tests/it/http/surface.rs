@@ -81,7 +81,6 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
     );
     for absent in [
         "feedback",
-        "replay",
         "webhooks",
         "debugBundle",
         "budget",
@@ -242,7 +241,7 @@ async fn what_is_not_offered_says_so() {
             .status,
         StatusCode::NOT_FOUND
     );
-    for action in ["fork", "pause", "resume"] {
+    for action in ["pause", "resume"] {
         let reply = host
             .post(&format!("/v1/runs/{run}:{action}"), &json!({}))
             .await;

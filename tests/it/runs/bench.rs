@@ -118,7 +118,7 @@ pub fn echo(text: &str, _: usize) -> Result<ModelReply, ModelError> {
 }
 
 pub struct Bench {
-    _dir: TempDir,
+    _dir: Option<TempDir>,
     pub store: Arc<dyn Store>,
     pub model: Arc<CountingModel>,
     pub executor: Arc<Executor>,
@@ -132,6 +132,14 @@ impl Bench {
         let store = store::open(dir.path().join("bench.db").to_str().unwrap())
             .await
             .unwrap();
+        Self {
+            _dir: Some(dir),
+            ..Self::on(store, behaviour)
+        }
+    }
+
+    /// The same over a store that is there.
+    pub fn on(store: Arc<dyn Store>, behaviour: Behaviour) -> Self {
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
@@ -167,7 +175,7 @@ impl Bench {
             eval,
         );
         Self {
-            _dir: dir,
+            _dir: None,
             store,
             model,
             executor,
@@ -254,6 +262,7 @@ impl Bench {
                 tags: Vec::new(),
                 metadata: serde_json::Map::new(),
             },
+            fork: None,
         };
         self.store.create(&record, None).await.unwrap();
         record
@@ -273,9 +282,7 @@ impl Bench {
             .unwrap();
         let control = RunControl {
             cancelled,
-            lost: CancellationToken::new(),
-            draining: CancellationToken::new(),
-            drain: Duration::from_secs(1),
+            ..undisturbed()
         };
         self.executor.execute(claim, control).await == Outcome::Ended
     }
@@ -316,6 +323,16 @@ impl Bench {
 /// What an eval run was asked to do.
 pub fn eval(run: &RunRecord) -> &EvalSpec {
     run.spec.eval().unwrap()
+}
+
+/// Nothing happens to the run from outside.
+pub fn undisturbed() -> RunControl {
+    RunControl {
+        cancelled: watch::channel(None).1,
+        lost: CancellationToken::new(),
+        draining: CancellationToken::new(),
+        drain: Duration::from_secs(1),
+    }
 }
 
 /// The types of a log, with the task of task events.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod failures;
+mod fork;
 mod journal;
 mod resume;
 mod reuse;

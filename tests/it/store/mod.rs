@@ -155,6 +155,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
             tags: Vec::new(),
             metadata: Map::new(),
         },
+        fork: None,
     }
 }
 

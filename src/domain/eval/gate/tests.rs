@@ -62,6 +62,7 @@ fn passing() -> EvalReport {
         },
         tasks: vec![task],
         retry_of: None,
+        fork: None,
         completed_at: Some(now() - std::time::Duration::from_secs(3600)),
         duration_ms: None,
     }

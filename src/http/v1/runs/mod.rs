@@ -6,5 +6,6 @@ pub mod create;
 pub mod diff;
 pub mod eval_summary;
 pub mod events;
+pub mod fork;
 pub mod poll;
 pub mod snapshot;

@@ -24,7 +24,7 @@ use super::endings::{fail_at_cap, running_for, to_f64};
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
-use crate::domain::run::fold::TaskFacts;
+use crate::domain::run::fold::{RunState, TaskFacts};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::{
     AgentRuntime, Clock, EventSink, Ids, Invocation, InvocationEnd, InvocationResult, ModelBinding,
@@ -35,6 +35,7 @@ use crate::protocol::openwop::events::{
     RunCompleted, RunError, RunFailed,
 };
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
+use crate::protocol::openwop::summary::EvalSummary;
 use crate::service::fault::chain;
 use crate::service::library::{self, Library, LoadedAgent};
 use crate::service::run_writer::{Closed, RunWriter};
@@ -89,6 +90,24 @@ impl EvalWork {
             per_tenant,
             tenants,
         }
+    }
+
+    /// How the verdict of an eval follows from its facts; `None` for other runs, and where its suite cannot be read.
+    pub(super) async fn verdict_of(
+        &self,
+        run: &RunRecord,
+    ) -> Option<impl Fn(&RunState) -> Option<EvalCompleted> + Send + Sync + use<>> {
+        let spec = run.spec.eval()?.clone();
+        let suite = self.library.suite(&spec.suite_digest).await.ok()??;
+        let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
+        Some(move |state: &RunState| {
+            Some(completed(&summary(
+                &facts_of,
+                &spec,
+                &thresholds,
+                &state.eval,
+            )))
+        })
     }
 
     /// Carries out an eval as far as it goes.
@@ -375,16 +394,7 @@ impl EvalWork {
                     summary(&context.run.run_id, spec, &thresholds, &state.eval)
                 });
                 if writer.with_state(|state| state.eval.completed.is_none()) {
-                    writer.emit(&NewEvent::of_run(Event::EvalCompleted(EvalCompleted {
-                        aggregate_score: outputs.aggregate_score,
-                        passed: outputs.passed,
-                        task_count: outputs.task_count,
-                        passed_count: outputs.passed_count,
-                        regression_vs_baseline: outputs
-                            .regression
-                            .as_ref()
-                            .map(|regression| regression.score_delta),
-                    })));
+                    writer.emit(&NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));
                 }
                 let duration_ms = running_for(writer, self.clock.now());
                 writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted {
@@ -394,6 +404,20 @@ impl EvalWork {
             }
         }
         Reached::End
+    }
+}
+
+/// What `eval.completed` says of a scorecard.
+fn completed(summary: &EvalSummary) -> EvalCompleted {
+    EvalCompleted {
+        aggregate_score: summary.aggregate_score,
+        passed: summary.passed,
+        task_count: summary.task_count,
+        passed_count: summary.passed_count,
+        regression_vs_baseline: summary
+            .regression
+            .as_ref()
+            .map(|regression| regression.score_delta),
     }
 }
 

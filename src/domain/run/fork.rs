@@ -1,0 +1,324 @@
+//! Forks (OpenWOP replay): a run that begins with what another one recorded.
+//!
+//! A replay is nothing but that: every event of the source, with the facts and the ids in them, under ids and times of its
+//! own. A branch takes over the events before `fromSeq` and executes anew from there. Either way the history is copied event
+//! by event, each to the same sequence, so a fork whose process is killed goes on from where its own log ends.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::domain::ids::{EventId, RunId};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::{EventDocument, Inherited};
+
+/// What a fork does after its history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForkMode {
+    /// Nothing: the whole log is history.
+    Replay,
+    /// It executes anew.
+    Branch,
+}
+
+impl ForkMode {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Branch => "branch",
+        }
+    }
+}
+
+/// Where a forked run comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fork {
+    /// The run it was forked from.
+    pub source_run_id: RunId,
+    /// Events before this sequence are fixed history.
+    pub from_seq: u64,
+    /// What it does after its history.
+    pub mode: ForkMode,
+    /// How many events of the source it takes over.
+    pub history: u64,
+    /// The run that recorded the facts first: the source's own origin if the source was a replay.
+    pub origin: RunId,
+    /// Key or user that forked it; the run itself belongs to the source's owner.
+    pub forked_by: String,
+}
+
+/// A fork as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Provenance {
+    /// The run it was forked from.
+    pub source_run_id: RunId,
+    /// Events before this sequence are fixed history.
+    pub from_seq: u64,
+    /// What it does after its history.
+    pub mode: ForkMode,
+}
+
+impl Fork {
+    /// What of it is shown.
+    pub fn provenance(&self) -> Provenance {
+        Provenance {
+            source_run_id: self.source_run_id.clone(),
+            from_seq: self.from_seq,
+            mode: self.mode,
+        }
+    }
+}
+
+/// The body of `POST /v1/runs/{runId}:fork`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForkRequest {
+    /// Where history ends; 0 for none.
+    pub from_seq: u64,
+    /// What to do after it.
+    pub mode: ForkMode,
+    /// What a branch does differently.
+    pub overlay: Overlay,
+}
+
+/// `runOptionsOverlay`: what a branch does differently.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlay {
+    /// Members that take the place of the source's.
+    pub configurable: Option<Map<String, Value>>,
+    /// Instead of the source's.
+    pub tags: Option<Value>,
+    /// Instead of the source's.
+    pub metadata: Option<Value>,
+}
+
+impl Overlay {
+    /// Nothing is different.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Reads the body of a fork.
+///
+/// # Errors
+/// `validation_error` naming the field.
+pub fn parse(body: &Value) -> Result<ForkRequest, Problem> {
+    const FIELDS: [&str; 3] = ["fromSeq", "mode", "runOptionsOverlay"];
+    let Some(members) = body.as_object() else {
+        return Err(Problem::validation("", "the body must be a JSON object"));
+    };
+    if let Some(unknown) = members.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+        return Err(Problem::validation(
+            unknown,
+            format!("unknown field; known are {}", FIELDS.join(", ")),
+        ));
+    }
+    let get = |name: &str| members.get(name).filter(|value| !value.is_null());
+    let mode = match get("mode").and_then(Value::as_str) {
+        Some("replay") => ForkMode::Replay,
+        Some("branch") => ForkMode::Branch,
+        _ => {
+            return Err(Problem::validation(
+                "mode",
+                "`mode` must be \"replay\" or \"branch\"",
+            ));
+        }
+    };
+    let from_seq = match (get("fromSeq"), mode) {
+        (None, ForkMode::Replay) => 0,
+        (None, ForkMode::Branch) => {
+            return Err(Problem::validation(
+                "fromSeq",
+                "`fromSeq` is required for a branch: the sequence from which to execute anew",
+            ));
+        }
+        (Some(value), _) => value.as_u64().ok_or_else(|| {
+            Problem::validation("fromSeq", "`fromSeq` must be a whole number of at least 0")
+        })?,
+    };
+    let overlay = match get("runOptionsOverlay") {
+        None => Overlay::default(),
+        Some(value) => overlay(value)?,
+    };
+    if mode == ForkMode::Replay && !overlay.is_empty() {
+        return Err(Problem::validation(
+            "runOptionsOverlay",
+            "a replay repeats what was recorded; leave `runOptionsOverlay` out, or branch",
+        ));
+    }
+    Ok(ForkRequest {
+        from_seq,
+        mode,
+        overlay,
+    })
+}
+
+fn overlay(value: &Value) -> Result<Overlay, Problem> {
+    const FIELD: &str = "runOptionsOverlay";
+    let Some(members) = value.as_object() else {
+        return Err(Problem::validation(
+            FIELD,
+            "`runOptionsOverlay` must be an object",
+        ));
+    };
+    let mut overlay = Overlay::default();
+    for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+        match (name.as_str(), value) {
+            ("configurable", Value::Object(members)) => {
+                if !members.is_empty() {
+                    overlay.configurable = Some(members.clone());
+                }
+            }
+            ("tags", tags) => overlay.tags = Some(tags.clone()),
+            ("metadata", metadata) => overlay.metadata = Some(metadata.clone()),
+            _ => {
+                return Err(Problem::validation(
+                    &format!("{FIELD}.{name}"),
+                    "the members are the objects `configurable` and `metadata` and the list `tags`",
+                ));
+            }
+        }
+    }
+    Ok(overlay)
+}
+
+/// How many events of a source with `events` of them a fork takes over.
+///
+/// # Errors
+/// `invalid_from_seq` past the end of the log.
+pub fn history(request: &ForkRequest, events: u64) -> Result<u64, Problem> {
+    if request.from_seq > events {
+        return Err(Problem::new(
+            ErrorCode::InvalidFromSeq,
+            format!("`fromSeq` is past the end of the run's log, which has {events} events"),
+        )
+        .with("field", "fromSeq")
+        .with("lastSequence", events));
+    }
+    Ok(match request.mode {
+        ForkMode::Replay => events,
+        ForkMode::Branch => request.from_seq.saturating_sub(1),
+    })
+}
+
+/// Reads an event of the source as `run` inherits it.
+///
+/// # Errors
+/// The document cannot be read.
+pub fn inherit(run: &RunId, body: &[u8]) -> serde_json::Result<Inherited> {
+    let document = EventDocument::read(body)?;
+    Ok(Inherited {
+        event_id: inherited_id(run, &document.event_id),
+        event: document.event()?,
+        kind: document.kind.clone().into_owned(),
+        causation_id: document
+            .causation_id
+            .as_ref()
+            .map(|cause| inherited_id(run, cause)),
+        payload: document.payload.to_owned(),
+        node_id: document.node_id,
+    })
+}
+
+/// The id of a source's event in a fork. It follows from both, so that causes can be named without a table of all events.
+fn inherited_id(run: &RunId, source: &EventId) -> EventId {
+    let digest = Sha256::digest(format!("{run}\0{source}"));
+    let half: Vec<u8> = digest.iter().take(18).copied().collect();
+    let unique = format!("evt_{}", URL_SAFE_NO_PAD.encode(half));
+    // History keeps its places, so the place the source's id names is the one in the fork.
+    match EventId::place(source.as_str()) {
+        Some(place) => EventId::at(&unique, place),
+        None => EventId::from(unique),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::protocol::openwop::events::Event;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!({"mode": "replay"}), 0, ForkMode::Replay)]
+    #[case(json!({"mode": "replay", "fromSeq": 3, "runOptionsOverlay": {}}), 3, ForkMode::Replay)]
+    #[case(json!({"mode": "replay", "fromSeq": null, "runOptionsOverlay": null}), 0, ForkMode::Replay)]
+    #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": {}}}), 0, ForkMode::Branch)]
+    fn a_sound_body_is_read(#[case] body: Value, #[case] from_seq: u64, #[case] mode: ForkMode) {
+        let request = parse(&body).unwrap();
+        assert_eq!((request.from_seq, request.mode), (from_seq, mode));
+        assert!(request.overlay.is_empty());
+    }
+
+    #[rstest]
+    #[case(json!([]), "")]
+    #[case(json!({"fromSeq": 0}), "mode")]
+    #[case(json!({"mode": "rewind"}), "mode")]
+    #[case(json!({"mode": "branch"}), "fromSeq")]
+    #[case(json!({"mode": "branch", "fromSeq": null}), "fromSeq")]
+    #[case(json!({"mode": "replay", "fromSeq": -1}), "fromSeq")]
+    #[case(json!({"mode": "replay", "fromSeq": 1.5}), "fromSeq")]
+    #[case(json!({"mode": "replay", "fromSeq": "0"}), "fromSeq")]
+    #[case(json!({"mode": "replay", "extra": 1}), "extra")]
+    #[case(json!({"mode": "replay", "runOptionsOverlay": {"tags": ["x"]}}), "runOptionsOverlay")]
+    #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": []}), "runOptionsOverlay")]
+    #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"inputs": {}}}), "runOptionsOverlay.inputs")]
+    #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": 1}}), "runOptionsOverlay.configurable")]
+    fn an_unsound_body_is_refused_by_field(#[case] body: Value, #[case] field: &str) {
+        let problem = parse(&body).unwrap_err();
+        assert_eq!(problem.code, ErrorCode::ValidationError);
+        assert_eq!(problem.details["field"], field);
+    }
+
+    #[rstest]
+    #[case("replay", 0, Some(10))]
+    #[case("replay", 10, Some(10))]
+    #[case("replay", 11, None)]
+    #[case("branch", 0, Some(0))]
+    #[case("branch", 1, Some(0))]
+    #[case("branch", 10, Some(9))]
+    #[case("branch", 11, None)]
+    fn history_ends_before_from_seq(
+        #[case] mode: &str,
+        #[case] from_seq: u64,
+        #[case] expected: Option<u64>,
+    ) {
+        let request = parse(&json!({"mode": mode, "fromSeq": from_seq})).unwrap();
+        assert_eq!(history(&request, 10).ok(), expected);
+    }
+
+    #[test]
+    fn an_inherited_event_keeps_its_fact_and_names_its_cause_among_the_inherited_ones() {
+        let document = |id: &str, cause: Option<&str>| {
+            let mut document = json!({"eventId": id, "runId": "run_a", "type": "provider.usage", "sequence": 2,
+                "timestamp": "2026-01-01T00:00:00Z", "nodeId": "t", "payload": {"provider": "p", "model": "m",
+                "inputTokens": 1, "outputTokens": 2, "totalTokens": 3, "costEstimateUsd": 0.5, "currency": "USD",
+                "later": true}});
+            if let Some(cause) = cause {
+                document["causationId"] = json!(cause);
+            }
+            document.to_string().into_bytes()
+        };
+        let run = RunId::from("run_b");
+        let cause = inherit(&run, &document("evt_1", None)).unwrap();
+        let event = inherit(&run, &document("evt_2", Some("evt_1"))).unwrap();
+        assert_eq!(event.causation_id.as_ref(), Some(&cause.event_id));
+        assert_eq!(EventId::place(event.event_id.as_str()), Some(2));
+        assert_ne!(
+            inherit(&"run_c".into(), &document("evt_2", None))
+                .unwrap()
+                .event_id,
+            event.event_id
+        );
+        // Also what this version would not write.
+        assert!(event.payload.get().contains("\"later\":true"));
+        assert!(matches!(event.event, Some(Event::ProviderUsage(_))));
+    }
+}

@@ -1,0 +1,39 @@
+//! `POST /v1/runs/{runId}:fork` (OpenWOP replay).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::domain::run::fork::parse;
+use crate::http::HttpState;
+use crate::http::answer::Answer;
+use crate::http::extract::{IdempotencyKey, JsonBody, RunPath};
+use crate::http::idempotency::{Done, once};
+use crate::service::access::{Caller, Scope, authorise};
+
+/// `POST /v1/runs/{runId}:fork`.
+pub async fn fork(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    // Whoever forks a run reads it.
+    authorise(&caller, Scope::RunsRead)?;
+    state.runs.record(&caller.tenant, &run).await?;
+    let request = parse(&body)?;
+    let endpoint = format!("POST /v1/runs/{run}:fork");
+    let (runs, who) = (state.runs.clone(), caller.clone());
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
+        Ok(Done {
+            status: StatusCode::CREATED,
+            body: created.body,
+            recorded: claim.is_some(),
+        })
+    })
+    .await
+}

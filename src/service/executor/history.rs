@@ -1,0 +1,112 @@
+//! The history of a forked run: what its source recorded, copied event by event (OpenWOP replay).
+//!
+//! No model, no judge and no tool is asked: facts are re-read. Each event goes to the sequence it had, so how far the copy
+//! has come is where the fork's own log ends.
+
+use tracing::{error, warn};
+
+use super::Reached;
+use super::control::{RunControl, Stop};
+use crate::domain::run::fork::{Fork, ForkMode, inherit};
+use crate::domain::run::record::RunRecord;
+use crate::ports::Store;
+use crate::protocol::openwop::events::{
+    DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError, RunFailed,
+};
+use crate::service::run_writer::RunWriter;
+
+/// Events copied in one transaction.
+const PAGE: u32 = 1024;
+
+/// Scores are sums of floating numbers.
+const EPSILON: f64 = 1e-9;
+
+/// What of an eval can be computed again from its recorded scores.
+pub(super) type Verify<'a> =
+    &'a (dyn Fn(&crate::domain::run::fold::RunState) -> Option<EvalCompleted> + Send + Sync);
+
+/// Copies what is missing of the history. `None` when the run is to be executed from here.
+pub(super) async fn bring(
+    store: &dyn Store,
+    run: &RunRecord,
+    fork: &Fork,
+    writer: &RunWriter,
+    control: &RunControl,
+    verify: Verify<'_>,
+) -> Option<Reached> {
+    loop {
+        let copied =
+            writer.with_state(|state| state.sequence - state.divergences(&fork.source_run_id));
+        if copied >= fork.history {
+            return (fork.mode == ForkMode::Replay).then_some(Reached::End);
+        }
+        let limit = u32::try_from(fork.history - copied).map_or(PAGE, |left| left.min(PAGE));
+        let page = match store.read(&fork.source_run_id, copied, limit).await {
+            Ok(page) => page,
+            Err(cause) => {
+                error!(run_id = %run.run_id, %cause, "the run to fork cannot be read");
+                return Some(Reached::Stop(Stop::Lost));
+            }
+        };
+        if page
+            .first()
+            .is_none_or(|event| event.sequence != copied + 1)
+        {
+            warn!(run_id = %run.run_id, source = %fork.source_run_id, after = copied, "a fork's source lacks events");
+            writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+                error: RunError {
+                    code: "replay_source_missing".to_owned(),
+                    message: format!("the source run has no event {}", copied + 1),
+                },
+            })));
+            return Some(Reached::End);
+        }
+        let mut inherited = Vec::with_capacity(page.len());
+        for event in &page {
+            match inherit(&run.run_id, &event.body) {
+                Ok(event) => inherited.push(event),
+                Err(cause) => {
+                    error!(run_id = %run.run_id, %cause, sequence = event.sequence, "the run to fork is damaged");
+                    return Some(Reached::Stop(Stop::Lost));
+                }
+            }
+        }
+        for (event, recorded) in inherited.into_iter().zip(&page) {
+            if fork.mode == ForkMode::Replay
+                && let Some(Event::EvalCompleted(recorded_verdict)) = &event.event
+                && let Some(computed) = writer.with_state(verify)
+                && differs(recorded_verdict, &computed)
+                && writer.with_state(|state| state.divergences(&fork.source_run_id) == 0)
+            {
+                warn!(run_id = %run.run_id, source = %fork.source_run_id, "a replay computes another verdict than was recorded");
+                let diverged = ReplayDiverged {
+                    source_run_id: fork.source_run_id.clone(),
+                    at_sequence: recorded.sequence,
+                    divergence_kind: DivergenceKind::Output,
+                    divergence_point: event.kind.clone(),
+                };
+                writer.emit(&NewEvent::of_run(Event::ReplayDiverged(diverged)));
+            }
+            writer.emit_inherited(event);
+        }
+        if writer.ready().await.is_err() || control.lost.is_cancelled() {
+            return Some(Reached::Stop(Stop::Lost));
+        }
+        if writer.has_ended() {
+            return Some(Reached::End);
+        }
+        if let Ok(Some(request)) = store.cancel_requested(&run.run_id).await {
+            return Some(Reached::Stop(Stop::Cancelled(request)));
+        }
+        if control.draining.is_cancelled() {
+            return Some(Reached::Stop(Stop::Draining));
+        }
+    }
+}
+
+fn differs(recorded: &EvalCompleted, computed: &EvalCompleted) -> bool {
+    (recorded.aggregate_score - computed.aggregate_score).abs() > EPSILON
+        || recorded.passed != computed.passed
+        || recorded.task_count != computed.task_count
+        || recorded.passed_count != computed.passed_count
+}

@@ -1,0 +1,267 @@
+//! `POST /v1/runs/{runId}:fork`.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
+use touchstone::service::access::Scope;
+
+use super::host::{TestHost, says};
+use super::recorder::Recorder;
+
+async fn ended(host: &TestHost) -> (RunId, Vec<Value>) {
+    let run = host.create().await;
+    let log = host.ended(&run).await;
+    (run, log)
+}
+
+async fn fork(host: &TestHost, run: &RunId, body: Value) -> RunId {
+    let forked = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+    assert_eq!(forked.status, StatusCode::CREATED, "{forked:?}");
+    let forked = forked.json();
+    assert_eq!(forked["sourceRunId"], json!(run));
+    assert_eq!(forked["mode"], body["mode"]);
+    forked["runId"].as_str().unwrap().into()
+}
+
+async fn document(host: &TestHost, path: String) -> Value {
+    let reply = host.get(&path).await;
+    assert_eq!(reply.status, StatusCode::OK, "{path}: {reply:?}");
+    reply.json()
+}
+
+#[tokio::test]
+async fn a_replay_ends_as_its_source_did_and_does_not_differ_from_it() {
+    let host = TestHost::working(&says(&["a", "wrong", "unavailable"])).await;
+    let (run, log) = ended(&host).await;
+    let snapshot = document(&host, format!("/v1/runs/{run}")).await;
+    let replay = fork(&host, &run, json!({"mode": "replay"})).await;
+    let copy = host.ended(&replay).await;
+    assert_eq!(copy.len(), log.len());
+    let diff = document(&host, format!("/v1/runs/{run}:diff?against={replay}")).await;
+    assert_eq!(
+        (&diff["divergedAtSeq"], &diff["stateDiff"]),
+        (&Value::Null, &json!({}))
+    );
+    for view in ["/v1/runs/{}/eval-summary"] {
+        let of = |run: &RunId| document(&host, view.replace("{}", run.as_str()));
+        assert_eq!(of(&replay).await, of(&run).await);
+    }
+    let report = document(&host, format!("/v1/host/touchstone/runs/{replay}/report")).await;
+    assert_eq!(
+        (&report["verdict"], &report["fork"]["mode"]),
+        (&json!("inconclusive"), &json!("replay"))
+    );
+    let forked = document(&host, format!("/v1/runs/{replay}")).await;
+    assert_eq!(
+        forked["fork"],
+        json!({"sourceRunId": run, "fromSeq": 0, "mode": "replay"})
+    );
+    for member in ["owner", "status", "workflowId", "agent", "configurable"] {
+        assert_eq!(forked.get(member), snapshot.get(member), "{member}");
+    }
+    // The source is as it was.
+    assert_eq!(host.ended(&run).await, log);
+    assert_eq!(document(&host, format!("/v1/runs/{run}")).await, snapshot);
+}
+
+#[tokio::test]
+async fn a_branch_goes_on_from_the_middle_with_the_overlay() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let (run, log) = ended(&host).await;
+    let scored = log
+        .iter()
+        .find(|event| event["type"] == "eval.scored")
+        .unwrap();
+    let from = scored["sequence"].as_u64().unwrap() + 1;
+    let overlay = json!({"configurable": {"temperature": 0.5}, "tags": ["branched"], "metadata": {"why": "test"}});
+    let body = json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": overlay});
+    let branch = fork(&host, &run, body).await;
+    let own = host.ended(&branch).await;
+    let outline = |events: &[Value]| -> Vec<(Value, Value)> {
+        events
+            .iter()
+            .map(|event| (event["type"].clone(), event["payload"].clone()))
+            .collect()
+    };
+    let kept = from as usize - 1;
+    assert_eq!(outline(&own[..kept]), outline(&log[..kept]));
+    assert_eq!(
+        own.iter()
+            .filter(|event| event["type"] == "eval.scored")
+            .count(),
+        2
+    );
+    let snapshot = document(&host, format!("/v1/runs/{branch}")).await;
+    assert_eq!(snapshot["configurable"]["temperature"], 0.5);
+    assert_eq!(
+        (&snapshot["tags"], &snapshot["metadata"]),
+        (&json!(["branched"]), &json!({"why": "test"}))
+    );
+    assert_eq!(snapshot["fork"]["fromSeq"], from);
+}
+
+#[tokio::test]
+async fn what_cannot_be_forked_is_refused() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let (run, log) = ended(&host).await;
+    let end = log.len();
+    let branch = |from: usize, overlay: Value| json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": overlay});
+    for (body, status, code) in [
+        (
+            json!({"mode": "replay", "fromSeq": -1}),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({"mode": "replay", "fromSeq": 1.5}),
+            400,
+            "validation_error",
+        ),
+        (json!({"fromSeq": 0}), 400, "validation_error"),
+        (json!({"mode": "branch"}), 400, "validation_error"),
+        (
+            json!({"mode": "replay", "extra": 1}),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({"mode": "replay", "runOptionsOverlay": {"tags": ["x"]}}),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({"mode": "replay", "fromSeq": end + 1}),
+            422,
+            "invalid_from_seq",
+        ),
+        (
+            json!({"mode": "branch", "fromSeq": 99999}),
+            422,
+            "invalid_from_seq",
+        ),
+        (
+            branch(0, json!({"configurable": {"temperature": 9}})),
+            400,
+            "validation_error",
+        ),
+        (
+            branch(0, json!({"configurable": {"baselineRunId": "run_absent"}})),
+            400,
+            "validation_error",
+        ),
+        (
+            branch(
+                3,
+                json!({"configurable": {"baselineRunId": run, "evalModes": ["golden", "regression"]}}),
+            ),
+            400,
+            "validation_error",
+        ),
+        (branch(0, json!({"tags": "x"})), 400, "validation_error"),
+    ] {
+        let reply = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+        assert_eq!(
+            (reply.status.as_u16(), reply.code().as_str()),
+            (status, code),
+            "{body}"
+        );
+    }
+    let refused = host
+        .post(
+            &format!("/v1/runs/{run}:fork"),
+            &branch(0, json!({"configurable": {"temperature": 9}})),
+        )
+        .await;
+    assert_eq!(
+        refused.json()["details"]["field"],
+        "runOptionsOverlay.configurable.temperature"
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_can_be_branched_and_not_replayed() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let going = Recorder::log_of(&host, 1, false).await;
+    let path = format!("/v1/runs/{}:fork", going.run);
+    let refused = host.post(&path, &json!({"mode": "replay"})).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (StatusCode::CONFLICT, "conflict")
+    );
+    host.work();
+    let branch = fork(&host, &going.run, json!({"mode": "branch", "fromSeq": 1})).await;
+    assert_eq!(
+        host.ended(&branch).await.last().unwrap()["type"],
+        "run.completed"
+    );
+}
+
+#[rstest]
+#[case::stranger(true)]
+#[case::unknown(false)]
+#[tokio::test]
+async fn another_tenants_run_is_no_run(#[case] foreign: bool) {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let run = host.create().await;
+    let (path, key) = if foreign {
+        (format!("/v1/runs/{run}:fork"), &host.other_key)
+    } else {
+        ("/v1/runs/run_absent%3Afork".to_owned(), &host.key)
+    };
+    let call = host.request(Method::POST, &path).key(key);
+    let reply = call
+        .json(&json!({"mode": "branch", "fromSeq": 0}))
+        .send()
+        .await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (StatusCode::NOT_FOUND, "not_found")
+    );
+}
+
+#[tokio::test]
+async fn whoever_forks_must_be_allowed_to_read() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let (run, _) = ended(&host).await;
+    let path = format!("/v1/runs/{run}:fork");
+    for (scopes, status) in [
+        (&[Scope::RunsCreate][..], StatusCode::FORBIDDEN),
+        (&[Scope::RunsRead][..], StatusCode::FORBIDDEN),
+        (
+            &[Scope::RunsCreate, Scope::RunsRead][..],
+            StatusCode::CREATED,
+        ),
+    ] {
+        let key = host.key_with(scopes).await;
+        let call = host.request(Method::POST, &path).key(&key);
+        assert_eq!(
+            call.json(&json!({"mode": "replay"})).send().await.status,
+            status
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_key_makes_one_fork() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let (run, _) = ended(&host).await;
+    let path = format!("/v1/runs/{run}:fork");
+    let send = async |body: Value| {
+        let call = host
+            .request(Method::POST, &path)
+            .header("idempotency-key", "fork-1");
+        call.json(&body).send().await
+    };
+    let first = send(json!({"mode": "replay"})).await;
+    let again = send(json!({"mode": "replay"})).await;
+    assert_eq!(
+        (first.status, first.json()),
+        (StatusCode::CREATED, again.json())
+    );
+    assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
+    let other = send(json!({"mode": "branch", "fromSeq": 0})).await;
+    assert_eq!(other.code(), "idempotency_key_mismatch");
+}

@@ -1,0 +1,350 @@
+//! Forks: a replay asks nobody, a branch executes only what comes after its history, and a kill in between changes nothing.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rstest::rstest;
+use serde_json::Value;
+use touchstone::domain::eval::report::report;
+use touchstone::domain::run::fork::{Fork, ForkMode, inherit};
+use touchstone::domain::run::record::RunRecord;
+use touchstone::ports::{
+    AgentRuntime, Claimable, Clock as _, EventSink, Ids as _, Invocation, InvocationResult, Meter,
+    ModelBinding, Models, StoredEvent,
+};
+use touchstone::protocol::openwop::suite::{ModelClass, Thresholds};
+use touchstone::service::executor::{EvalWork, Executor};
+use touchstone::service::library::Library;
+use touchstone::system::{SystemClock, SystemIds};
+
+use super::bench::{Bench, echo, outline};
+use crate::store::Engine::{self, Postgres, Sqlite};
+
+/// Whoever asks a model, a judge or a tool fails the test.
+struct Nobody;
+
+impl Models for Nobody {
+    fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
+        panic!("a replay asked for a model")
+    }
+}
+
+#[async_trait]
+impl AgentRuntime for Nobody {
+    async fn invoke(
+        &self,
+        _: Invocation<'_>,
+        _: &dyn Meter,
+        _: &dyn EventSink,
+    ) -> InvocationResult {
+        panic!("a replay invoked an agent")
+    }
+}
+
+fn asking_nobody(bench: &mut Bench) {
+    let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
+    let library = Arc::new(Library::new(bench.store.clone()));
+    let eval = EvalWork::new(
+        bench.store.clone(),
+        clock.clone(),
+        ids.clone(),
+        library,
+        Arc::new(Nobody),
+        Arc::new(Nobody),
+        64,
+    );
+    bench.executor = Executor::new(
+        bench.store.clone(),
+        clock,
+        ids,
+        bench.projections.clone(),
+        eval,
+    );
+}
+
+async fn forked(
+    bench: &Bench,
+    source: &RunRecord,
+    mode: ForkMode,
+    from_seq: u64,
+    history: u64,
+) -> RunRecord {
+    let mut fork = source.clone();
+    fork.run_id = SystemIds.mint("run").into();
+    fork.fork = Some(Fork {
+        source_run_id: source.run_id.clone(),
+        from_seq,
+        mode,
+        history,
+        origin: source.facts_of().clone(),
+        forked_by: "key".to_owned(),
+    });
+    bench.store.create(&fork, None).await.unwrap();
+    fork
+}
+
+/// An event without what no two runs share.
+fn fact(event: &StoredEvent) -> Value {
+    let mut document: Value = serde_json::from_slice(&event.body).unwrap();
+    for own in ["eventId", "runId", "timestamp", "causationId"] {
+        document.as_object_mut().unwrap().remove(own);
+    }
+    document
+}
+
+fn facts(log: &[StoredEvent]) -> Vec<Value> {
+    log.iter().map(fact).collect()
+}
+
+const SAYS: [&str; 5] = ["a", "wrong-b", "c", "d", "e"];
+
+async fn source(
+    engine: Engine,
+) -> Option<(crate::store::Database, Bench, RunRecord, Vec<StoredEvent>)> {
+    let database = engine.database().await?;
+    let bench = Bench::on(database.open().await, echo);
+    let source = bench.seed(&SAYS, |_| {}).await;
+    assert!(bench.execute().await);
+    let log = bench.log(&source.run_id).await;
+    Some((database, bench, source, log))
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_replay_repeats_every_fact_and_asks_nobody(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some((_database, mut bench, source, log)) = source(engine).await else {
+        return;
+    };
+    asking_nobody(&mut bench);
+    let replay = forked(&bench, &source, ForkMode::Replay, 0, log.len() as u64).await;
+    assert!(bench.execute().await);
+    let copy = bench.log(&replay.run_id).await;
+    assert_eq!(facts(&copy), facts(&log));
+    for (event, original) in copy.iter().zip(&log) {
+        let [event, original] =
+            [event, original].map(|event| serde_json::from_slice::<Value>(&event.body).unwrap());
+        assert_eq!(event["runId"], replay.run_id.as_str());
+        assert_ne!(event["eventId"], original["eventId"]);
+        if let Some(cause) = event.get("causationId") {
+            // The same cause, found in the replay's own log.
+            let at = |log: &[StoredEvent], id: &Value| {
+                let of = |event: &StoredEvent| {
+                    serde_json::from_slice::<Value>(&event.body).unwrap()["eventId"] == *id
+                };
+                log.iter().position(of)
+            };
+            assert!(at(&copy, cause).is_some());
+            assert_eq!(at(&copy, cause), at(&log, &original["causationId"]));
+        }
+    }
+    let summary = async |run: &RunRecord| {
+        let eval = run.spec.eval().unwrap();
+        let state = bench.state(&run.run_id).await;
+        report(run, eval, &Thresholds::default(), &state).summary
+    };
+    assert_eq!(summary(&replay).await, summary(&source).await);
+    // A replay of the replay has the same origin.
+    let again = forked(&bench, &replay, ForkMode::Replay, 0, copy.len() as u64).await;
+    assert_eq!(again.facts_of(), &source.run_id);
+    assert!(bench.execute().await);
+    assert_eq!(facts(&bench.log(&again.run_id).await), facts(&log));
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_kill_in_the_middle_of_a_replay_changes_nothing(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some((_database, mut bench, source, log)) = source(engine).await else {
+        return;
+    };
+    asking_nobody(&mut bench);
+    let step = if engine == Sqlite { 1 } else { 5 };
+    for cut in (0..log.len()).step_by(step) {
+        let replay = forked(&bench, &source, ForkMode::Replay, 0, log.len() as u64).await;
+        bench
+            .leave_behind(&replay.run_id, &copied(&replay, &log[..cut]))
+            .await;
+        assert!(bench.execute().await, "cut at {cut}");
+        let copy = bench.log(&replay.run_id).await;
+        assert_eq!(facts(&copy), facts(&log), "cut at {cut}");
+        let ids: HashSet<String> = copy
+            .iter()
+            .map(|event| {
+                serde_json::from_slice::<Value>(&event.body).unwrap()["eventId"].to_string()
+            })
+            .collect();
+        assert_eq!(ids.len(), copy.len(), "cut at {cut}");
+    }
+}
+
+/// What a killed process would have left of a fork's history.
+fn copied(fork: &RunRecord, events: &[StoredEvent]) -> Vec<StoredEvent> {
+    events
+        .iter()
+        .map(|event| {
+            let inherited = inherit(&fork.run_id, &event.body).unwrap();
+            let at = SystemClock.now();
+            let body = touchstone::protocol::openwop::events::write_inherited(
+                &fork.run_id,
+                event.sequence,
+                at,
+                &inherited,
+            );
+            StoredEvent {
+                sequence: event.sequence,
+                kind: event.kind.clone(),
+                body: body.unwrap().into(),
+            }
+        })
+        .collect()
+}
+
+/// Every place to branch from, each with a kill half way through its history.
+#[rstest]
+#[tokio::test]
+async fn a_branch_keeps_its_history_and_executes_the_rest(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some((_database, bench, source, log)) = source(engine).await else {
+        return;
+    };
+    let step = if engine == Sqlite { 1 } else { 4 };
+    for from_seq in (1..=log.len()).step_by(step) {
+        let before: Vec<usize> = SAYS.iter().map(|say| bench.model.calls(say)).collect();
+        let kept = &log[..from_seq - 1];
+        let branch = forked(
+            &bench,
+            &source,
+            ForkMode::Branch,
+            from_seq as u64,
+            kept.len() as u64,
+        )
+        .await;
+        let left = copied(&branch, &kept[..kept.len() / 2]);
+        bench.leave_behind(&branch.run_id, &left).await;
+        assert!(bench.execute().await, "from {from_seq}");
+        let own = bench.log(&branch.run_id).await;
+        assert_eq!(facts(&own[..kept.len()]), facts(kept), "from {from_seq}");
+        let types: Vec<String> = outline(&own).into_iter().map(|(kind, _)| kind).collect();
+        let count = |kind: &str| types.iter().filter(|found| *found == kind).count();
+        assert_eq!(
+            (
+                count("run.started"),
+                count("eval.started"),
+                count("eval.scored"),
+                count("eval.completed")
+            ),
+            (1, 1, SAYS.len(), 1),
+            "from {from_seq}"
+        );
+        assert_eq!(types.last().map(String::as_str), Some("run.completed"));
+        for (n, say) in SAYS.iter().enumerate() {
+            let task = format!("task-{n}");
+            let scored = outline(kept).iter().any(|(kind, node)| {
+                kind == "eval.scored" && node.as_deref() == Some(task.as_str())
+            });
+            let calls = bench.model.calls(say) - before[n];
+            assert_eq!(calls, usize::from(!scored), "{say} from {from_seq}");
+        }
+    }
+}
+
+/// A log that says another verdict than its scores come to.
+#[tokio::test]
+async fn a_replay_that_computes_something_else_says_so_once_and_repeats_what_was_recorded() {
+    let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
+        return;
+    };
+    let altered: Vec<StoredEvent> = log
+        .iter()
+        .map(|event| {
+            let mut document: Value = serde_json::from_slice(&event.body).unwrap();
+            if &*event.kind == "eval.completed" {
+                document["payload"]["passedCount"] = 1.into();
+            }
+            StoredEvent {
+                body: document.to_string().into(),
+                ..event.clone()
+            }
+        })
+        .collect();
+    let mut other = source.clone();
+    other.run_id = SystemIds.mint("run").into();
+    bench.store.create(&other, None).await.unwrap();
+    let claim = bench
+        .store
+        .claim("x", Claimable::All, Duration::from_secs(60))
+        .await
+        .unwrap()
+        .unwrap();
+    bench
+        .store
+        .append(&other.run_id, claim.fence, &altered, true)
+        .await
+        .unwrap();
+
+    asking_nobody(&mut bench);
+    let replay = forked(&bench, &other, ForkMode::Replay, 0, log.len() as u64).await;
+    assert!(bench.execute().await);
+    let copy = bench.log(&replay.run_id).await;
+    let diverged: Vec<Value> = copy
+        .iter()
+        .filter(|event| &*event.kind == "replay.diverged")
+        .map(|event| fact(event)["payload"].clone())
+        .collect();
+    assert_eq!(
+        diverged,
+        [
+            serde_json::json!({"sourceRunId": other.run_id, "atSequence": log.len() - 1,
+                            "divergenceKind": "output", "divergencePoint": "eval.completed"})
+        ]
+    );
+    let rest: Vec<Value> = copy
+        .iter()
+        .filter(|event| &*event.kind != "replay.diverged")
+        .map(|event| fact(event)["payload"].clone())
+        .collect();
+    let recorded: Vec<Value> = altered
+        .iter()
+        .map(|event| fact(event)["payload"].clone())
+        .collect();
+    assert_eq!(rest, recorded);
+
+    // A kill right after it was said.
+    let again = forked(&bench, &other, ForkMode::Replay, 0, log.len() as u64).await;
+    let said = copy
+        .iter()
+        .position(|event| &*event.kind == "replay.diverged")
+        .unwrap();
+    bench.leave_behind(&again.run_id, &copy[..=said]).await;
+    assert!(bench.execute().await);
+    assert_eq!(outline(&bench.log(&again.run_id).await), outline(&copy));
+}
+
+#[tokio::test]
+async fn a_fork_whose_source_lacks_events_fails_and_says_so() {
+    let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
+        return;
+    };
+    asking_nobody(&mut bench);
+    // The source as it would look after its end was lost.
+    let mut cut_off = source.clone();
+    cut_off.run_id = SystemIds.mint("run").into();
+    bench.store.create(&cut_off, None).await.unwrap();
+    bench.leave_behind(&cut_off.run_id, &log[..4]).await;
+    let replay = forked(&bench, &cut_off, ForkMode::Replay, 0, log.len() as u64).await;
+    let claim = bench
+        .store
+        .claim_run(&bench.tenant, &replay.run_id, "x", Duration::ZERO)
+        .await
+        .unwrap()
+        .unwrap();
+    let control = super::bench::undisturbed();
+    bench.executor.execute(claim, control).await;
+    let state = bench.state(&replay.run_id).await;
+    assert_eq!(state.error.unwrap().code, "replay_source_missing");
+    assert_eq!(state.sequence, 5);
+}
