@@ -1,6 +1,6 @@
 //! The composition root: configuration → adapters → services → router and worker. The only place that names adapters.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,8 +38,13 @@ const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The data folder cannot be made.
-    #[error("the data folder cannot be used")]
-    DataFolder(#[source] std::io::Error),
+    #[error("the data folder {} cannot be made", folder.display())]
+    DataFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The database cannot be opened.
     #[error("the database cannot be opened")]
     Store(#[source] StoreError),
@@ -221,7 +226,10 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {
     let location = match &config.database_url {
         Some(url) => url.clone(),
         None => {
-            private_folder(&config.data).map_err(Error::DataFolder)?;
+            private_folder(&config.data).map_err(|source| Error::DataFolder {
+                folder: config.data.clone(),
+                source,
+            })?;
             let file = config.data.join(DATABASE_FILE);
             format!("sqlite:{}", file.display())
         }

@@ -249,7 +249,7 @@ impl Config {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_over(file: Option<&Path>, defaults: &[(&str, u64)]) -> Result<Self, Error> {
-        let unusable = |cause: config::ConfigError| Error::Unusable(cause.to_string());
+        let unusable = |cause: config::ConfigError| Error::Unusable(in_one_line(&cause));
         let mut builder = config::Config::builder();
         for (name, value) in defaults {
             builder = builder.set_default(*name, *value).map_err(unusable)?;
@@ -354,6 +354,19 @@ impl Config {
                 }),
         }
     }
+}
+
+/// The library draws the place in a file over several lines; the first says where it is, the last what it is.
+fn in_one_line(error: &config::ConfigError) -> String {
+    let config::ConfigError::FileParse { uri, cause } = error else {
+        return error.to_string();
+    };
+    let text = cause.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let place = lines.next().unwrap_or("it is no TOML");
+    let fault = lines.next_back().map(|fault| format!(": {fault}"));
+    let file = uri.as_deref().unwrap_or("the file");
+    format!("{file}: {place}{}", fault.unwrap_or_default())
 }
 
 /// Settings from the environment: the first level is part of the name (`TOUCHSTONE_LISTEN`,

@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::client::{Client, Embedded, Remote};
-use super::exit::Failure;
-use super::options::Global;
+use super::exit::{Failure, with_causes};
+use super::options::{Global, address};
 use super::terminal::Terminal;
 use crate::agent::model::ModelConfig;
-use crate::app::App;
+use crate::app::{self, App};
 use crate::config::Config;
 
 /// The configuration file that is read when none is named.
@@ -30,7 +30,7 @@ const MODEL_KEYS: [&str; 2] = ["TOUCHSTONE_MODEL_API_KEY", "OPENAI_API_KEY"];
 pub struct ModelEndpoint {
     /// Answer every class of model from this OpenAI-compatible endpoint instead of the configured ones; its API key is
     /// taken from TOUCHSTONE_MODEL_API_KEY or OPENAI_API_KEY
-    #[arg(long, value_name = "URL", requires = "model")]
+    #[arg(long, value_name = "URL", requires = "model", value_parser = address)]
     pub model_url: Option<Url>,
 
     /// The model's name at --model-url
@@ -173,10 +173,11 @@ impl<'a> Context<'a> {
     fn config_over(&self, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
         let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|file| file.is_file());
         let file = self.global.config.clone().or_else(usual);
-        let mut config = Config::load_over(file.as_deref(), defaults).map_err(|cause| {
+        let unusable = |cause: crate::config::Error| {
             Failure::bad_input("configuration", cause.to_string())
                 .or_try("correct the setting; docs/configuration.md lists them all")
-        })?;
+        };
+        let mut config = Config::load_over(file.as_deref(), defaults).map_err(unusable)?;
         if let Some(data) = &self.global.data {
             config.data.clone_from(data);
             config.database_url = None;
@@ -184,6 +185,7 @@ impl<'a> Context<'a> {
         if let Some(url) = &self.global.database_url {
             config.database_url = Some(url.expose_secret().to_owned());
         }
+        config.check().map_err(unusable)?;
         Ok(config)
     }
 }
@@ -202,9 +204,20 @@ pub fn program() -> String {
 /// The store or a model cannot be used.
 pub async fn start(config: Config) -> Result<App, Failure> {
     App::start(config).await.map_err(|cause| {
-        let text = format!("{:#}", anyhow::Error::new(cause));
-        Failure::not_done("start_failed", text)
-            .or_try("check --data or --database-url, and the [[models]] of the configuration")
+        let text = with_causes(&cause);
+        match cause {
+            app::Error::DataFolder { .. } => {
+                Failure::not_done("start_failed", text).or_try("name another folder by --data")
+            }
+            app::Error::Store(_) => Failure::not_done("start_failed", text)
+                .or_try("check --data or --database-url, and that the database can be reached"),
+            app::Error::Models(_) | app::Error::Config(_) => {
+                Failure::bad_input("configuration", text).or_try(
+                    "correct --model-url, or the setting; docs/configuration.md lists them all",
+                )
+            }
+            app::Error::Contract(_) => Failure::not_done("start_failed", text),
+        }
     })
 }
 

@@ -21,6 +21,7 @@ use url::Url;
 use super::client::{Client, Remote};
 use super::context::{Context, endpoint, program, start};
 use super::exit::{Exit, Failure};
+use super::options::address;
 use super::watch::{Interrupts, Started, follow};
 use crate::agent::model::{ClassSelector, ModelConfig};
 use crate::app::LOCAL_TENANT;
@@ -60,7 +61,7 @@ const CONCURRENCY: u32 = 4;
 pub struct Arguments {
     /// Evaluate against this OpenAI-compatible endpoint instead of the stand-in; its API key is taken from
     /// TOUCHSTONE_MODEL_API_KEY or OPENAI_API_KEY
-    #[arg(long, value_name = "URL", requires = "model")]
+    #[arg(long, value_name = "URL", requires = "model", value_parser = address)]
     model_url: Option<Url>,
 
     /// The model's name at --model-url
@@ -447,7 +448,7 @@ impl Narrator<'_, '_> {
         let style = Style {
             ink: terminal.ink(),
             table: terminal.tables(),
-            width: terminal.width(),
+            width: terminal.width().map(|columns| columns.saturating_sub(3)),
             only_not_passed: true,
         };
         let card = scorecard(report, baseline, style);

@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 use super::context::{Context, ModelEndpoint};
 use super::exit::{Exit, Failure};
 use super::watch::{Outputs, Started, watch};
+use crate::domain::eval::matching::is_member_pointer;
+use crate::domain::eval::suite_rules::SuiteRef;
 use crate::protocol::openwop::suite::EvalMode;
 
 const EXAMPLES: &str = "\
@@ -23,7 +25,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The installed suite, by id and exact version
-    #[arg(value_name = "SUITE@VERSION")]
+    #[arg(value_name = "SUITE@VERSION", value_parser = suite)]
     suite: String,
 
     /// The agent; without a version, the highest installed one
@@ -47,11 +49,11 @@ pub struct Arguments {
 
     /// JSON Pointer to leave out of matching on both sides; repeat for several. Recorded with the run, and no gate
     /// accepts such a run by default
-    #[arg(long, value_name = "POINTER")]
+    #[arg(long, value_name = "POINTER", value_parser = pointer)]
     ignore: Vec<String>,
 
     /// Most the run may spend, in USD
-    #[arg(long, value_name = "X", value_parser = amount)]
+    #[arg(long, value_name = "X", value_parser = amount, allow_negative_numbers = true)]
     max_cost_usd: Option<f64>,
 
     /// Run the suite although it was written for another agent
@@ -60,6 +62,20 @@ pub struct Arguments {
 
     #[command(flatten)]
     outputs: Outputs,
+}
+
+fn suite(text: &str) -> Result<String, String> {
+    text.parse::<SuiteRef>()
+        .map(|suite| suite.to_string())
+        .map_err(|fault| fault.to_string())
+}
+
+fn pointer(text: &str) -> Result<String, String> {
+    if is_member_pointer(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("write a JSON Pointer to a member, such as /rationale".to_owned())
+    }
 }
 
 fn mode(text: &str) -> Result<EvalMode, String> {
@@ -82,12 +98,28 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     let session = context.work(arguments.model.config()).await?;
     let body = request(&arguments);
     let outcome = async {
-        let started: Started = session.client().post("/v1/runs", &body).await?;
+        let started: Started = session
+            .client()
+            .post("/v1/runs", &body)
+            .await
+            .map_err(|failure| advised(context, failure))?;
         watch(context, &session, &started.run_id, &arguments.outputs).await
     }
     .await;
     session.close().await;
     outcome
+}
+
+/// A refused run, with what to look at: the host has one text for a suite and an agent that are not there.
+fn advised(context: &Context<'_>, failure: Failure) -> Failure {
+    let field = failure.details.get("field").and_then(Value::as_str);
+    if field != Some("evalSuiteRef") || failure.remedy.is_some() {
+        return failure;
+    }
+    let program = context.program();
+    failure.or_try(format!(
+        "{program} suite list, and {program} pack list for the agents"
+    ))
 }
 
 /// The body of `POST /v1/runs` (OpenWOP run-options; RFC 0081 §B).

@@ -128,6 +128,21 @@ impl From<Problem> for Failure {
     }
 }
 
+/// An error with what caused it, in one line. Some libraries repeat their cause in their own text; here it stands once.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text.push_str(": ");
+            text.push_str(&told);
+        }
+        next = cause.source();
+    }
+    text
+}
+
 /// What the caller can mend is bad input; what the host cannot do right now could not be carried out.
 fn exit_of(status: u16) -> Exit {
     match status {
@@ -167,6 +182,21 @@ mod tests {
         assert_eq!(failure.exit, exit);
         assert_eq!(failure.code, "some_code");
         assert_eq!(failure.details["field"], "x");
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the store failed: {0}")]
+        struct Repeating(#[source] std::io::Error);
+        #[derive(Debug, thiserror::Error)]
+        #[error("the database cannot be opened")]
+        struct Plain(#[source] Repeating);
+        let error = Plain(Repeating(std::io::Error::other("refused")));
+        assert_eq!(
+            with_causes(&error),
+            "the database cannot be opened: the store failed: refused"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, with_causes};
 use crate::domain::access::{Roles, is_role_name};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{KeyRecord, StoreError};
@@ -327,5 +327,5 @@ fn document(key: &KeyRecord) -> Value {
 }
 
 fn failed(cause: StoreError) -> Failure {
-    Failure::not_done("store_failed", format!("{:#}", anyhow::Error::new(cause)))
+    Failure::not_done("store_failed", with_causes(&cause))
 }

@@ -116,7 +116,15 @@ pub fn main() -> ExitCode {
 
 /// The command line, also as clap saw it: only that tells what was typed from what the environment says.
 fn parsed(arguments: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
-    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let mut command = Cli::command();
+    for (option, _, variable) in reach::OPTIONS {
+        // A variable that is set to nothing says nothing.
+        let empty = |name: &str| std::env::var_os(name).is_some_and(|value| value.is_empty());
+        if variable.is_some_and(empty) {
+            command = command.mut_arg(option, |argument| argument.env(None));
+        }
+    }
+    let matches = command.try_get_matches_from(arguments)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
     Ok((cli, matches))
 }

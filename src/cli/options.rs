@@ -6,6 +6,17 @@ use clap::Args;
 use secrecy::SecretString;
 use url::Url;
 
+/// An address on the web.
+///
+/// # Errors
+/// What to write instead.
+pub fn address(text: &str) -> Result<Url, String> {
+    Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+        .ok_or_else(|| "write an address with its scheme, such as http://127.0.0.1:7800".to_owned())
+}
+
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
@@ -19,6 +30,7 @@ pub struct Global {
         global = true,
         value_name = "URL",
         env = "TOUCHSTONE_SERVER",
+        value_parser = address,
         help_heading = "Options for every command"
     )]
     pub server: Option<Url>,

@@ -28,7 +28,7 @@ pub enum Reach {
 }
 
 /// The options, by their ids, and where else a value may come from.
-const OPTIONS: [(&str, &str, Option<&str>); 5] = [
+pub const OPTIONS: [(&str, &str, Option<&str>); 5] = [
     ("server", "--server", Some("TOUCHSTONE_SERVER")),
     ("key", "--key", Some("TOUCHSTONE_KEY")),
     ("data", "--data", None),

@@ -213,6 +213,9 @@ async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failu
             .and_then(Value::as_str)
             .unwrap_or("cancelling");
         terminal.print(&format!("{} {status}", arguments.run));
+        if !matches!(status, "cancelling" | "cancelled") {
+            terminal.note("it had ended already; nothing was cancelled");
+        }
         if context.is_embedded() && status == "cancelling" {
             terminal.note("whatever carries out the run acts on it, or the next command that works in this data folder");
         }

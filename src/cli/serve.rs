@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::context::{Context, start};
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, with_causes};
 use super::watch::Interrupts;
 use crate::app::App;
 use crate::http::{self, ServerSettings};
@@ -122,9 +122,11 @@ async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {
 }
 
 async fn usable_keys(app: &App) -> Result<usize, Failure> {
-    let keys = app.keys().list(None).await.map_err(|cause| {
-        Failure::not_done("store_failed", format!("{:#}", anyhow::Error::new(cause)))
-    })?;
+    let keys = app
+        .keys()
+        .list(None)
+        .await
+        .map_err(|cause| Failure::not_done("store_failed", with_causes(&cause)))?;
     let now = Timestamp::now();
     Ok(keys
         .iter()

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
+use super::terminal::Terminal;
 use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite};
 
 /// Octets of a suite that are read; more is more than a pack may hold.
@@ -146,25 +147,26 @@ async fn import(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure
     if terminal.json() {
         terminal.document(&json!({"ok": true, "suite": shown}));
     } else {
-        terminal.print(&imported(&shown));
+        imported(terminal, &shown);
     }
     Ok(Exit::Good)
 }
 
 /// What an import came to. A document that a pack has brought already stays the pack's, signed or not.
-fn imported(suite: &Shown) -> String {
+fn imported(terminal: &Terminal, suite: &Shown) {
     let reference = format!("{}@{}", suite.suite_id, suite.version);
     let tasks = suite.task_count;
-    match &suite.pack {
-        None => format!("imported {reference}: {tasks} tasks, unsigned"),
-        Some(pack) => {
-            let signed = if suite.signed { "signed" } else { "unsigned" };
-            format!(
-                "{reference}: {tasks} tasks, {signed}, from {pack}, which has brought the very same document; \
-                 the import counts only when that pack is removed, and is unsigned then"
-            )
-        }
-    }
+    let Some(pack) = &suite.pack else {
+        terminal.print(&format!("imported {reference}: {tasks} tasks, unsigned"));
+        return;
+    };
+    let signed = if suite.signed { "signed" } else { "unsigned" };
+    terminal.print(&format!(
+        "{reference}: {tasks} tasks, {signed}, from {pack}"
+    ));
+    terminal.note(&format!(
+        "{pack} has brought the very same document; the import counts only once that pack is removed, unsigned"
+    ));
 }
 
 async fn list(context: &Context<'_>) -> Result<Exit, Failure> {

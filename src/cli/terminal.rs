@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 use super::exit::Failure;
 use crate::render::Ink;
 
+/// Columns below which a table would be a heap of letters.
+const NARROWEST_TABLE: u16 = 72;
+
 /// The two output streams and what they can show.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
@@ -47,8 +50,12 @@ impl Terminal {
     }
 
     /// Whether tables are drawn: for people, not for pipes.
-    pub const fn tables(&self) -> bool {
-        !self.json && (self.interactive || self.ink.is_on())
+    pub fn tables(&self) -> bool {
+        !self.json
+            && (self.interactive || self.ink.is_on())
+            && self
+                .width()
+                .is_none_or(|columns| columns >= NARROWEST_TABLE)
     }
 
     /// Columns of the terminal, for tables.
@@ -56,11 +63,13 @@ impl Terminal {
         let told = std::env::var("COLUMNS")
             .ok()
             .and_then(|columns| columns.parse().ok());
-        if self.interactive {
-            comfy_table::Table::new().width()
-        } else {
-            told
-        }
+        // A terminal that nobody has given a size says 0.
+        let seen = self
+            .interactive
+            .then(|| comfy_table::Table::new().width())
+            .flatten()
+            .filter(|columns| *columns > 0);
+        seen.or(told)
     }
 
     /// Whether a bar may be drawn on stderr.

@@ -344,8 +344,8 @@ impl Progress {
                     .and_then(Value::as_f64)
                     .and_then(NanoUsd::from_usd);
                 self.cost = self.cost + cost.unwrap_or_default();
-                self.bar.set_message(self.message());
                 self.bar.inc(1);
+                self.bar.set_message(self.message());
             }
             _ => {}
         }

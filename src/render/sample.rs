@@ -42,7 +42,7 @@ pub fn mixed() -> EvalReport {
         "500 tasks in flight were asked for, 64 are allowed: `limits.max_concurrency`".to_owned(),
     ];
     report.verdict = Verdict::Inconclusive;
-    report.reasons = vec!["1 task(s) could not be judged".to_owned()];
+    report.reasons = vec!["1 task could not be judged".to_owned()];
     report.summary.regression = Some(Regression {
         baseline_run_id: "run_before".into(),
         score_delta: -0.25,

@@ -55,7 +55,7 @@ pub fn duration(ms: u64) -> String {
 pub fn reason_of(task: &TaskReport) -> String {
     let mut parts = Vec::new();
     match (&task.reason, task.outcome) {
-        (Some(reason), _) => parts.push(reason.replace('_', " ")),
+        (Some(reason), _) => parts.push(in_words(reason)),
         (None, TaskOutcome::Failed) => parts.push("answer differs".to_owned()),
         (None, TaskOutcome::Passed | TaskOutcome::Unjudged) => {}
     }
@@ -77,6 +77,31 @@ pub fn reason_of(task: &TaskReport) -> String {
         parts.push(format!("judged in {run}"));
     }
     parts.join("; ")
+}
+
+/// A label of the log, in words. Those of an endpoint that gave no answer say what to look at.
+fn in_words(label: &str) -> String {
+    let text = match label {
+        "connect" => "endpoint cannot be reached",
+        "dns" => "endpoint's name cannot be resolved",
+        "tls" => "no secure connection to the endpoint",
+        "reset" => "endpoint broke the connection",
+        "timeout" => "endpoint took too long",
+        "not_http" => "endpoint does not speak HTTP",
+        "blocked_address" => "endpoint's address is not allowed",
+        "unauthorized" => "endpoint answered 401: API key missing or wrong",
+        "forbidden" => "endpoint answered 403",
+        "not_found" => "endpoint answered 404: no such model or path",
+        "rate_limited" => "endpoint answered 429: too many requests",
+        "output_not_json" => "output is no JSON",
+        _ => {
+            return match label.strip_prefix("status_") {
+                Some(status) => format!("endpoint answered {status}"),
+                None => label.replace('_', " "),
+            };
+        }
+    };
+    text.to_owned()
 }
 
 /// The verdict in a word.

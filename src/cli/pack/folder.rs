@@ -185,8 +185,13 @@ fn unwritable(path: &Path, cause: &io::Error) -> Failure {
         "unwritable",
         format!("{} cannot be written: {cause}", path.display()),
     );
-    if cause.kind() == io::ErrorKind::AlreadyExists {
-        return failure.or_try("name another file; a key is never overwritten");
+    match (cause.kind(), path.parent()) {
+        (io::ErrorKind::AlreadyExists, _) => {
+            failure.or_try("name another file; a key is never overwritten")
+        }
+        (io::ErrorKind::NotFound, Some(folder)) => {
+            failure.or_try(format!("mkdir -p {}", folder.display()))
+        }
+        _ => failure,
     }
-    failure
 }

@@ -129,24 +129,7 @@ pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         terminal.note("no packs; `touchstone pack install FILE.tgz` installs one");
     }
     for pack in &listed.packs {
-        terminal.print(&format!(
-            "{}@{}  {} agents, {} suites, signed: {}",
-            pack.name,
-            pack.version,
-            pack.agents.len(),
-            pack.suites.len(),
-            shown::signature(pack)
-        ));
-        if !pack.dependencies.is_empty() {
-            let named = shown::dependencies(&pack.dependencies);
-            terminal.print(&format!("  depends on {named}, not installed with it"));
-        }
-        if !pack.degraded.is_empty() {
-            terminal.print(&format!(
-                "  degraded: this host lacks {}",
-                pack.degraded.join(", ")
-            ));
-        }
+        terminal.print(&shown::summary(pack).join("\n"));
     }
     Ok(Exit::Good)
 }

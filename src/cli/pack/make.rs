@@ -236,6 +236,18 @@ pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, F
         Err(refusal) => return Ok(shown::refused(terminal, &refusal)),
     };
     let out = arguments.out.clone().unwrap_or_else(|| usual_name(&id));
+    let signature = folder::companion(&out, "sig");
+    if signature.exists() {
+        return Err(Failure::bad_input(
+            "would_break_a_signature",
+            format!(
+                "{} signs what is in {} now",
+                signature.display(),
+                out.display()
+            ),
+        )
+        .or_try("--out with another name; or `touchstone pack sign`, which builds and signs"));
+    }
     folder::write(&out, &tgz)?;
     let digest = integrity::of(&tgz);
     if terminal.json() {

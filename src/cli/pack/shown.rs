@@ -40,6 +40,9 @@ fn remedy(refusal: &Refusal) -> Option<&'static str> {
         ErrorCode::SignatureUnknownKey => Some(
             "--trust-key KEYID=FILE[:NAMESPACE,...] if you trust the key, or --registry for the keys a registry lists",
         ),
+        ErrorCode::PackIntegrityMismatch => {
+            Some("fetch or sign the pack again: archive, .sig and .json belong together")
+        }
         ErrorCode::PackNotApproved => Some("add the pack to `packs.allow` in the configuration"),
         _ => None,
     }
@@ -68,9 +71,21 @@ pub fn pack(terminal: &Terminal, verb: &str, facts: &PackFacts) {
         terminal.document(&json!({"ok": true, "pack": facts}));
         return;
     }
-    let mut lines = vec![format!("{verb} {}@{}", facts.name, facts.version)];
+    let mut lines = summary(facts);
+    if let Some(first) = lines.first_mut() {
+        first.insert_str(0, &format!("{verb} "));
+    }
+    lines.insert(2, format!("  integrity  {}", facts.integrity));
+    terminal.print(&lines.join("\n"));
+    for warning in &facts.warnings {
+        terminal.note(&format!("warning: {warning}"));
+    }
+}
+
+/// A pack in a few lines: what is in it, who vouches for it, what it lacks.
+pub fn summary(facts: &PackFacts) -> Vec<String> {
+    let mut lines = vec![format!("{}@{}", facts.name, facts.version)];
     lines.push(format!("  signed     {}", signature(facts)));
-    lines.push(format!("  integrity  {}", facts.integrity));
     for agent in &facts.agents {
         lines.push(format!(
             "  agent      {} ({})",
@@ -100,10 +115,7 @@ pub fn pack(terminal: &Terminal, verb: &str, facts: &PackFacts) {
             dependencies(&facts.dependencies)
         ));
     }
-    terminal.print(&lines.join("\n"));
-    for warning in &facts.warnings {
-        terminal.note(&format!("warning: {warning}"));
-    }
+    lines
 }
 
 /// Packs a manifest names, with their ranges.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::report::{EvalReport, Verdict};
+use super::scoring::tasks;
 
 /// What a gate demands beside a passing run of the very agent version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -238,8 +239,9 @@ pub fn unmet(
         refuse(
             Condition::MinTasks,
             format!(
-                "{} task(s) ran, the gate asks for {}",
-                run.summary.task_count, policy.min_tasks
+                "{} ran, the gate asks for {}",
+                tasks(run.summary.task_count),
+                policy.min_tasks
             ),
         );
     }
@@ -269,7 +271,10 @@ pub fn unmet(
     if !policy.allow_missing_fixtures && missing > 0 {
         refuse(
             Condition::Fixtures,
-            format!("{missing} task(s) called a tool the suite has no response for"),
+            format!(
+                "{} called a tool the suite has no response for",
+                tasks(missing)
+            ),
         );
     }
     let astray = run
@@ -280,7 +285,10 @@ pub fn unmet(
     if !policy.allow_forbidden_tools && astray > 0 {
         refuse(
             Condition::Safety,
-            format!("in {astray} task(s) the agent called a tool outside its allowlist"),
+            format!(
+                "in {} the agent called a tool outside its allowlist",
+                tasks(astray)
+            ),
         );
     }
     if let Some(most) = policy.max_age_seconds

@@ -89,9 +89,18 @@ impl std::fmt::Display for Shortfall {
                     "p95 latency {p95_ms} ms is above maxP95LatencyMs {max_ms}"
                 )
             }
-            Self::Unjudged { count } => write!(f, "{count} task(s) could not be judged"),
-            Self::Incomplete { missing } => write!(f, "{missing} task(s) were not reached"),
+            Self::Unjudged { count } => write!(f, "{} could not be judged", tasks(*count)),
+            Self::Incomplete { missing: 1 } => f.write_str("1 task was not reached"),
+            Self::Incomplete { missing } => write!(f, "{missing} tasks were not reached"),
         }
+    }
+}
+
+/// So many tasks, in words.
+pub fn tasks(count: usize) -> String {
+    match count {
+        1 => "1 task".to_owned(),
+        n => format!("{n} tasks"),
     }
 }
 

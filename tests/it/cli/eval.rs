@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, SUITE};
 
-use super::home::{Home, but, right_answers};
+use super::home::{Done, Home, but, right_answers};
 
 #[test]
 fn a_pass_exits_0_and_a_pipe_gets_one_plain_line_a_task() {
@@ -22,6 +22,22 @@ fn a_pass_exits_0_and_a_pipe_gets_one_plain_line_a_task() {
     assert_eq!(tasks.count(), 20, "{}", done.stdout);
     assert!(done.stdout.contains("signed ✓"), "{}", done.stdout);
     assert_eq!(done.stdout.lines().last(), Some("PASS"));
+}
+
+#[test]
+fn a_narrow_terminal_gets_lines_and_no_heap_of_letters() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let run = home.run_of(&home.eval(&["--json"]).document());
+    for (columns, table) in [("100", true), ("0", false), ("50", false)] {
+        let mut command = home.touchstone();
+        command
+            .env("CLICOLOR_FORCE", "1")
+            .env("COLUMNS", columns)
+            .args(["run", "show", &run]);
+        let shown = Done::of(&mut command).stdout;
+        assert_eq!(shown.contains("────"), table, "{columns}: {shown}");
+    }
 }
 
 #[test]

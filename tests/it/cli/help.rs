@@ -84,6 +84,12 @@ fn the_exit_codes_are_documented() {
 #[case::missing_agent(&["eval", "vendor.acme.evals.triage@1.0.0"])]
 #[case::run_id(&["run", "show", "../keys"])]
 #[case::model_without_url(&["eval", "x@1.0.0", "--agent", "a", "--model", "m"])]
+#[case::suite_without_version(&["eval", "vendor.acme.evals.triage", "--agent", "a"])]
+#[case::pointer_without_slash(&["eval", "vendor.acme.evals.triage@1.0.0", "--agent", "a", "--ignore", "rationale"])]
+#[case::negative_budget(&["eval", "vendor.acme.evals.triage@1.0.0", "--agent", "a", "--max-cost-usd", "-1"])]
+#[case::host_without_scheme(&["--server", "127.0.0.1:7800", "suite", "list"])]
+#[case::host_with_a_port_only(&["--server", "localhost:7800", "suite", "list"])]
+#[case::model_by_ftp(&["eval", "vendor.acme.evals.triage@1.0.0", "--agent", "a", "--model-url", "ftp://x", "--model", "m"])]
 #[case::unknown_scope(&["key", "create", "--tenant", "t", "--scope", "everything"])]
 fn bad_usage_exits_2_in_words_and_in_json(#[case] arguments: &[&str]) {
     let home = Home::empty();
@@ -114,6 +120,12 @@ fn what_the_environment_says_for_other_commands_is_no_mistake() {
                 .args(arguments),
         )
     };
+    let nothing = Done::of(
+        home.touchstone()
+            .env("TOUCHSTONE_SERVER", "")
+            .args(["suite", "list"]),
+    );
+    assert_eq!(nothing.code, 0, "{}", nothing.stderr);
     let done = with(&["pack", "init", "triage", "--name", "vendor.acme.triage"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(with(&["pack", "lint", "triage"]).code, 0);
@@ -130,7 +142,7 @@ fn what_the_environment_says_for_other_commands_is_no_mistake() {
 }
 
 #[rstest]
-#[case::model_of_a_host(&["--server", "http://127.0.0.1:9", "eval", "x@1.0.0", "--agent", "a", "--model-url", "http://127.0.0.1:8/v1", "--model", "m"], 2, "--model-url")]
+#[case::model_of_a_host(&["--server", "http://127.0.0.1:9", "eval", "vendor.acme.evals.x@1.0.0", "--agent", "a", "--model-url", "http://127.0.0.1:8/v1", "--model", "m"], 2, "--model-url")]
 #[case::two_stores(&["--server", "http://127.0.0.1:9", "--data", "d", "run", "show", "run_1"], 2, "--data")]
 #[case::keys_of_a_host(&["--server", "http://127.0.0.1:9", "key", "list"], 2, "keys")]
 #[case::serving_another_host(&["serve", "--server", "http://127.0.0.1:9"], 2, "`touchstone serve`")]
@@ -144,6 +156,12 @@ fn what_the_environment_says_for_other_commands_is_no_mistake() {
 #[case::key_for_nobody(&["--key", "tsk_1_2", "run", "show", "run_1"], 2, "--server")]
 #[case::config_of_a_host(&["--server", "http://127.0.0.1:9", "--config", "touchstone.toml", "run", "show", "run_1"], 2, "--config")]
 #[case::nobody_there(&["--server", "http://127.0.0.1:9", "run", "show", "run_1"], 3, "127.0.0.1:9")]
+#[case::nobodys_database(&["--database-url", "mysql://x", "key", "list"], 2, "database_url")]
+#[case::nobody_at_the_database(&["--database-url", "postgres://127.0.0.1:9/x", "key", "list"], 3, "database")]
+#[case::folder_that_is_a_file(&["--data", "answers.json", "key", "list"], 3, "answers.json")]
+#[case::nothing_installed(&["eval", "vendor.acme.evals.triage@1.0.0", "--agent", "a"], 2, "no such suite or agent")]
+#[case::key_without_a_folder(&["pack", "keygen", "--out", "no/such/key.pem", "--key-id", "a"], 2, "no/such/key")]
+#[case::no_toml(&["--config", "answers.json", "key", "list"], 2, "answers.json: TOML parse error at line 1")]
 #[case::no_such_config(&["--config", "missing.toml", "key", "list"], 2, "missing.toml")]
 fn what_cannot_work_says_so_and_what_to_do(
     #[case] arguments: &[&str],

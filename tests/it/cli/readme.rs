@@ -109,6 +109,7 @@ fn the_other_commands_of_the_documents_exist() {
                 let command = command
                     .trim_end_matches(')')
                     .replace("RUN", "run_1")
+                    .replace("SUITE@VERSION", "vendor.acme.evals.triage@1.0.0")
                     .replace("KEY", "tsk_1_2");
                 let mut words: Vec<&str> = command.split_whitespace().collect();
                 // Only whether it parses: asking for help needs a whole command line up to there.

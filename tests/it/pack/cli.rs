@@ -87,6 +87,11 @@ fn a_pack_goes_from_nothing_to_installed_and_back() {
     folder.expect(0, &format!("pack install triage.tgz {TRUSTED}"));
     let listed = folder.json(0, "pack list");
     assert_eq!(listed["packs"][0]["name"], "vendor.acme.triage");
+    let shown = folder.expect(0, "pack list");
+    assert!(
+        shown.contains("vendor.acme.triage.default (classification)"),
+        "what --agent wants is there to be copied: {shown}"
+    );
     let suites = folder.json(0, "suite list");
     assert_eq!(suites["suites"][0]["signed"], true);
     folder.expect(0, "pack remove vendor.acme.triage@0.1.0");
@@ -286,6 +291,18 @@ fn a_key_is_not_overwritten_nor_published() {
 }
 
 #[test]
+fn a_build_does_not_slip_under_a_signature() {
+    let folder = published();
+    assert_eq!(
+        folder.code(2, "pack build triage --out triage.tgz"),
+        "would_break_a_signature"
+    );
+    folder.expect(0, &format!("pack verify triage.tgz {TRUSTED}"));
+    folder.expect(0, "pack build triage --out plain.tgz");
+    folder.expect(0, "pack build triage --out plain.tgz");
+}
+
+#[test]
 fn lint_lists_all_faults_and_build_refuses_them() {
     let folder = published();
     let suite = folder.path().join("triage/evals/label.json");
@@ -381,7 +398,7 @@ fn packs_that_a_pack_depends_on_are_shown_wherever_it_is() {
         ),
         (
             "pack list".to_owned(),
-            "depends on vendor.acme.shared@^1.2.0, not installed with it",
+            "vendor.acme.shared@^1.2.0; not installed with it",
         ),
     ] {
         let out = folder.expect(0, &command);
