@@ -127,7 +127,7 @@ fn status_of(code: ErrorCode) -> StatusCode {
 }
 
 /// What the framework refused by itself.
-fn framework_problem(status: StatusCode) -> Problem {
+pub(super) fn framework_problem(status: StatusCode) -> Problem {
     let (code, message) = match status {
         StatusCode::NOT_FOUND => (ErrorCode::NotFound, "no such endpoint"),
         StatusCode::METHOD_NOT_ALLOWED => (
@@ -135,6 +135,11 @@ fn framework_problem(status: StatusCode) -> Problem {
             "this endpoint does not know that method",
         ),
         StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::PayloadTooLarge, "the body is too large"),
+        StatusCode::URI_TOO_LONG => (ErrorCode::UriTooLong, "the address is too long"),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
+            ErrorCode::HeaderFieldsTooLarge,
+            "the headers are far too many or too large",
+        ),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => (
             ErrorCode::UnsupportedMediaType,
             "send the body as `application/json`",

@@ -14,6 +14,7 @@ mod limits;
 mod observe;
 mod ops;
 mod paths;
+mod refusals;
 mod routes;
 mod server;
 mod stream;

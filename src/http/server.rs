@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
+use super::refusals::Enveloped;
 use crate::telemetry::{Metrics, names};
 
 /// The largest request head, and the most that is buffered towards a client.
@@ -112,7 +113,7 @@ pub async fn serve_with(
             .max_headers(MAX_HEADERS)
             .max_buf_size(BUFFER_BYTES)
             .serve_connection(
-                TokioIo::new(Unstalled::new(stream)),
+                TokioIo::new(Enveloped::new(Unstalled::new(stream))),
                 TowerToHyperService::new(service),
             );
         let connection = graceful.watch(connection);

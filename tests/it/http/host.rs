@@ -91,7 +91,7 @@ impl Models for Endpoints {
 }
 
 pub struct TestHost {
-    _dir: TempDir,
+    dir: Option<TempDir>,
     pub store: Arc<dyn Store>,
     pub keys: Arc<Keys>,
     pub router: Router,
@@ -114,6 +114,13 @@ impl TestHost {
         let store = store::open(dir.path().join("host.db").to_str().unwrap())
             .await
             .unwrap();
+        let mut host = Self::over(store, settings).await;
+        host.dir = Some(dir);
+        host
+    }
+
+    /// A host on whatever store there is.
+    pub async fn over(store: Arc<dyn Store>, settings: HttpSettings) -> Self {
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
         let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
@@ -190,7 +197,7 @@ impl TestHost {
         let key = make_key(&keys, "acme", Scope::ALL).await;
         let other_key = make_key(&keys, "globex", Scope::ALL).await;
         Self {
-            _dir: dir,
+            dir: None,
             store,
             keys,
             router: router(state),

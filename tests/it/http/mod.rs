@@ -11,6 +11,7 @@ mod idempotency;
 mod limits;
 mod load;
 mod log_reader;
+mod outage;
 mod recorder;
 mod runs;
 mod server;

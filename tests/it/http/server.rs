@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rstest::rstest;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -107,19 +108,38 @@ async fn a_refusal_says_that_the_connection_ends_if_the_body_is_not_worth_readin
     assert!(refused.contains("connection: close"), "{refused}");
 }
 
+/// What the HTTP library refuses before there is a request has the envelope too, and the client lives to see it.
+#[rstest]
+#[case::large_head(format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(200_000)), 431)]
+#[case::many_headers(format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{}\r\n", "x: y\r\n".repeat(1_000)), 431)]
+#[case::endless_uri(format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "y".repeat(200_000)), 431)]
+#[case::no_http("hello there\r\n\r\n".to_owned(), 400)]
+#[case::no_version("GET /healthz HTTP/9.9\r\nhost: x\r\n\r\n".to_owned(), 400)]
+#[case::no_header("GET /healthz HTTP/1.1\r\nhost x\r\n\r\n".to_owned(), 400)]
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused_without_ado() {
+async fn a_head_that_is_refused_is_answered_with_the_envelope(
+    #[case] request: String,
+    #[case] status: u16,
+) {
     let host = TestHost::idle().await;
     let address = host.listen().await;
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!(
-        "GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
-        "y".repeat(200_000)
+    let answer = tokio::time::timeout(Duration::from_secs(20), exchange(&mut stream, &request));
+    let answer = answer.await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert!(
+        head.contains(&format!("content-length: {}", body.len())),
+        "{head}"
     );
-    stream.write_all(request.as_bytes()).await.ok();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.ok();
-    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"));
+    let code = match status {
+        431 => "header_fields_too_large",
+        _ => "validation_error",
+    };
+    let envelope: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(envelope["error"], code, "{body}");
+
     let mut next = TcpStream::connect(address).await.unwrap();
     let answer = exchange(
         &mut next,

@@ -7,3 +7,4 @@ mod journal;
 mod resume;
 mod reuse;
 mod worker;
+mod writer;

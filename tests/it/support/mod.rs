@@ -1,3 +1,4 @@
 //! What several areas of the tests need.
 
+pub mod line;
 pub mod postgres;

@@ -41,8 +41,13 @@ impl TestDatabase {
 
     /// Where it is.
     pub fn url(&self) -> String {
+        self.options().to_url_lossy().to_string()
+    }
+
+    /// How to connect to it.
+    pub fn options(&self) -> PgConnectOptions {
         let options: PgConnectOptions = self.server.parse().unwrap();
-        options.database(&self.name).to_url_lossy().to_string()
+        options.database(&self.name)
     }
 
     /// Breaks every connection to it, as a restart of the server would.

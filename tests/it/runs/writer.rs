@@ -1,0 +1,110 @@
+//! The one writer of a log, when its flusher or its store is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rstest::rstest;
+use sqlx::{Connection as _, SqliteConnection};
+use tempfile::TempDir;
+use tokio::time::timeout;
+use touchstone::domain::ids::RunId;
+use touchstone::domain::run::fold::RunState;
+use touchstone::ports::Store;
+use touchstone::protocol::openwop::events::{Event, NewEvent, RunCancelled};
+use touchstone::service::run_writer::{Closed, RunWriter};
+use touchstone::store;
+use touchstone::system::{SystemClock, SystemIds};
+
+use crate::store::{claimed, record};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Desk {
+    dir: TempDir,
+    store: Arc<dyn Store>,
+    run: RunId,
+    writer: RunWriter,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let store = store::open(&location(&dir)).await.unwrap();
+        let (run, fence) = claimed(&*store, "run_1").await;
+        let writer = RunWriter::new(
+            Arc::new(record("run_1", "acme", 1)),
+            fence,
+            RunState::default(),
+            store.clone(),
+            Arc::new(SystemClock),
+            Arc::new(SystemIds),
+        );
+        Self {
+            dir,
+            store,
+            run,
+            writer,
+        }
+    }
+}
+
+fn location(dir: &TempDir) -> String {
+    format!("sqlite:{}", dir.path().join("writer.db").display())
+}
+
+fn cancelled() -> NewEvent {
+    NewEvent::of_run(Event::RunCancelled(RunCancelled {
+        reason: None,
+        cancelled_by: "key".to_owned(),
+    }))
+}
+
+/// A task that is aborted ends as one that panics does: it is dropped, perhaps before it did anything.
+#[rstest]
+#[tokio::test]
+async fn nobody_waits_for_a_flusher_that_is_gone(#[values(true, false)] begun: bool) {
+    let desk = Desk::new().await;
+    let flusher = tokio::spawn(desk.writer.run_flusher());
+    if begun {
+        tokio::task::yield_now().await;
+    }
+    flusher.abort();
+    desk.writer.emit(&cancelled());
+    let flushed = timeout(PATIENCE, desk.writer.flush()).await.unwrap();
+    assert!(matches!(flushed, Err(Closed)));
+    timeout(PATIENCE, desk.writer.closed()).await.unwrap();
+    assert!(flusher.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test]
+async fn a_log_that_has_ended_is_not_closed_by_its_flusher() {
+    let desk = Desk::new().await;
+    let flusher = tokio::spawn(desk.writer.run_flusher());
+    desk.writer.emit(&cancelled());
+    timeout(PATIENCE, flusher).await.unwrap().unwrap();
+    desk.writer.flush().await.unwrap();
+    assert!(!desk.writer.is_closed());
+    assert!(desk.store.head(&desk.run).await.unwrap().unwrap().ended);
+}
+
+/// The lease is lost while the store does not answer.
+#[tokio::test]
+async fn a_store_that_does_not_answer_keeps_no_lost_run() {
+    let desk = Desk::new().await;
+    let mut other = SqliteConnection::connect(&location(&desk.dir))
+        .await
+        .unwrap();
+    let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let flusher = tokio::spawn(desk.writer.run_flusher());
+    desk.writer.emit(&cancelled());
+    let waiting = timeout(Duration::from_millis(100), desk.writer.flush()).await;
+    assert!(waiting.is_err(), "the store was locked");
+    desk.writer.close();
+    // The store itself gives up after seconds only, and is tried again then.
+    timeout(Duration::from_secs(3), flusher)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(desk.writer.flush().await.is_err());
+    lock.rollback().await.unwrap();
+}
