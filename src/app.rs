@@ -22,6 +22,7 @@ use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
 use crate::service::worker::{Worker, WorkerSettings};
+use crate::service::workflows::Workflows;
 use crate::store;
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
@@ -123,6 +124,9 @@ impl App {
             library,
             models,
             projections.clone(),
+            Workflows {
+                fixtures: config.conformance.enabled,
+            },
             config.host_limits(),
         ));
         let streams = CancellationToken::new();
@@ -150,6 +154,7 @@ impl App {
                     refusals_per_minute: config.limits.refused_keys_per_minute_per_address,
                     in_flight: config.limits.max_requests_in_flight,
                 },
+                conformance: config.conformance.enabled,
                 ..HttpSettings::default()
             },
             shutdown: streams.clone(),

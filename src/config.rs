@@ -46,6 +46,16 @@ pub struct Config {
     pub worker: WorkerConfig,
     /// Named sets of scopes that keys may hold.
     pub roles: Vec<RoleConfig>,
+    /// What a host under a conformance suite offers.
+    pub conformance: Conformance,
+}
+
+/// What a host under a conformance suite offers beside the rest. Not for production.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Conformance {
+    /// Has the fixture workflows, and opens the test seams under `/v1/host/sample` to test keys.
+    pub enabled: bool,
 }
 
 /// A role: a named set of scopes.
@@ -68,6 +78,8 @@ pub struct Limits {
     pub max_cost_usd_per_suite: f64,
     /// Longest duration of a run, in seconds.
     pub max_run_duration_s: u64,
+    /// Nodes one workflow run may begin.
+    pub max_node_executions: u64,
     /// Octets of a request body.
     pub max_request_body_bytes: usize,
     /// Tasks of one run in flight when the caller does not say.
@@ -96,6 +108,7 @@ impl Default for Limits {
             max_tasks_per_suite: 200,
             max_cost_usd_per_suite: 25.0,
             max_run_duration_s: 3600,
+            max_node_executions: 100,
             max_request_body_bytes: 16 * 1024 * 1024,
             default_concurrency: 16,
             max_concurrency: 256,
@@ -231,6 +244,7 @@ impl Default for Config {
             models: Vec::new(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
+            conformance: Conformance::default(),
         }
     }
 }
@@ -346,6 +360,7 @@ impl Config {
             max_tasks_per_suite: self.limits.max_tasks_per_suite,
             max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
+            max_node_executions: self.limits.max_node_executions.max(1),
             default_concurrency: self.limits.default_concurrency,
             // One run of a tenant never has more in flight than all its runs together.
             max_concurrency: u32::try_from(self.limits.max_concurrency_per_tenant)
@@ -375,7 +390,7 @@ fn nested_only(
     variables: impl Iterator<Item = (String, String)>,
 ) -> std::collections::HashMap<String, String> {
     const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
-    const NESTED: &[&str] = &["LIMITS__", "PACKS__", "WORKER__"];
+    const NESTED: &[&str] = &["CONFORMANCE__", "LIMITS__", "PACKS__", "WORKER__"];
     variables
         .filter(|(name, _)| {
             name.strip_prefix("TOUCHSTONE_").is_some_and(|rest| {

@@ -168,7 +168,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::domain::run::request::parse;
+    use crate::domain::run::request::{CreateRun, Request, parse};
 
     #[derive(Parser)]
     struct Line {
@@ -180,6 +180,13 @@ mod tests {
         let start = ["eval", "vendor.acme.evals.triage@1.0.0", "--agent"];
         let line = start.iter().chain(line);
         request(&Line::try_parse_from(line).unwrap().arguments)
+    }
+
+    fn eval_request(body: &Value) -> CreateRun {
+        match parse(body).unwrap() {
+            Request::Eval(request) => *request,
+            Request::Workflow(request) => panic!("{request:?} is for a workflow"),
+        }
     }
 
     #[test]
@@ -196,7 +203,7 @@ mod tests {
             "0.5",
             "--any-target",
         ]);
-        let request = parse(&body).unwrap();
+        let request = eval_request(&body);
         assert_eq!(request.agent_id.as_str(), "vendor.acme.triage.default");
         assert_eq!(request.agent_version.as_deref(), Some("1.1.0"));
         assert_eq!(
@@ -212,7 +219,7 @@ mod tests {
 
     #[test]
     fn without_a_baseline_only_golden_is_asked_for() {
-        let request = parse(&body(&["vendor.acme.triage.default"])).unwrap();
+        let request = eval_request(&body(&["vendor.acme.triage.default"]));
         assert_eq!(request.modes, Some(vec![EvalMode::Golden]));
         assert_eq!(request.agent_version, None);
     }

@@ -34,6 +34,10 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
 
+    /// Be a host under a conformance suite: fixture workflows, and test seams for test keys. Not for production
+    #[arg(long)]
+    conformance: bool,
+
     /// How log lines look
     #[arg(long, value_enum, default_value = "text")]
     log_format: Format,
@@ -56,6 +60,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     if let Some(listen) = arguments.listen {
         config.listen = listen;
     }
+    config.conformance.enabled |= arguments.conformance;
     let address = resolve(&config.listen).await?;
     let app = start(config).await?;
     let keys = usable_keys(&app).await?;

@@ -66,6 +66,9 @@ id!(
     /// A task of a suite, `^[a-z0-9][a-z0-9-]*$`; unique in its suite.
     TaskId
 );
+/// A node of a workflow. Events name it where they name the task of an eval run (envelope `nodeId`).
+pub type NodeId = TaskId;
+
 id!(
     /// An API key's public half; the secret half is stored only as a hash.
     KeyId

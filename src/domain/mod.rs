@@ -11,3 +11,4 @@ pub mod money;
 pub mod pack;
 pub mod promotion;
 pub mod run;
+pub mod workflow;

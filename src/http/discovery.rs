@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::etag::{conditional, tag};
@@ -14,6 +14,9 @@ use super::{HttpSettings, HttpState};
 use crate::domain::run::fork::ForkMode;
 use crate::domain::run::request::{HostLimits, SCORED_MODES};
 use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
+use crate::domain::workflow::fixtures;
+use crate::domain::workflow::mock::MOCK_PROVIDERS;
+use crate::service::keys;
 
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
 /// Idempotency records are kept this long.
@@ -58,7 +61,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     if let (Some(most), Some(members)) = (limits.max_cost_per_suite, suites.as_object_mut()) {
         members.insert("maxCostUsdPerSuite".to_owned(), json!(most));
     }
-    json!({
+    let mut document = json!({
         "protocolVersion": "1.0",
         "engineVersion": 1,
         "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
@@ -76,6 +79,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "clarificationRounds": 0,
             "schemaRounds": 0,
             "envelopesPerTurn": 1,
+            "maxNodeExecutions": limits.max_node_executions,
             "maxRunDurationMs": limits.max_run_duration_ms,
             "maxRequestBodyBytes": settings.max_body_bytes,
         },
@@ -103,5 +107,22 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
         },
         "restTransport": {"conditionalRunGet": true},
         "secrets": {"supported": false},
-    })
+    });
+    if settings.conformance
+        && let Some(members) = document.as_object_mut()
+    {
+        members.extend(under_test());
+    }
+    document
+}
+
+/// What only a host under a conformance suite has: workflows to name, one of which asks back, and mock providers.
+fn under_test() -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("fixtures".to_owned(), json!(fixtures::IDS));
+    members.insert(
+        "testing".to_owned(),
+        json!({"mockProviders": MOCK_PROVIDERS, "testKeyPrefix": keys::TEST}),
+    );
+    members
 }

@@ -105,6 +105,8 @@ pub struct HttpSettings {
     pub keepalive: Duration,
     /// How much anybody may ask for.
     pub rates: Rates,
+    /// Whether this host is under a conformance suite: it has the fixtures, and test keys may use the seams.
+    pub conformance: bool,
 }
 
 impl Default for HttpSettings {
@@ -115,6 +117,7 @@ impl Default for HttpSettings {
             // Readers give up after 30 s of silence.
             keepalive: Duration::from_secs(15),
             rates: Rates::default(),
+            conformance: false,
         }
     }
 }

@@ -36,6 +36,15 @@ pub struct CancelRequest {
     pub reason: Option<String>,
 }
 
+/// What a parked run waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// The moment from which it may be claimed again; `None`: when it is released or to be cancelled.
+    pub until: Option<Timestamp>,
+    /// The pause request beside it is known, and is no reason to claim it again.
+    pub pause_known: bool,
+}
+
 /// Which runs a claim may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimable {
@@ -77,14 +86,8 @@ pub trait WorkQueue: Send + Sync {
     ) -> Result<Option<Claim>, StoreError>;
     /// Gives a run back, for others to go on with at once.
     async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError>;
-    /// Gives a run back that waits: nobody claims it before `until` (`None`: before it is released or to be cancelled). A
-    /// cancel that was asked for meanwhile counts.
-    async fn park(
-        &self,
-        run: &RunId,
-        fence: Fence,
-        until: Option<Timestamp>,
-    ) -> Result<(), StoreError>;
+    /// Gives a run back that waits: nobody claims it before its time. A cancel or a pause that was asked for meanwhile counts.
+    async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError>;
     /// Records a cancel request for an unfinished run; the first request stands. A parked run may be claimed at once then.
     /// `false` if the run has ended.
     async fn request_cancel(

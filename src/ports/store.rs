@@ -1,7 +1,8 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::{
-    AuditLog, Blobs, Deployments, Idempotency, Inventory, KeyStore, RunLog, Signals, WorkQueue,
+    AuditLog, Blobs, Deployments, HostSecrets, Idempotency, Inventory, KeyStore, Pauses, RunLog,
+    Signals, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -43,19 +44,30 @@ pub struct Outage(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Everything a store does; one adapter an engine implements it all.
 pub trait Store:
-    RunLog + WorkQueue + Signals + KeyStore + Blobs + Inventory + Idempotency + Deployments + AuditLog
+    RunLog
+    + WorkQueue
+    + Pauses
+    + Signals
+    + KeyStore
+    + HostSecrets
+    + Blobs
+    + Inventory
+    + Idempotency
+    + Deployments
+    + AuditLog
 {
 }
-impl<
+impl<T> Store for T where
     T: RunLog
         + WorkQueue
+        + Pauses
         + Signals
         + KeyStore
+        + HostSecrets
         + Blobs
         + Inventory
         + Idempotency
         + Deployments
-        + AuditLog,
-> Store for T
+        + AuditLog
 {
 }

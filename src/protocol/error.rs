@@ -65,6 +65,18 @@ codes! {
     HeaderFieldsTooLarge = "header_fields_too_large", 431;
     /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
+    /// An unknown mock provider.
+    UnsupportedMockProvider = "unsupported_mock_provider", 400;
+    /// A mock provider asked for with a live key.
+    MockProviderForbidden = "mock_provider_forbidden", 403;
+    /// No such interrupt.
+    InterruptNotFound = "interrupt_not_found", 404;
+    /// The interrupt was answered before.
+    InterruptAlreadyResolved = "interrupt_already_resolved", 409;
+    /// The token of an interrupt is past its time.
+    InterruptExpired = "interrupt_expired", 410;
+    /// The run was cancelled while the interrupt was pending.
+    InterruptCancelled = "interrupt_cancelled", 422;
     /// An unknown stream mode or combination.
     UnsupportedStreamMode = "unsupported_stream_mode", 400;
     /// Too many requests or subscribers.

@@ -20,7 +20,7 @@ use super::run_writer::{Closed, RunWriter};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{RunRecord, RunSpec, Work};
-use crate::ports::{Claim, Clock, Ids, Store, StoreError};
+use crate::ports::{Claim, Clock, Ids, Store, StoreError, Wait};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, NewEvent};
 
@@ -148,7 +148,7 @@ impl Journal {
         let given_back = if record.spec.work.is_claimable() {
             self.store.release(run, fence).await
         } else {
-            self.store.park(run, fence, None).await
+            self.store.park(run, fence, Wait::default()).await
         };
         match given_back {
             // The log has ended, or somebody else has taken over a lease that ran out.

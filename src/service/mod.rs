@@ -13,3 +13,4 @@ pub mod projections;
 pub mod run_writer;
 pub mod runs;
 pub mod worker;
+pub mod workflows;

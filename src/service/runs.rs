@@ -12,6 +12,7 @@ use super::access::Caller;
 use super::fault::internal;
 use super::library::Library;
 use super::projections::{self, Projections};
+use super::workflows::Workflows;
 use crate::domain::eval::report::{EvalReport, Verdict, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
@@ -19,7 +20,8 @@ use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, parse, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, Request, SuiteFacts, parse, plan,
+    plan_workflow,
 };
 use crate::domain::run::retry::may_retry;
 use crate::domain::run::snapshot::{snapshot, visible_status};
@@ -30,6 +32,7 @@ use crate::ports::{
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{ModelClass, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
+use crate::protocol::openwop::workflow::WorkflowDefinition;
 
 /// A run that was created.
 #[derive(Clone, Debug)]
@@ -89,6 +92,7 @@ pub struct Runs {
     library: Arc<Library>,
     models: Arc<dyn Models>,
     projections: Arc<Projections>,
+    workflows: Workflows,
     limits: HostLimits,
 }
 
@@ -101,6 +105,7 @@ impl Runs {
         library: Arc<Library>,
         models: Arc<dyn Models>,
         projections: Arc<Projections>,
+        workflows: Workflows,
         limits: HostLimits,
     ) -> Self {
         Self {
@@ -110,11 +115,12 @@ impl Runs {
             library,
             models,
             projections,
+            workflows,
             limits,
         }
     }
 
-    /// Creates an eval run. With a claim, the idempotency record is completed in the same transaction.
+    /// Creates a run. With a claim, the idempotency record is completed in the same transaction.
     ///
     /// # Errors
     /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`; `run_already_active` under
@@ -127,7 +133,8 @@ impl Runs {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let mut request = parse(body)?;
-        if request
+        let options = request.options_mut();
+        if options
             .tenant_id
             .as_deref()
             .is_some_and(|tenant| tenant != caller.tenant.as_str())
@@ -138,14 +145,20 @@ impl Runs {
             )
             .with("field", "tenantId"));
         }
-        request.exclusive = dedup == Dedup::Enforce;
-        if request.exclusive && request.scope_id.is_none() {
+        options.exclusive = dedup == Dedup::Enforce;
+        if options.exclusive && options.scope_id.is_none() {
             return Err(Problem::validation(
                 "scopeId",
                 "`X-Dedup: enforce` allows one active run of a scope; name it by `scopeId`",
             ));
         }
-        let spec = self.plan(&caller.tenant, request).await?;
+        let spec = match request {
+            Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
+            Request::Workflow(request) => {
+                let definition = self.workflows.definition(&request.workflow_id);
+                plan_workflow(request, &self.limits, definition, caller.test)?
+            }
+        };
         self.record_run(caller, spec, claim).await
     }
 
@@ -189,6 +202,19 @@ impl Runs {
             .await
             .map_err(|cause| internal(&cause))?;
         record.ok_or_else(not_found)
+    }
+
+    /// The definition of a workflow of this host.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn workflow(&self, id: &str) -> Result<WorkflowDefinition, Problem> {
+        self.workflows.definition(id).ok_or_else(|| {
+            Problem::new(
+                ErrorCode::NotFound,
+                "no such workflow; this host runs evals",
+            )
+        })
     }
 
     /// The record of an eval run of this tenant.

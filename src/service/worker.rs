@@ -16,7 +16,9 @@ use tracing::{error, info};
 
 use super::executor::{Executor, Outcome, RunControl};
 use crate::domain::ids::RunId;
-use crate::ports::{CancelRequest, Claim, Claimable, Clock, Fence, Outage, Store, StoreError};
+use crate::ports::{
+    CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, Store, StoreError,
+};
 
 /// How a replica works.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,7 @@ pub struct Worker {
 struct Held {
     fence: Fence,
     cancel: watch::Sender<Option<CancelRequest>>,
+    pause: watch::Sender<Option<PauseRequest>>,
     /// Set when the lease is lost.
     lost: CancellationToken,
 }
@@ -108,7 +111,7 @@ impl Worker {
                         () = shutdown.cancelled() => {}
                         () = self.store.work_waiting(self.next_look()) => {}
                     }
-                    self.pass_on_cancels().await;
+                    self.pass_on_requests().await;
                 }
             }
         }
@@ -137,9 +140,11 @@ impl Worker {
         let fence = claim.fence;
         info!(run_id = %run_id, fence = fence.0, "working on run");
         let (cancel, cancelled) = watch::channel(None);
+        let (pause, paused) = watch::channel(None);
         let lost = CancellationToken::new();
         let control = RunControl {
             cancelled,
+            paused,
             lost: lost.clone(),
             draining: draining.clone(),
             drain: self.settings.drain,
@@ -149,6 +154,7 @@ impl Worker {
             Held {
                 fence,
                 cancel,
+                pause,
                 lost,
             },
         );
@@ -159,9 +165,9 @@ impl Worker {
             // What is broken keeps its lease until it runs out: nobody should run into the same wall at once.
             let given_back = match outcome {
                 Outcome::GivenBack => worker.store.release(&run_id, fence).await,
-                Outcome::Parked(until) => {
-                    worker.wake_at(until);
-                    worker.store.park(&run_id, fence, until).await
+                Outcome::Parked(wait) => {
+                    worker.wake_at(wait.until);
+                    worker.store.park(&run_id, fence, wait).await
                 }
                 Outcome::Ended | Outcome::Broken => Ok(()),
             };
@@ -236,7 +242,7 @@ impl Worker {
                 continue;
             };
             match kept.iter().find(|(id, of, _)| id == run && of == fence) {
-                Some((_, _, cancel)) => tell(ours, cancel.clone()),
+                Some((_, _, cancel)) => tell(&ours.cancel, cancel.clone()),
                 // A run that has just ended is no longer leased either; its task is past caring.
                 None => ours.lost.cancel(),
             }
@@ -251,15 +257,19 @@ impl Worker {
         }
     }
 
-    async fn pass_on_cancels(&self) {
+    async fn pass_on_requests(&self) {
         let runs: Vec<RunId> = self.held().keys().cloned().collect();
         for run in runs {
+            // The next look will do; each further question would only wait as long as this one.
             let Ok(cancel) = self.store.cancel_requested(&run).await else {
-                // The next look will do; each further question would only wait as long as this one.
+                return;
+            };
+            let Ok(pause) = self.store.pause_requested(&run).await else {
                 return;
             };
             if let Some(held) = self.held().get(&run) {
-                tell(held, cancel);
+                tell(&held.cancel, cancel);
+                tell(&held.pause, pause);
             }
         }
     }
@@ -279,11 +289,12 @@ async fn within<T>(
     answered.unwrap_or_else(|late| Err(StoreError::Unavailable(Outage(Box::new(late)))))
 }
 
-fn tell(held: &Held, cancel: Option<CancelRequest>) {
-    held.cancel.send_if_modified(|known| {
-        let news = known.is_none() && cancel.is_some();
+/// Passes a request on, the first time it is seen.
+fn tell<T>(told: &watch::Sender<Option<T>>, request: Option<T>) {
+    told.send_if_modified(|known| {
+        let news = known.is_none() && request.is_some();
         if news {
-            *known = cancel;
+            *known = request;
         }
         news
     });

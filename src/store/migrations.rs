@@ -7,6 +7,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 pub(super) fn sqlite() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/sqlite/0001_core.sql")),
+        (2, "flow", include_str!("migrations/sqlite/0002_flow.sql")),
         (
             5,
             "deployments",
@@ -24,6 +25,7 @@ pub(super) fn sqlite() -> Migrator {
 pub(super) fn postgres() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/postgres/0001_core.sql")),
+        (2, "flow", include_str!("migrations/postgres/0002_flow.sql")),
         (
             5,
             "deployments",

@@ -9,6 +9,7 @@ mod audit;
 mod blobs;
 mod convert;
 mod deployments;
+mod flow;
 mod idempotency;
 mod inventory;
 mod keys;

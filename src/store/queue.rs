@@ -10,14 +10,15 @@ use tracing::error;
 use super::convert::{Column, NEVER, backend, column, head_of, micros};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId};
-use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, WorkQueue};
+use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait, WorkQueue};
 
 const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";
 const RELEASE: &str = "UPDATE run SET lease_owner = NULL, lease_until = 0
     WHERE run_id = $1 AND fence = $2";
 // Without an owner, `lease_until` says when a run may be claimed next.
 const PARK: &str = "UPDATE run SET lease_owner = NULL,
-    lease_until = CASE WHEN cancel IS NULL THEN $3 ELSE 0 END WHERE run_id = $1 AND fence = $2";
+    lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END
+    WHERE run_id = $1 AND fence = $2";
 const CANCEL: &str = "UPDATE run SET cancel = COALESCE(cancel, $2),
     lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
     WHERE run_id = $1 AND NOT ended";
@@ -164,16 +165,12 @@ macro_rules! work_queue {
                 Ok(Some(claim))
             }
 
-            async fn park(
-                &self,
-                run: &RunId,
-                fence: Fence,
-                until: Option<Timestamp>,
-            ) -> Result<(), StoreError> {
+            async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError> {
                 let parked = sqlx::query(PARK)
                     .bind(run.as_str())
                     .bind(fence.0)
-                    .bind(until.map_or(NEVER, Timestamp::as_microsecond))
+                    .bind(wait.until.map_or(NEVER, Timestamp::as_microsecond))
+                    .bind(wait.pause_known)
                     .execute(self.writer())
                     .await
                     .map_err(backend)?;

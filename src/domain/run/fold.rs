@@ -11,7 +11,9 @@ use serde::Serialize;
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
+use crate::domain::workflow::facts::FlowFacts;
 use crate::protocol::openwop::events::{Event, EventDocument, RunCancelled, RunError, ToolStatus};
+use crate::protocol::openwop::flow_events::{DrainPolicy, InterruptKind};
 
 /// Where a run stands (OpenWOP run-snapshot `status`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,6 +24,14 @@ pub enum RunStatus {
     Pending,
     /// Under way.
     Running,
+    /// Paused: nothing happens until somebody resumes it.
+    Paused,
+    /// It waits for a decision.
+    WaitingApproval,
+    /// It waits for answers.
+    WaitingInput,
+    /// It waits for something outside.
+    WaitingExternal,
     /// Ended; says nothing about the verdict.
     Completed,
     /// The machinery broke.
@@ -43,6 +53,10 @@ impl RunStatus {
         match self {
             Self::Pending => "pending",
             Self::Running => "running",
+            Self::Paused => "paused",
+            Self::WaitingApproval => "waiting-approval",
+            Self::WaitingInput => "waiting-input",
+            Self::WaitingExternal => "waiting-external",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelling => "cancelling",
@@ -145,6 +159,10 @@ pub struct RunState {
     pub diverged_from: Vec<RunId>,
     /// The eval projection.
     pub eval: EvalFacts,
+    /// The nodes of a workflow.
+    pub flow: FlowFacts,
+    /// When it was paused, if it is.
+    pub paused_at: Option<Timestamp>,
     /// Input and output tokens.
     pub tokens: (u64, u64),
     /// The model that answered last, with its provider.
@@ -219,6 +237,29 @@ impl RunState {
             }
             Event::ReplayDiverged(diverged) => {
                 self.diverged_from.push(diverged.source_run_id.clone());
+            }
+            Event::RunPaused(paused) => {
+                self.paused_at = Some(at);
+                if paused.drain_policy == DrainPolicy::Immediate {
+                    self.flow.abandon();
+                }
+                self.stand();
+            }
+            Event::RunResumed(_) => {
+                self.paused_at = None;
+                self.stand();
+            }
+            Event::NodeStarted(_)
+            | Event::NodeCompleted(_)
+            | Event::NodeFailed(_)
+            | Event::NodeSuspended(_)
+            | Event::NodeResumed(_)
+            | Event::InterruptRequested(_)
+            | Event::InterruptResolved(_)
+            | Event::ApprovalGranted(_)
+            | Event::MessageChunk(_) => {
+                self.flow.fold(event, at);
+                self.stand();
             }
             Event::BudgetReserved(_) => self.budget_reserved = true,
             Event::EvalStarted(_) => self.eval.started = true,
@@ -308,7 +349,13 @@ impl RunState {
                     .or_default()
                     .reused_from = Some(reused.source_run_id.clone());
             }
-            Event::AuthorizationDecided(_)
+            Event::ApprovalRequested(_)
+            | Event::ApprovalReceived(_)
+            | Event::ApprovalRejected(_)
+            | Event::ApprovalOverridden(_)
+            | Event::ClarificationRequested(_)
+            | Event::ClarificationResolved(_)
+            | Event::AuthorizationDecided(_)
             | Event::CapBreached(_)
             | Event::BudgetExhausted(_)
             | Event::DeploymentPromoted(_)
@@ -319,6 +366,22 @@ impl RunState {
             | Event::AgentToolCalled(_)
             | Event::AgentDecided(_) => {}
         }
+    }
+
+    /// Where a run that has begun and not ended stands.
+    fn stand(&mut self) {
+        if self.status.is_terminal() {
+            return;
+        }
+        self.status = match (self.paused_at, self.flow.waits_for()) {
+            (Some(_), _) => RunStatus::Paused,
+            (None, None) => RunStatus::Running,
+            (None, Some(InterruptKind::Approval)) => RunStatus::WaitingApproval,
+            (None, Some(InterruptKind::ExternalEvent)) => RunStatus::WaitingExternal,
+            (None, Some(InterruptKind::Clarification | InterruptKind::Custom)) => {
+                RunStatus::WaitingInput
+            }
+        };
     }
 
     fn task(&mut self, node: Option<&TaskId>) -> Option<&mut TaskFacts> {

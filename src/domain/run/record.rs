@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 use super::fork::{Fork, ForkMode};
 use crate::domain::ids::{AgentId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
+use crate::domain::workflow::mock::MockProvider;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
+use crate::protocol::openwop::workflow::WorkflowDefinition;
 
 /// A run as it was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +75,15 @@ impl RunSpec {
     pub fn eval(&self) -> Option<&Arc<EvalSpec>> {
         match &self.work {
             Work::Eval(spec) => Some(spec),
-            Work::Journal => None,
+            Work::Workflow(_) | Work::Journal => None,
+        }
+    }
+
+    /// The workflow, if this is a run of one.
+    pub fn workflow(&self) -> Option<&Arc<WorkflowSpec>> {
+        match &self.work {
+            Work::Workflow(spec) => Some(spec),
+            Work::Eval(_) | Work::Journal => None,
         }
     }
 
@@ -81,7 +91,7 @@ impl RunSpec {
     pub fn eval_mut(&mut self) -> Option<&mut EvalSpec> {
         match &mut self.work {
             Work::Eval(spec) => Some(Arc::make_mut(spec)),
-            Work::Journal => None,
+            Work::Workflow(_) | Work::Journal => None,
         }
     }
 }
@@ -103,6 +113,8 @@ pub struct RunScope {
 pub enum Work {
     /// The eval projection (RFC 0081 §B).
     Eval(Arc<EvalSpec>),
+    /// A small deterministic workflow (OpenWOP workflow-definition).
+    Workflow(Arc<WorkflowSpec>),
     /// A log to which services append what they decide; no worker ever claims it (RFC 0082: the run of deployment
     /// management).
     Journal,
@@ -113,6 +125,19 @@ impl Work {
     pub const fn is_claimable(&self) -> bool {
         !matches!(self, Self::Journal)
     }
+}
+
+/// A run of a workflow, its definition pinned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowSpec {
+    /// The definition as it was when the run was created.
+    pub definition: WorkflowDefinition,
+    /// Nodes that may begin.
+    pub max_node_executions: u64,
+    /// What stands in for a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mock_provider: Option<MockProvider>,
 }
 
 /// An eval run with everything pinned: it can be resumed after its suite or pack was removed.

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::fold::{RunState, RunStatus};
 use super::fork::{Fork, Provenance};
-use super::record::RunRecord;
+use super::record::{RunRecord, WorkflowSpec};
+use crate::domain::ids::NodeId;
 use crate::protocol::openwop::events::{ENGINE_VERSION, Owner, RunError};
 
 /// Version of the event log's schema.
@@ -23,6 +24,12 @@ pub struct RunSnapshot<'a> {
     agent: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<Provenance>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_node_id: Option<&'a NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_states: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<jiff::Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,6 +54,7 @@ pub fn snapshot<'a>(
     state: &'a RunState,
     cancel_requested: bool,
 ) -> RunSnapshot<'a> {
+    let workflow = record.spec.workflow();
     RunSnapshot {
         run_id: record.run_id.as_str(),
         workflow_id: &record.spec.workflow_id,
@@ -60,6 +68,9 @@ pub fn snapshot<'a>(
             .eval()
             .map(|eval| json!({"agentId": eval.agent_id, "version": eval.agent_version})),
         fork: record.fork.as_ref().map(Fork::provenance),
+        current_node_id: state.flow.pending().map(|(node, _)| node),
+        node_states: workflow.map(|spec| node_states(spec, state)),
+        variables: workflow.map(|spec| variables(record, spec, state)),
         started_at: state.started_at,
         completed_at: state.completed_at,
         error: state.error.as_ref(),
@@ -70,6 +81,35 @@ pub fn snapshot<'a>(
         configurable: &record.spec.configurable,
         metrics: cost_metrics(state),
     }
+}
+
+fn node_states(spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {
+    let nodes = spec.definition.nodes.iter();
+    let shown = nodes.map(|node| {
+        let facts = state.flow.node(&node.id);
+        let status = facts.map(|facts| facts.status).unwrap_or_default();
+        let mut shown = json!({"status": status.as_str(), "typeId": node.type_id});
+        if let (Some(facts), Some(members)) = (facts, shown.as_object_mut()) {
+            members.insert("attempt".to_owned(), json!(facts.attempt));
+            if let Some(error) = &facts.error {
+                members.insert("error".to_owned(), json!(error));
+            }
+        }
+        (node.id.to_string(), shown)
+    });
+    shown.collect()
+}
+
+/// What a workflow was given, and by node what came of it.
+fn variables(record: &RunRecord, spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {
+    let mut variables = record.spec.inputs.clone();
+    for node in &spec.definition.nodes {
+        let outputs = state.flow.node(&node.id).map(|facts| &facts.outputs);
+        if let Some(outputs) = outputs.filter(|outputs| !outputs.is_empty()) {
+            variables.insert(node.id.to_string(), Value::Object(outputs.clone()));
+        }
+    }
+    variables
 }
 
 /// The status to show.

@@ -1,13 +1,16 @@
-//! `GET /v1/workflows/{workflowId}`: this host runs evals and holds no workflow graphs, so there is none to find.
+//! `GET /v1/workflows/{workflowId}`.
 
-use crate::http::answer::Answer;
-use crate::protocol::error::{ErrorCode, Problem};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::PathParameters;
 
 /// `GET /v1/workflows/{workflowId}`.
-pub async fn get() -> Answer {
-    Err(Problem::new(
-        ErrorCode::NotFound,
-        "no such workflow; this host runs evals",
-    )
-    .into())
+pub async fn get(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
+    let definition = state.runs.workflow(path.get("workflowId"))?;
+    json(StatusCode::OK, &definition)
 }

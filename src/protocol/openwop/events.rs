@@ -11,9 +11,15 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::deployment::DeploymentState;
+use super::flow_events::{
+    ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
+    ClarificationRequested, ClarificationResolved, InterruptRequested, InterruptResolved,
+    MessageChunk, NodeCompleted, NodeFailed, NodeResumed, NodeStarted, NodeSuspended, RunPaused,
+    RunResumed,
+};
 use super::suite::{EvalMode, ModelClass};
 use super::summary::EvalSummary;
-use crate::domain::ids::{AgentId, EventId, RunId, TaskId};
+use crate::domain::ids::{AgentId, EventId, NodeId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
 
 macro_rules! events {
@@ -61,6 +67,40 @@ events! {
     RunFailed(RunFailed) = "run.failed";
     /// The run was cancelled.
     RunCancelled(RunCancelled) = "run.cancelled";
+    /// The run was paused.
+    RunPaused(RunPaused) = "run.paused";
+    /// A paused run goes on.
+    RunResumed(RunResumed) = "run.resumed";
+    /// A node began.
+    NodeStarted(NodeStarted) = "node.started";
+    /// A node ended well.
+    NodeCompleted(NodeCompleted) = "node.completed";
+    /// A node failed.
+    NodeFailed(NodeFailed) = "node.failed";
+    /// A node waits for an answer.
+    NodeSuspended(NodeSuspended) = "node.suspended";
+    /// A node got its answer.
+    NodeResumed(NodeResumed) = "node.resumed";
+    /// An answer from outside is asked for.
+    InterruptRequested(InterruptRequested) = "interrupt.requested";
+    /// It was given.
+    InterruptResolved(InterruptResolved) = "interrupt.resolved";
+    /// An approval is asked for.
+    ApprovalRequested(ApprovalRequested) = "approval.requested";
+    /// An approval was decided.
+    ApprovalReceived(ApprovalReceived) = "approval.received";
+    /// One of those who may approve did.
+    ApprovalGranted(ApprovalGranted) = "approval.granted";
+    /// One of those who may approve refused.
+    ApprovalRejected(ApprovalRejected) = "approval.rejected";
+    /// The quorum was overridden.
+    ApprovalOverridden(ApprovalOverridden) = "approval.overridden";
+    /// Questions are asked.
+    ClarificationRequested(ClarificationRequested) = "clarification.requested";
+    /// Questions were answered.
+    ClarificationResolved(ClarificationResolved) = "clarification.resolved";
+    /// A piece of text as a model writes it.
+    MessageChunk(MessageChunk) = "ai.message.chunk";
     /// A hard bound was reached.
     CapBreached(CapBreached) = "cap.breached";
     /// The effective budget, once.
@@ -331,10 +371,20 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCompleted {
-    /// The EvalSummary.
-    pub outputs: EvalSummary,
+    /// What came of it.
+    pub outputs: RunOutputs,
     /// From `run.started`, in milliseconds.
     pub duration_ms: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RunOutputs {
+    /// Of an eval run: its summary.
+    Eval(EvalSummary),
+    /// Of a workflow: the outputs of its last nodes.
+    Workflow(Map<String, Value>),
 }
 
 /// `run.failed`.
@@ -343,6 +393,9 @@ pub struct RunCompleted {
 pub struct RunFailed {
     /// Why.
     pub error: RunError,
+    /// The node that failed, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_node_id: Option<NodeId>,
 }
 
 /// A run error.
@@ -369,12 +422,15 @@ pub struct RunCancelled {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapBreached {
-    /// `run-duration`, `budget-cost`, `budget-tokens`.
+    /// `run-duration`, `node-executions`, `budget-cost`, `budget-tokens`.
     pub kind: String,
     /// The bound.
     pub limit: f64,
     /// What was seen; above the bound.
     pub observed: f64,
+    /// The node that would have gone beyond it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
 }
 
 /// `budget.reserved`.

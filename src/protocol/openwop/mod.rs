@@ -3,7 +3,9 @@
 pub mod deployment;
 pub mod diff;
 pub mod events;
+pub mod flow_events;
 pub mod pack;
 pub mod run;
 pub mod suite;
 pub mod summary;
+pub mod workflow;

@@ -7,13 +7,16 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::CancelRequest;
+use crate::ports::{CancelRequest, PauseRequest};
+use crate::protocol::openwop::flow_events::DrainPolicy;
 use crate::service::run_writer::RunWriter;
 
 /// The worker's hold on a run.
 pub struct RunControl {
     /// A cancel request.
     pub cancelled: watch::Receiver<Option<CancelRequest>>,
+    /// A pause request.
+    pub paused: watch::Receiver<Option<PauseRequest>>,
     /// The lease is lost: stop at once, write nothing.
     pub lost: CancellationToken,
     /// The replica shuts down: start no more tasks.
@@ -25,6 +28,7 @@ pub struct RunControl {
 /// Why a run stops before its work is done.
 pub(super) enum Stop {
     Cancelled(CancelRequest),
+    Paused(PauseRequest),
     TimedOut,
     /// The replica shuts down; others go on.
     Draining,
@@ -36,8 +40,8 @@ pub(super) enum Stop {
 pub(super) enum Signal {
     /// Stop now.
     Stop(Stop),
-    /// Begin nothing more; what runs may end.
-    Drain,
+    /// Begin nothing more; what runs may end. Then the run stops with [`Watch::held`].
+    Hold,
 }
 
 /// Everything that may stop a run, in one place to wait.
@@ -46,22 +50,44 @@ pub(super) struct Watch {
     writer: RunWriter,
     deadline: Pin<Box<Sleep>>,
     draining: bool,
+    pause: Option<PauseRequest>,
 }
 
 impl Watch {
-    pub(super) fn new(control: RunControl, writer: RunWriter, left: Option<Duration>) -> Self {
+    /// `pause` is a request that is on record already.
+    pub(super) fn new(
+        control: RunControl,
+        writer: RunWriter,
+        left: Option<Duration>,
+        pause: Option<PauseRequest>,
+    ) -> Self {
         let deadline = Box::pin(tokio::time::sleep(left.unwrap_or(Duration::MAX)));
         Self {
             control,
             writer,
             deadline,
             draining: false,
+            pause,
         }
     }
 
     /// Whether nothing more is to be begun.
-    pub(super) fn is_draining(&self) -> bool {
-        self.draining
+    pub(super) fn is_held(&self) -> bool {
+        self.draining || self.pause.is_some()
+    }
+
+    /// Whether a pause is asked for.
+    pub(super) fn is_to_pause(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// Why a run stops that begins nothing more, once nothing is in flight. The pause first: whoever goes on after a drain
+    /// would have to stop for it at once.
+    pub(super) fn held(&mut self) -> Stop {
+        match self.pause.take() {
+            Some(request) => Stop::Paused(request),
+            None => Stop::Draining,
+        }
     }
 
     /// Waits for the next signal. Nothing is lost when the future is dropped.
@@ -81,13 +107,27 @@ impl Watch {
                         (Err(_), _) => return Signal::Stop(Stop::Lost),
                     }
                 }
+                changed = self.control.paused.changed(), if self.pause.is_none() => {
+                    let request = self.control.paused.borrow_and_update().clone();
+                    match (changed, request) {
+                        (Ok(()), Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
+                            return Signal::Stop(Stop::Paused(request));
+                        }
+                        (Ok(()), Some(request)) => {
+                            self.pause = Some(request);
+                            return Signal::Hold;
+                        }
+                        (Ok(()), None) => {}
+                        (Err(_), _) => return Signal::Stop(Stop::Lost),
+                    }
+                }
                 () = &mut self.deadline => {
                     return Signal::Stop(if self.draining { Stop::Draining } else { Stop::TimedOut });
                 }
                 () = self.control.draining.cancelled(), if !self.draining => {
                     self.draining = true;
                     self.deadline.as_mut().reset(Instant::now() + self.control.drain);
-                    return Signal::Drain;
+                    return Signal::Hold;
                 }
             }
         }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use crate::domain::run::record::RunRecord;
-use crate::ports::CancelRequest;
+use crate::ports::{CancelRequest, PauseRequest};
 use crate::protocol::openwop::events::{
     CapBreached, ENGINE_VERSION, Event, NewEvent, Owner, RunCancelled, RunError, RunFailed,
     RunStarted,
 };
+use crate::protocol::openwop::flow_events::RunPaused;
 use crate::service::run_writer::RunWriter;
 
 /// What `run.started` says of a run.
@@ -51,6 +52,22 @@ pub(super) fn cancel(writer: &RunWriter, request: CancelRequest) {
     writer.emit(&NewEvent::of_run(Event::RunCancelled(cancelled)));
 }
 
+pub(super) fn pause(writer: &RunWriter, request: PauseRequest) {
+    let paused = RunPaused {
+        reason: request.reason,
+        drain_policy: request.drain_policy,
+        paused_by: request.paused_by,
+    };
+    writer.emit(&NewEvent::of_run(Event::RunPaused(paused)));
+}
+
+/// When a run reaches its longest duration; `None` if it has none.
+pub(super) fn deadline(run: &RunRecord, writer: &RunWriter) -> Option<Timestamp> {
+    let whole = i64::try_from(run.spec.run_timeout_ms?).unwrap_or(i64::MAX);
+    let started = writer.with_state(|state| state.started_at)?;
+    started.checked_add(SignedDuration::from_millis(whole)).ok()
+}
+
 pub(super) fn time_out(run: &RunRecord, writer: &RunWriter, now: Timestamp) {
     let limit = run.spec.run_timeout_ms.unwrap_or_default();
     let observed = running_for(writer, now).max(limit + 1);
@@ -78,6 +95,7 @@ pub(super) fn fail_at_cap(
         kind: kind.to_owned(),
         limit,
         observed,
+        node_id: None,
     };
     let error = RunError {
         code: code.to_owned(),
@@ -85,7 +103,10 @@ pub(super) fn fail_at_cap(
     };
     writer.emit_all(&[
         NewEvent::of_run(Event::CapBreached(breached)),
-        NewEvent::of_run(Event::RunFailed(RunFailed { error })),
+        NewEvent::of_run(Event::RunFailed(RunFailed {
+            error,
+            failed_node_id: None,
+        })),
     ]);
 }
 

@@ -58,6 +58,7 @@ pub(super) async fn bring(
                     code: "replay_source_missing".to_owned(),
                     message: format!("the source run has no event {}", copied + 1),
                 },
+                failed_node_id: None,
             })));
             return Some(Reached::End);
         }

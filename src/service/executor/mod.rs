@@ -6,24 +6,26 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tracing::error;
 
 mod control;
 mod endings;
 mod eval;
 mod history;
+mod workflow;
 
 pub use self::control::RunControl;
 use self::control::{Stop, Watch};
 pub use self::endings::started;
 pub use self::eval::{EvalWork, INTERNAL_ERROR};
+use self::workflow::WorkflowWork;
 use super::projections::{Projections, catch_up};
 use super::run_writer::RunWriter;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{RunRecord, Work};
-use crate::ports::{Claim, Clock, Ids, Store};
+use crate::ports::{Claim, Clock, Ids, Store, Wait};
 use crate::protocol::openwop::events::{Event, NewEvent};
+use crate::protocol::openwop::flow_events::DrainPolicy;
 
 /// Carries out runs.
 pub struct Executor {
@@ -32,6 +34,7 @@ pub struct Executor {
     ids: Arc<dyn Ids>,
     projections: Arc<Projections>,
     eval: Arc<EvalWork>,
+    workflow: WorkflowWork,
 }
 
 /// How far a claimed run was carried.
@@ -42,7 +45,7 @@ pub enum Outcome {
     /// The replica drains: others may go on at once.
     GivenBack,
     /// It waits for somebody, or for a moment: nobody need look at it before.
-    Parked(Option<Timestamp>),
+    Parked(Wait),
     /// The lease is lost, or the store or the log failed. Whoever tries again should not do so at once.
     Broken,
 }
@@ -53,6 +56,8 @@ enum Reached {
     End,
     /// It was stopped from outside.
     Stop(Stop),
+    /// A point where nothing happens before this moment, or before somebody does something.
+    Wait(Wait),
 }
 
 impl Executor {
@@ -64,12 +69,14 @@ impl Executor {
         projections: Arc<Projections>,
         eval: EvalWork,
     ) -> Arc<Self> {
+        let workflow = WorkflowWork::new(clock.clone());
         Arc::new(Self {
             store,
             clock,
             ids,
             projections,
             eval: Arc::new(eval),
+            workflow,
         })
     }
 
@@ -130,12 +137,32 @@ impl Executor {
             return Reached::Stop(Stop::Cancelled(request));
         }
         let left = endings::time_left(run, writer, self.clock.now());
-        let mut watch = Watch::new(control, writer.clone(), left);
+        if left.is_some_and(|left| left.is_zero()) {
+            return Reached::Stop(Stop::TimedOut);
+        }
+        if writer.with_state(|state| state.paused_at.is_some()) {
+            return Reached::Wait(Wait {
+                until: None,
+                pause_known: true,
+            });
+        }
+        let pause = match self.store.pause_requested(&run.run_id).await {
+            Ok(Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
+                return Reached::Stop(Stop::Paused(request));
+            }
+            Ok(request) => request,
+            Err(cause) => {
+                error!(run_id = %run.run_id, %cause, "it cannot be told whether the run is to be paused");
+                return Reached::Stop(Stop::Lost);
+            }
+        };
+        let mut watch = Watch::new(control, writer.clone(), left, pause);
         match &run.spec.work {
             Work::Eval(spec) => {
                 let eval = self.eval.clone();
                 eval.carry_out(run, spec, writer, &mut watch).await
             }
+            Work::Workflow(spec) => self.workflow.carry_out(run, spec, writer, &mut watch).await,
             Work::Journal => {
                 error!(run_id = %run.run_id, "a journal was claimed; services alone append to it");
                 Reached::Stop(Stop::Lost)
@@ -153,6 +180,20 @@ impl Executor {
             Reached::Stop(Stop::TimedOut) => {
                 endings::time_out(run, writer, self.clock.now());
                 Outcome::Ended
+            }
+            Reached::Stop(Stop::Paused(request)) => {
+                endings::pause(writer, request);
+                Outcome::Parked(Wait {
+                    until: endings::deadline(run, writer),
+                    pause_known: true,
+                })
+            }
+            Reached::Wait(wait) => {
+                let deadline = endings::deadline(run, writer);
+                Outcome::Parked(Wait {
+                    until: [wait.until, deadline].into_iter().flatten().min(),
+                    ..wait
+                })
             }
             Reached::Stop(Stop::Draining) => Outcome::GivenBack,
             Reached::Stop(Stop::Lost) => {

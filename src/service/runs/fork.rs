@@ -6,7 +6,7 @@ use super::{Created, NewRun, Runs};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work};
-use crate::domain::run::request::{AgentFacts, SuiteFacts, parse, plan};
+use crate::domain::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
 use crate::ports::{IdempotencyClaim, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
@@ -143,12 +143,15 @@ impl Runs {
             "tags": own(&overlay.tags, json!(spec.tags)),
             "metadata": own(&overlay.metadata, json!(spec.metadata)),
         });
-        let request = parse(&body).map_err(within_overlay)?;
         let lost = |table| {
             internal(&StoreError::Inconsistent {
                 table,
                 column: "digest",
             })
+        };
+        let request = match parse(&body).map_err(within_overlay)? {
+            Request::Eval(request) => *request,
+            Request::Workflow(_) => return Err(lost("run_record")),
         };
         let suite = self.library.suite(&eval.suite_digest).await;
         let suite = suite

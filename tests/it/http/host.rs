@@ -34,6 +34,7 @@ use touchstone::service::packs::Packs;
 use touchstone::service::projections::Projections;
 use touchstone::service::runs::Runs;
 use touchstone::service::worker::{Worker, WorkerSettings};
+use touchstone::service::workflows::Workflows;
 use touchstone::store;
 use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
@@ -144,6 +145,7 @@ impl TestHost {
             max_tasks_per_suite: 10_000,
             max_cost_per_suite: NanoUsd::from_usd(25.0),
             max_run_duration_ms: 3_600_000,
+            max_node_executions: 100,
             default_concurrency: 8,
             max_concurrency: 64,
         };
@@ -154,6 +156,7 @@ impl TestHost {
             library.clone(),
             models.clone(),
             projections.clone(),
+            Workflows { fixtures: true },
             limits,
         ));
         let eval = EvalWork::new(
@@ -208,8 +211,8 @@ impl TestHost {
         }
     }
 
-    /// Starts a worker that carries out whatever waits.
-    pub fn work(&self) {
+    /// Starts a worker that carries out whatever waits, until the host or what is returned is shut down.
+    pub fn work(&self) -> CancellationToken {
         let settings = WorkerSettings {
             poll: Duration::from_millis(50),
             ..WorkerSettings::default()
@@ -221,7 +224,9 @@ impl TestHost {
             "test".to_owned(),
             settings,
         );
-        tokio::spawn(worker.work(self.shutdown.clone()));
+        let shutdown = self.shutdown.child_token();
+        tokio::spawn(worker.work(shutdown.clone()));
+        shutdown
     }
 
     /// A host at work with the agent installed and one suite imported for the first tenant.

@@ -18,3 +18,4 @@ mod server;
 mod sse;
 mod streams;
 mod surface;
+mod workflows;

@@ -280,8 +280,10 @@ impl Bench {
             .await
             .unwrap()
             .unwrap();
+        let (_nobody, paused) = watch::channel(None);
         let control = RunControl {
             cancelled,
+            paused,
             ..undisturbed()
         };
         self.executor.execute(claim, control).await == Outcome::Ended
@@ -329,6 +331,7 @@ pub fn eval(run: &RunRecord) -> &EvalSpec {
 pub fn undisturbed() -> RunControl {
     RunControl {
         cancelled: watch::channel(None).1,
+        paused: watch::channel(None).1,
         lost: CancellationToken::new(),
         draining: CancellationToken::new(),
         drain: Duration::from_secs(1),

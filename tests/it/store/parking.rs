@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rstest::rstest;
 use touchstone::domain::run::record::Work;
-use touchstone::ports::{CancelRequest, Claimable, Clock as _, Store, StoreError};
+use touchstone::ports::{
+    CancelRequest, Claimable, Clock as _, PauseRequest, Store, StoreError, Wait,
+};
+use touchstone::protocol::openwop::flow_events::DrainPolicy;
 use touchstone::system::SystemClock;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
@@ -14,18 +18,25 @@ async fn claim(store: &dyn Store) -> Option<String> {
     claim.unwrap().map(|claim| claim.run.run_id.to_string())
 }
 
+fn until(until: Option<Timestamp>) -> Wait {
+    Wait {
+        until,
+        pause_known: false,
+    }
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_parked_run_is_left_alone_until_its_time(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
-    let until = SystemClock.now() + Duration::from_secs(100);
-    store.park(&run, fence, Some(until)).await.unwrap();
+    let at = SystemClock.now() + Duration::from_secs(100);
+    store.park(&run, fence, until(Some(at))).await.unwrap();
     database.pass(70).await;
     assert_eq!(claim(&*store).await, None);
     database.pass(30).await;
     assert_eq!(claim(&*store).await.as_deref(), Some("run_1"));
-    let stale = store.park(&run, fence, None).await;
+    let stale = store.park(&run, fence, until(None)).await;
     assert!(matches!(stale, Err(StoreError::Fenced)));
 }
 
@@ -43,9 +54,9 @@ async fn a_run_that_waits_for_somebody_is_cancelled_at_once(
     };
     if asked_before {
         assert!(store.request_cancel(&run, &request).await.unwrap());
-        store.park(&run, fence, None).await.unwrap();
+        store.park(&run, fence, until(None)).await.unwrap();
     } else {
-        store.park(&run, fence, None).await.unwrap();
+        store.park(&run, fence, until(None)).await.unwrap();
         database.pass(1_000_000_000).await;
         assert_eq!(claim(&*store).await, None);
         assert!(store.request_cancel(&run, &request).await.unwrap());
@@ -66,7 +77,7 @@ async fn a_run_is_claimed_by_name_unless_somebody_holds_it(
         claim.await.unwrap()
     };
     assert!(claim(&acme).await.is_none(), "a worker holds it");
-    store.park(&run, fence, None).await.unwrap();
+    store.park(&run, fence, until(None)).await.unwrap();
     assert!(claim(&other).await.is_none(), "it is another tenant's");
     let taken = claim(&acme).await.unwrap();
     assert!(taken.fence > fence);
@@ -94,9 +105,55 @@ async fn a_journal_is_nobodys_work(#[values(Sqlite, Postgres)] engine: Engine) {
         .unwrap();
     assert_eq!(*taken.run, journal);
     store
-        .park(&journal.run_id, taken.fence, None)
+        .park(&journal.run_id, taken.fence, until(None))
         .await
         .unwrap();
     database.pass(1_000_000_000).await;
     assert_eq!(claim(&*store).await, None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_pause_reaches_a_run_however_it_waits(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[values(true, false)] asked_before: bool,
+) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let request = PauseRequest {
+        paused_by: "key".to_owned(),
+        reason: Some("lunch".to_owned()),
+        drain_policy: DrainPolicy::Immediate,
+        requested_at: super::at(0),
+    };
+    if asked_before {
+        assert!(store.request_pause(&run, &request).await.unwrap());
+        store.park(&run, fence, until(None)).await.unwrap();
+    } else {
+        store.park(&run, fence, until(None)).await.unwrap();
+        assert!(store.request_pause(&run, &request).await.unwrap());
+    }
+    assert!(!store.request_pause(&run, &request).await.unwrap(), "once");
+    let taken = store.claim("worker", Claimable::All, TTL).await;
+    let taken = taken.unwrap().unwrap();
+    assert_eq!(store.pause_requested(&run).await.unwrap(), Some(request));
+    // Once the pause is known it is no reason to look at the run again.
+    let paused = Wait {
+        until: None,
+        pause_known: true,
+    };
+    store.park(&run, taken.fence, paused).await.unwrap();
+    assert_eq!(claim(&*store).await, None);
+    store.clear_pause(&run).await.unwrap();
+    assert_eq!(store.pause_requested(&run).await.unwrap(), None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_host_secret_is_made_once(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let first = store.host_secret("tokens", [1; 32]).await.unwrap();
+    let other = database.open().await;
+    assert_eq!(other.host_secret("tokens", [2; 32]).await.unwrap(), first);
+    assert_eq!(other.host_secret("others", [3; 32]).await.unwrap(), [3; 32]);
 }

@@ -3,10 +3,14 @@
 //! Two steps, both pure: [`parse`] checks the shape, [`plan`] what it asks for. Every refusal names the field and the remedy.
 
 mod fields;
+mod options;
 mod parse;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod workflow;
 
-pub use parse::{CreateRun, parse};
+pub use options::RunOptions;
+pub use parse::{CreateRun, Request, parse};
 pub use plan::{AgentFacts, BaselineFacts, HostLimits, SCORED_MODES, SuiteFacts, plan};
+pub use workflow::{CreateWorkflow, plan_workflow};

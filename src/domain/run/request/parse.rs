@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
+use super::options::{RunOptions, members};
+use super::workflow::{CreateWorkflow, parse_workflow};
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::{AgentId, RunId};
@@ -11,14 +13,9 @@ use crate::domain::run::record::BudgetSpec;
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::EvalMode;
 
-const MAX_TAGS: usize = 100;
-const MAX_TAG_CHARS: usize = 256;
-const MAX_METADATA_BYTES: usize = 8192;
-const MAX_METADATA_DEPTH: usize = 4;
-const MAX_SCOPE_CHARS: usize = 256;
 const MAX_IGNORE: usize = 100;
 
-/// A well-formed create request.
+/// A well-formed request for an eval run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateRun {
     /// `suiteId@version`.
@@ -41,82 +38,63 @@ pub struct CreateRun {
     pub temperature: Option<f64>,
     /// `configurable.maxTokens`.
     pub max_tokens: Option<u64>,
-    /// `configurable.runTimeoutMs`.
-    pub run_timeout_ms: Option<u64>,
     /// `configurable.budget`.
     pub budget: BudgetSpec,
-    /// `scopeId`.
-    pub scope_id: Option<String>,
-    /// Whether no other run of the scope may be active (`X-Dedup: enforce`).
-    pub exclusive: bool,
-    /// `tenantId`, which must be the key's own.
-    pub tenant_id: Option<String>,
-    /// `configurable` as it came, without nulls.
-    pub configurable: Map<String, Value>,
-    /// `inputs` as they came.
-    pub inputs: Map<String, Value>,
-    /// `tags`.
-    pub tags: Vec<String>,
-    /// `metadata`.
-    pub metadata: Map<String, Value>,
+    /// What every run may be given.
+    pub options: RunOptions,
+}
+
+/// A well-formed create request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// For an eval run.
+    Eval(Box<CreateRun>),
+    /// For a run of a workflow.
+    Workflow(CreateWorkflow),
+}
+
+impl Request {
+    /// What every run may be given.
+    pub fn options(&self) -> &RunOptions {
+        match self {
+            Self::Eval(request) => &request.options,
+            Self::Workflow(request) => &request.options,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn options_mut(&mut self) -> &mut RunOptions {
+        match self {
+            Self::Eval(request) => &mut request.options,
+            Self::Workflow(request) => &mut request.options,
+        }
+    }
 }
 
 /// Reads the body of `POST /v1/runs`.
 ///
 /// # Errors
 /// `validation_error` naming the field; `capability_not_provided` for what this host does not offer.
-pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
-    const FIELDS: &[&str] = &[
-        "workflowId",
-        "inputs",
-        "tenantId",
-        "scopeId",
-        "callbackUrl",
-        "residency",
-        "mode",
-        "evalSuiteRef",
-        "agentId",
-        "configurable",
-        "tags",
-        "metadata",
-    ];
-    let Some(body) = body.as_object() else {
-        return Err(Problem::validation("", "the body must be a JSON object"));
-    };
-    if let Some(unknown) = body.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        return Err(Problem::validation(
-            unknown,
-            format!("unknown field; known are {}", FIELDS.join(", ")),
-        ));
-    }
-    let body = Fields {
-        members: body,
-        prefix: "",
-    };
+pub fn parse(body: &Value) -> Result<Request, Problem> {
+    let body = members(body)?;
     match body.text("mode")? {
         // An eval run names no workflow; one that is named anyway is at least a name.
         Some("eval") => {
             body.text("workflowId")?;
+            parse_eval(&body).map(|request| Request::Eval(Box::new(request)))
         }
-        Some(_) => return Err(body.invalid("mode", "must be \"eval\"")),
-        None => {
-            return Err(match body.text("workflowId")? {
-                Some(_) => body.invalid(
-                    "workflowId",
-                    "no such workflow; this host runs evals: send `mode: \"eval\"`",
-                ),
-                None => body.invalid(
-                    "mode",
-                    "is missing; send `mode: \"eval\"` with `evalSuiteRef` and `agentId`",
-                ),
-            });
-        }
+        Some(_) => Err(body.invalid("mode", "must be \"eval\"")),
+        None => match body.text("workflowId")? {
+            Some(id) => parse_workflow(&body, id).map(Request::Workflow),
+            None => Err(body.invalid(
+                "mode",
+                "is missing; send `mode: \"eval\"` with `evalSuiteRef` and `agentId`, or a `workflowId`",
+            )),
+        },
     }
-    for unsupported in ["callbackUrl", "residency"] {
-        if body.get(unsupported).is_some() {
-            return Err(body.invalid(unsupported, "is not supported by this host; leave it out"));
-        }
-    }
+}
+
+fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
     let reference = body.required_text("evalSuiteRef")?;
     let suite = reference
         .parse::<SuiteRef>()
@@ -128,9 +106,6 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
         prefix: "configurable.",
     };
     refuse_what_would_be_ignored(&fields)?;
-    // Bounds of workflows; an eval has no loops of its own, but a senseless value is refused all the same.
-    fields.whole("recursionLimit", 1)?;
-    fields.whole("maxLoopIterations", 1)?;
     fields.number("escalationThreshold", 0.0, 1.0)?;
     let ignore = match fields.object("evalMatch")? {
         None => Vec::new(),
@@ -165,18 +140,8 @@ pub fn parse(body: &Value) -> Result<CreateRun, Problem> {
             .map(|tasks| u32::try_from(tasks).unwrap_or(u32::MAX)),
         temperature: fields.number("temperature", 0.0, 2.0)?,
         max_tokens: fields.whole("maxTokens", 1)?,
-        run_timeout_ms: fields.whole("runTimeoutMs", 1)?,
         budget,
-        scope_id: scope_id(&body)?,
-        exclusive: false,
-        tenant_id: body.text("tenantId")?.map(str::to_owned),
-        inputs: body.object("inputs")?.unwrap_or_default(),
-        tags: tags(&body)?,
-        metadata: metadata(&body)?,
-        configurable: configurable
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .collect(),
+        options: RunOptions::read(body)?,
     })
 }
 
@@ -272,63 +237,4 @@ fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
         max_tokens: fields.whole("maxTokens", 1)?,
         max_cost,
     })
-}
-
-fn scope_id(body: &Fields<'_>) -> Result<Option<String>, Problem> {
-    match body.text("scopeId")? {
-        Some(scope) if scope.chars().count() > MAX_SCOPE_CHARS => Err(body.invalid(
-            "scopeId",
-            &format!("must have at most {MAX_SCOPE_CHARS} characters"),
-        )),
-        scope => Ok(scope.map(str::to_owned)),
-    }
-}
-
-fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
-    let Some(value) = body.get("tags") else {
-        return Ok(Vec::new());
-    };
-    let shape =
-        format!("must be a list of at most {MAX_TAGS} texts of 1 to {MAX_TAG_CHARS} characters");
-    let items = value.as_array().filter(|items| items.len() <= MAX_TAGS);
-    items
-        .and_then(|items| {
-            items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .filter(|tag| (1..=MAX_TAG_CHARS).contains(&tag.chars().count()))
-                        .map(str::to_owned)
-                })
-                .collect::<Option<Vec<_>>>()
-        })
-        .ok_or_else(|| body.invalid("tags", &shape))
-}
-
-fn metadata(body: &Fields<'_>) -> Result<Map<String, Value>, Problem> {
-    let metadata = body.object("metadata")?.unwrap_or_default();
-    if metadata
-        .values()
-        .any(|value| depth(value) > MAX_METADATA_DEPTH - 1)
-    {
-        return Err(body.invalid(
-            "metadata",
-            &format!("must not be nested deeper than {MAX_METADATA_DEPTH}"),
-        ));
-    }
-    if Value::Object(metadata.clone()).to_string().len() > MAX_METADATA_BYTES {
-        return Err(body.invalid(
-            "metadata",
-            &format!("must not be larger than {MAX_METADATA_BYTES} bytes"),
-        ));
-    }
-    Ok(metadata)
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::parse::CreateRun;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunScope, RunSpec, Work};
+use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec, Work};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
@@ -31,6 +31,8 @@ pub struct HostLimits {
     pub max_cost_per_suite: Option<NanoUsd>,
     /// Longest duration of a run.
     pub max_run_duration_ms: u64,
+    /// Nodes one workflow run may begin.
+    pub max_node_executions: u64,
     /// Tasks in flight when the caller does not say.
     pub default_concurrency: u32,
     /// Tasks in flight at most.
@@ -218,48 +220,34 @@ pub fn plan(
         .concurrency
         .unwrap_or(limits.default_concurrency)
         .clamp(1, limits.max_concurrency.max(1));
-    Ok(RunSpec {
-        workflow_id: format!("eval:{}@{}", document.suite_id, document.version),
-        work: Work::Eval(Arc::new(EvalSpec {
-            suite_id: document.suite_id.clone(),
-            suite_version: document.version.clone(),
-            suite_digest: suite.digest.to_owned(),
-            suite_signed: suite.signed,
-            suite_task_count: document.tasks.len(),
-            agent_id: agent.agent_id.clone(),
-            agent_version: agent.version.to_owned(),
-            pack_integrity: agent.pack_integrity.to_owned(),
-            model_class: agent.model_class,
-            model,
-            modes,
-            modes_left_out: left_out,
-            tasks,
-            baseline,
-            ignore: request.ignore,
-            concurrency,
-            temperature: request.temperature,
-            max_tokens: request.max_tokens,
-            // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
-            cost_ceiling: limits.max_cost_per_suite,
-            budget: request.budget,
-            retry_of: None,
-        })),
-        scope: request.scope_id.map(|id| RunScope {
-            id,
-            exclusive: request.exclusive,
-        }),
-        run_timeout_ms: Some(
-            request
-                .run_timeout_ms
-                .map_or(limits.max_run_duration_ms, |asked| {
-                    asked.min(limits.max_run_duration_ms)
-                }),
-        ),
-        configurable: request.configurable,
-        inputs: request.inputs,
-        tags: request.tags,
-        metadata: request.metadata,
-    })
+    let workflow_id = format!("eval:{}@{}", document.suite_id, document.version);
+    let eval = EvalSpec {
+        suite_id: document.suite_id.clone(),
+        suite_version: document.version.clone(),
+        suite_digest: suite.digest.to_owned(),
+        suite_signed: suite.signed,
+        suite_task_count: document.tasks.len(),
+        agent_id: agent.agent_id.clone(),
+        agent_version: agent.version.to_owned(),
+        pack_integrity: agent.pack_integrity.to_owned(),
+        model_class: agent.model_class,
+        model,
+        modes,
+        modes_left_out: left_out,
+        tasks,
+        baseline,
+        ignore: request.ignore,
+        concurrency,
+        temperature: request.temperature,
+        max_tokens: request.max_tokens,
+        // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
+        cost_ceiling: limits.max_cost_per_suite,
+        budget: request.budget,
+        retry_of: None,
+    };
+    Ok(request
+        .options
+        .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
 
 fn usable_modes(request: &CreateRun, suite: &AgentEvalSuite) -> Result<Vec<EvalMode>, Problem> {

@@ -16,6 +16,13 @@ fn body() -> Value {
     })
 }
 
+fn eval_request(body: &Value) -> Result<CreateRun, Problem> {
+    match parse(body)? {
+        Request::Eval(request) => Ok(*request),
+        Request::Workflow(request) => panic!("{request:?} is for a workflow"),
+    }
+}
+
 fn with(pointer: &str, value: Value) -> Value {
     let mut body = body();
     let (parent, last) = pointer.rsplit_once('/').unwrap();
@@ -28,7 +35,7 @@ fn with(pointer: &str, value: Value) -> Value {
 
 #[test]
 fn a_plain_request_is_read() {
-    let request = parse(&body()).unwrap();
+    let request = eval_request(&body()).unwrap();
     assert_eq!(request.suite.to_string(), "vendor.acme.evals.triage@1.0.0");
     assert_eq!(request.modes, None);
     assert!(request.ignore.is_empty());
@@ -40,12 +47,15 @@ fn nulls_and_extras_of_the_published_client_count_as_absent() {
         "recursionLimit": null, "model": null, "temperature": null, "maxTokens": null, "evalModes": null,
         "budget": null, "extras": {}
     });
-    let request = parse(&with("/configurable", sent)).unwrap();
+    let request = eval_request(&with("/configurable", sent)).unwrap();
     assert_eq!(
         (request.modes, request.temperature, request.max_tokens),
         (None, None, None)
     );
-    assert_eq!(request.configurable.keys().collect::<Vec<_>>(), ["extras"]);
+    assert_eq!(
+        request.options.configurable.keys().collect::<Vec<_>>(),
+        ["extras"]
+    );
 }
 
 #[rstest]
@@ -117,6 +127,7 @@ fn limits() -> HostLimits {
         max_run_duration_ms: 60_000,
         default_concurrency: 4,
         max_concurrency: 8,
+        max_node_executions: 100,
     }
 }
 
@@ -148,7 +159,7 @@ fn planned_with(
         signed: true,
     };
     plan(
-        parse(body).unwrap(),
+        eval_request(body).unwrap(),
         limits,
         Some(&suite),
         Some(&agent),
@@ -323,13 +334,20 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         signed: false,
     };
     let no_agent = plan(
-        parse(&golden()).unwrap(),
+        eval_request(&golden()).unwrap(),
         &limits(),
         Some(&suite),
         None,
         None,
     )
     .unwrap_err();
-    let no_suite = plan(parse(&golden()).unwrap(), &limits(), None, None, None).unwrap_err();
+    let no_suite = plan(
+        eval_request(&golden()).unwrap(),
+        &limits(),
+        None,
+        None,
+        None,
+    )
+    .unwrap_err();
     assert_eq!(no_agent.envelope(), no_suite.envelope());
 }

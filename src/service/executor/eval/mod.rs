@@ -32,7 +32,7 @@ use crate::ports::{
 };
 use crate::protocol::openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
-    RunCompleted, RunError, RunFailed,
+    RunCompleted, RunError, RunFailed, RunOutputs,
 };
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
@@ -123,6 +123,7 @@ impl EvalWork {
             Err(Unprepared::Failed(failure)) => {
                 writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
                     error: failure,
+                    failed_node_id: None,
                 })));
                 return Reached::End;
             }
@@ -258,7 +259,7 @@ impl EvalWork {
         let tenant = self.tenant_permits(&context.run.tenant);
         let mut flying = JoinSet::new();
         loop {
-            while !watch.is_draining() && flying.len() < spec.concurrency as usize {
+            while !watch.is_held() && flying.len() < spec.concurrency as usize {
                 if context.writer.ready().await.is_err() {
                     return LoopEnd::Stopped(Stop::Lost);
                 }
@@ -269,10 +270,11 @@ impl EvalWork {
                 flying.spawn(async move { work.run_task(&context, &task, tenant).await });
             }
             if flying.is_empty() {
-                return if waiting.is_empty() {
+                // A pause holds even when nothing is left but the end: whoever asked for it was told so.
+                return if waiting.is_empty() && !watch.is_to_pause() {
                     LoopEnd::AllScored
                 } else {
-                    LoopEnd::Stopped(Stop::Draining)
+                    LoopEnd::Stopped(watch.held())
                 };
             }
             tokio::select! {
@@ -287,7 +289,7 @@ impl EvalWork {
                 },
                 signal = watch.next() => match signal {
                     Signal::Stop(stop) => return LoopEnd::Stopped(stop),
-                    Signal::Drain => {}
+                    Signal::Hold => {}
                 },
             }
         }
@@ -398,7 +400,7 @@ impl EvalWork {
                 }
                 let duration_ms = running_for(writer, self.clock.now());
                 writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted {
-                    outputs,
+                    outputs: RunOutputs::Eval(outputs),
                     duration_ms,
                 })));
             }

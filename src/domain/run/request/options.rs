@@ -1,0 +1,181 @@
+//! What every create request may carry, whatever kind of run it asks for (OpenWOP run-options).
+
+use serde_json::{Map, Value};
+
+use super::fields::Fields;
+use super::plan::HostLimits;
+use crate::domain::run::record::{RunScope, RunSpec, Work};
+use crate::protocol::error::Problem;
+
+const MAX_TAGS: usize = 100;
+const MAX_TAG_CHARS: usize = 256;
+const MAX_METADATA_BYTES: usize = 8192;
+const MAX_METADATA_DEPTH: usize = 4;
+const MAX_SCOPE_CHARS: usize = 256;
+
+/// The members of a create request that do not depend on its kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunOptions {
+    /// `tenantId`, which must be the key's own.
+    pub tenant_id: Option<String>,
+    /// `scopeId`.
+    pub scope_id: Option<String>,
+    /// Whether no other run of the scope may be active (`X-Dedup: enforce`).
+    pub exclusive: bool,
+    /// `configurable.runTimeoutMs`.
+    pub run_timeout_ms: Option<u64>,
+    /// `configurable` as it came, without nulls.
+    pub configurable: Map<String, Value>,
+    /// `inputs` as they came.
+    pub inputs: Map<String, Value>,
+    /// `tags`.
+    pub tags: Vec<String>,
+    /// `metadata`.
+    pub metadata: Map<String, Value>,
+}
+
+impl RunOptions {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// `validation_error` naming the field.
+    pub(super) fn read(body: &Fields<'_>) -> Result<Self, Problem> {
+        for unsupported in ["callbackUrl", "residency"] {
+            if body.get(unsupported).is_some() {
+                return Err(
+                    body.invalid(unsupported, "is not supported by this host; leave it out")
+                );
+            }
+        }
+        let configurable = body.object("configurable")?.unwrap_or_default();
+        let fields = Fields {
+            members: &configurable,
+            prefix: "configurable.",
+        };
+        // There are no loops to bound: checked and recorded, and nothing to do.
+        fields.whole("maxLoopIterations", 1)?;
+        // Bounds the nodes of a workflow; the tasks of an eval are no nodes.
+        fields.whole("recursionLimit", 1)?;
+        Ok(Self {
+            tenant_id: body.text("tenantId")?.map(str::to_owned),
+            scope_id: scope_id(body)?,
+            exclusive: false,
+            run_timeout_ms: fields.whole("runTimeoutMs", 1)?,
+            inputs: body.object("inputs")?.unwrap_or_default(),
+            tags: tags(body)?,
+            metadata: metadata(body)?,
+            configurable: configurable
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect(),
+        })
+    }
+
+    /// The whole, for this work.
+    pub(super) fn spec(self, workflow_id: String, work: Work, limits: &HostLimits) -> RunSpec {
+        let longest = limits.max_run_duration_ms;
+        RunSpec {
+            workflow_id,
+            work,
+            scope: self.scope_id.map(|id| RunScope {
+                id,
+                exclusive: self.exclusive,
+            }),
+            run_timeout_ms: Some(self.run_timeout_ms.map_or(longest, |own| own.min(longest))),
+            configurable: self.configurable,
+            inputs: self.inputs,
+            tags: self.tags,
+            metadata: self.metadata,
+        }
+    }
+}
+
+/// The members of a body; unknown ones are refused.
+pub(super) fn members(body: &Value) -> Result<Fields<'_>, Problem> {
+    const FIELDS: &[&str] = &[
+        "workflowId",
+        "inputs",
+        "tenantId",
+        "scopeId",
+        "callbackUrl",
+        "residency",
+        "mode",
+        "evalSuiteRef",
+        "agentId",
+        "configurable",
+        "tags",
+        "metadata",
+    ];
+    let Some(members) = body.as_object() else {
+        return Err(Problem::validation("", "the body must be a JSON object"));
+    };
+    if let Some(unknown) = members.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+        return Err(Problem::validation(
+            unknown,
+            format!("unknown field; known are {}", FIELDS.join(", ")),
+        ));
+    }
+    Ok(Fields {
+        members,
+        prefix: "",
+    })
+}
+
+fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
+    let Some(value) = body.get("tags") else {
+        return Ok(Vec::new());
+    };
+    let shape =
+        format!("must be a list of at most {MAX_TAGS} texts of 1 to {MAX_TAG_CHARS} characters");
+    let items = value.as_array().filter(|items| items.len() <= MAX_TAGS);
+    items
+        .and_then(|items| {
+            items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .filter(|tag| (1..=MAX_TAG_CHARS).contains(&tag.chars().count()))
+                        .map(str::to_owned)
+                })
+                .collect::<Option<Vec<_>>>()
+        })
+        .ok_or_else(|| body.invalid("tags", &shape))
+}
+
+fn metadata(body: &Fields<'_>) -> Result<Map<String, Value>, Problem> {
+    let metadata = body.object("metadata")?.unwrap_or_default();
+    if metadata
+        .values()
+        .any(|value| depth(value) > MAX_METADATA_DEPTH - 1)
+    {
+        return Err(body.invalid(
+            "metadata",
+            &format!("must not be nested deeper than {MAX_METADATA_DEPTH}"),
+        ));
+    }
+    if Value::Object(metadata.clone()).to_string().len() > MAX_METADATA_BYTES {
+        return Err(body.invalid(
+            "metadata",
+            &format!("must not be larger than {MAX_METADATA_BYTES} bytes"),
+        ));
+    }
+    Ok(metadata)
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn scope_id(body: &Fields<'_>) -> Result<Option<String>, Problem> {
+    match body.text("scopeId")? {
+        Some(scope) if scope.chars().count() > MAX_SCOPE_CHARS => Err(body.invalid(
+            "scopeId",
+            &format!("must have at most {MAX_SCOPE_CHARS} characters"),
+        )),
+        scope => Ok(scope.map(str::to_owned)),
+    }
+}

@@ -1,0 +1,141 @@
+//! Requests for runs of workflows.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::fields::Fields;
+use super::options::RunOptions;
+use super::plan::HostLimits;
+use crate::domain::run::record::{RunSpec, Work, WorkflowSpec};
+use crate::domain::workflow::graph::Graph;
+use crate::domain::workflow::mock::{self, MOCK_PROVIDERS, MockFault, MockProvider};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::workflow::WorkflowDefinition;
+
+/// A well-formed request for a run of a workflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateWorkflow {
+    /// `workflowId`.
+    pub workflow_id: String,
+    /// `configurable.recursionLimit`.
+    pub recursion_limit: Option<u64>,
+    /// `configurable.mockProvider`, as it came.
+    pub mock_provider: Option<Map<String, Value>>,
+    /// What every run may be given.
+    pub options: RunOptions,
+}
+
+pub(super) fn parse_workflow(body: &Fields<'_>, id: &str) -> Result<CreateWorkflow, Problem> {
+    for eval in ["evalSuiteRef", "agentId"] {
+        if body.get(eval).is_some() {
+            return Err(body.invalid(eval, "goes with `mode: \"eval\"`"));
+        }
+    }
+    let options = RunOptions::read(body)?;
+    let fields = Fields {
+        members: &options.configurable,
+        prefix: "configurable.",
+    };
+    if fields.get("budget").is_some() {
+        return Err(fields.invalid(
+            "budget",
+            "is not enforced for workflows, which call no models; leave it out",
+        ));
+    }
+    Ok(CreateWorkflow {
+        workflow_id: id.to_owned(),
+        recursion_limit: fields.whole("recursionLimit", 1)?,
+        mock_provider: fields.object("mockProvider")?,
+        options,
+    })
+}
+
+/// Pins the definition, or says why the run cannot be. Mock providers are for test keys only.
+///
+/// # Errors
+/// `validation_error` naming the field, `mock_provider_forbidden`, `unsupported_mock_provider`.
+pub fn plan_workflow(
+    request: CreateWorkflow,
+    limits: &HostLimits,
+    definition: Option<WorkflowDefinition>,
+    test_key: bool,
+) -> Result<RunSpec, Problem> {
+    let unknown = |reason: &str| Problem::validation("workflowId", reason);
+    let definition = definition.ok_or_else(|| {
+        unknown("no such workflow; this host runs evals: send `mode: \"eval\"` with `evalSuiteRef` and `agentId`")
+    })?;
+    Graph::of(&definition).map_err(|fault| {
+        unknown("this workflow cannot be run by this host").with("reason", fault.to_string())
+    })?;
+    let mock_provider = request
+        .mock_provider
+        .as_ref()
+        .map(|asked| mock_provider(asked, test_key))
+        .transpose()?;
+    let mut options = request.options;
+    options.inputs = inputs(&definition, options.inputs)?;
+    let most = limits.max_node_executions;
+    let spec = WorkflowSpec {
+        max_node_executions: request.recursion_limit.map_or(most, |own| own.min(most)),
+        mock_provider,
+        definition,
+    };
+    let workflow_id = spec.definition.id.clone();
+    Ok(options.spec(workflow_id, Work::Workflow(Arc::new(spec)), limits))
+}
+
+fn mock_provider(asked: &Map<String, Value>, test_key: bool) -> Result<MockProvider, Problem> {
+    let field = "configurable.mockProvider";
+    if !test_key {
+        return Err(Problem::new(
+            ErrorCode::MockProviderForbidden,
+            format!("`{field}` is for test keys only; make one by `touchstone key create --test`"),
+        )
+        .with("field", field));
+    }
+    mock::read(asked).map_err(|fault| match fault {
+        MockFault::Unknown => Problem::new(
+            ErrorCode::UnsupportedMockProvider,
+            format!("`{field}.id` {fault}"),
+        )
+        .with("field", field)
+        .with("supported", MOCK_PROVIDERS),
+        MockFault::Config(_) => Problem::validation(field, format!("`{field}` {fault}")),
+    })
+}
+
+/// Checks inputs against the variables of a workflow and fills in what has a default. Others pass through.
+fn inputs(
+    definition: &WorkflowDefinition,
+    mut inputs: Map<String, Value>,
+) -> Result<Map<String, Value>, Problem> {
+    for variable in &definition.variables {
+        let field = format!("inputs.{}", variable.name);
+        match inputs.get(&variable.name) {
+            Some(value) if !variable.kind.admits(value) => {
+                return Err(Problem::validation(
+                    &field,
+                    format!("`{field}` must be {}", variable.kind.in_words()),
+                ));
+            }
+            Some(_) => {}
+            None => match &variable.default_value {
+                Some(value) => {
+                    inputs.insert(variable.name.clone(), value.clone());
+                }
+                None if variable.required => {
+                    return Err(Problem::validation(
+                        &field,
+                        format!(
+                            "`{field}` is required by the workflow; it must be {}",
+                            variable.kind.in_words()
+                        ),
+                    ));
+                }
+                None => {}
+            },
+        }
+    }
+    Ok(inputs)
+}

@@ -1,0 +1,162 @@
+//! The workflows that conformance suites expect a host under test to have (OpenWOP conformance fixtures). A host has them
+//! only where its operator says so; they do nothing but what their names say.
+
+use serde_json::{Value, json};
+
+use crate::protocol::openwop::workflow::WorkflowDefinition;
+
+/// Their ids, in the order they are advertised.
+pub const IDS: &[&str] = &[
+    "conformance-noop",
+    "conformance-failure",
+    "conformance-idempotent",
+    "conformance-approval",
+    "conformance-clarification",
+    "conformance-delay",
+    "conformance-cancellable",
+    "conformance-identity",
+    "conformance-multi-node",
+    "conformance-cap-breach",
+    "conformance-run-duration-breach",
+    "conformance-stream-text",
+];
+
+/// The fixture of this id.
+pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
+    let known = IDS.iter().find(|known| **known == id)?;
+    let (name, nodes, variables) = content(known);
+    let edges: Vec<Value> = nodes
+        .iter()
+        .zip(nodes.iter().skip(1))
+        .enumerate()
+        .map(|(n, (from, to))| {
+            json!({"id": format!("e{}", n + 1), "sourceNodeId": from.get("id"), "targetNodeId": to.get("id")})
+        })
+        .collect();
+    let definition = json!({
+        "id": known,
+        "name": format!("Conformance: {name}"),
+        "description": "For conformance suites.",
+        "version": "1.0",
+        "nodes": nodes,
+        "edges": edges,
+        "triggers": [{"id": "manual", "type": "manual"}],
+        "variables": variables,
+        "metadata": {"tags": ["conformance"]},
+        "settings": {},
+    });
+    serde_json::from_value(definition).ok()
+}
+
+/// Name, nodes in a row, variables.
+fn content(id: &str) -> (&'static str, Vec<Value>, Value) {
+    let none = json!([]);
+    match id {
+        "conformance-failure" => (
+            "failure",
+            vec![node(
+                "fail",
+                "core.fail",
+                json!({"code": "conformance_failure", "message": "this workflow fails, as it is meant to"}),
+                json!({}),
+            )],
+            none,
+        ),
+        "conformance-idempotent" => (
+            "idempotent",
+            vec![noop("noop")],
+            json!([{"name": "nonce", "type": "string", "required": true}]),
+        ),
+        "conformance-approval" => (
+            "approval",
+            vec![node(
+                "gate",
+                "core.approvalGate",
+                json!({"title": "Conformance approval", "actions": ["accept", "reject"]}),
+                json!({}),
+            )],
+            none,
+        ),
+        "conformance-clarification" => (
+            "clarification",
+            vec![node(
+                "ask",
+                "core.clarificationGate",
+                json!({"questions": [{"id": "q1", "question": "What is your favorite color?"}]}),
+                json!({}),
+            )],
+            none,
+        ),
+        "conformance-delay" | "conformance-cancellable" => (
+            if id == "conformance-delay" {
+                "delay"
+            } else {
+                "cancellable"
+            },
+            vec![delay(json!({}))],
+            json!([{"name": "delayMs", "type": "number", "required": true}]),
+        ),
+        "conformance-run-duration-breach" => (
+            "run duration breach",
+            vec![delay(json!({"delayMs": 30_000}))],
+            json!([{"name": "delayMs", "type": "number", "required": false, "defaultValue": 30_000}]),
+        ),
+        "conformance-identity" => (
+            "identity",
+            vec![node(
+                "echo",
+                "core.identity",
+                json!({}),
+                json!({"payload": {"type": "variable", "variableName": "payload"}}),
+            )],
+            json!([{"name": "payload", "type": "object", "required": true}]),
+        ),
+        "conformance-multi-node" => ("multi-node", vec![noop("a"), noop("b"), noop("c")], none),
+        "conformance-cap-breach" => (
+            "cap breach",
+            ('a'..='j').map(|id| noop(&id.to_string())).collect(),
+            none,
+        ),
+        "conformance-stream-text" => (
+            "stream text",
+            vec![node("prompt", "core.ai.callPrompt", json!({}), json!({}))],
+            none,
+        ),
+        _ => ("noop", vec![noop("noop")], none),
+    }
+}
+
+fn noop(id: &str) -> Value {
+    node(id, "core.noop", json!({}), json!({}))
+}
+
+fn delay(config: Value) -> Value {
+    node(
+        "wait",
+        "core.delay",
+        config,
+        json!({"delayMs": {"type": "variable", "variableName": "delayMs"}}),
+    )
+}
+
+fn node(id: &str, type_id: &str, config: Value, inputs: Value) -> Value {
+    json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0},
+           "config": config, "inputs": inputs})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::workflow::graph::Graph;
+
+    #[test]
+    fn every_fixture_can_be_run_and_is_what_it_says() {
+        for id in IDS {
+            let definition = fixture(id).unwrap();
+            assert_eq!(definition.id, *id);
+            Graph::of(&definition).unwrap();
+        }
+        assert_eq!(fixture("conformance-cap-breach").unwrap().nodes.len(), 10);
+        assert_eq!(fixture("conformance-unheard-of"), None);
+    }
+}

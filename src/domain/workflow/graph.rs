@@ -1,0 +1,193 @@
+//! From a definition to a graph that can be walked: every node typed, in an order that respects the edges.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::node::{NodeError, NodeKind};
+use crate::domain::ids::NodeId;
+use crate::protocol::openwop::workflow::WorkflowDefinition;
+
+/// Why a definition cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// Two nodes of one id.
+    #[error("node `{0}` is defined twice")]
+    Duplicate(NodeId),
+    /// An edge leads from or to a node that is not there.
+    #[error("edge `{edge}` names the unknown node `{node}`")]
+    UnknownNode {
+        /// The edge.
+        edge: String,
+        /// The node.
+        node: NodeId,
+    },
+    /// The edges form a circle.
+    #[error("the edges lead in a circle through node `{0}`")]
+    Cycle(NodeId),
+    /// There is nothing to run.
+    #[error("there are no nodes")]
+    Empty,
+    /// A node cannot be run.
+    #[error("node `{node}`: {fault}")]
+    Node {
+        /// The node.
+        node: NodeId,
+        /// What is wrong with it.
+        fault: NodeError,
+    },
+}
+
+/// A node, ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphNode {
+    /// Its id.
+    pub id: NodeId,
+    /// Its type's wire name.
+    pub type_id: String,
+    /// What it does.
+    pub kind: NodeKind,
+    /// Where its inputs come from.
+    pub inputs: Map<String, Value>,
+    /// The nodes it waits for.
+    pub after: Vec<NodeId>,
+    /// Whether nothing follows it.
+    pub is_last: bool,
+}
+
+/// The nodes of a workflow, each after those it waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    /// The nodes.
+    pub nodes: Vec<GraphNode>,
+}
+
+impl Graph {
+    /// Reads a definition.
+    ///
+    /// # Errors
+    /// [`GraphError`].
+    pub fn of(definition: &WorkflowDefinition) -> Result<Self, GraphError> {
+        if definition.nodes.is_empty() {
+            return Err(GraphError::Empty);
+        }
+        let mut waiting = Vec::with_capacity(definition.nodes.len());
+        let mut known = HashSet::new();
+        for node in &definition.nodes {
+            if !known.insert(&node.id) {
+                return Err(GraphError::Duplicate(node.id.clone()));
+            }
+        }
+        let mut after: HashMap<&NodeId, Vec<NodeId>> = HashMap::new();
+        let mut followed = HashSet::new();
+        for edge in &definition.edges {
+            for node in [&edge.source_node_id, &edge.target_node_id] {
+                if !known.contains(node) {
+                    return Err(GraphError::UnknownNode {
+                        edge: edge.id.clone(),
+                        node: node.clone(),
+                    });
+                }
+            }
+            followed.insert(&edge.source_node_id);
+            let sources = after.entry(&edge.target_node_id).or_default();
+            sources.push(edge.source_node_id.clone());
+        }
+        for node in &definition.nodes {
+            let kind = NodeKind::of(node).map_err(|fault| GraphError::Node {
+                node: node.id.clone(),
+                fault,
+            })?;
+            waiting.push(GraphNode {
+                id: node.id.clone(),
+                type_id: node.type_id.clone(),
+                kind,
+                inputs: node.inputs.clone(),
+                after: after.remove(&node.id).unwrap_or_default(),
+                is_last: !followed.contains(&node.id),
+            });
+        }
+        in_order(waiting).map(|nodes| Self { nodes })
+    }
+}
+
+/// Puts every node after those it waits for, and keeps the definition's order otherwise.
+fn in_order(mut waiting: Vec<GraphNode>) -> Result<Vec<GraphNode>, GraphError> {
+    let mut placed: HashSet<NodeId> = HashSet::new();
+    let mut nodes = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let free = waiting
+            .iter()
+            .position(|node| node.after.iter().all(|before| placed.contains(before)));
+        match free {
+            Some(index) => {
+                let node = waiting.remove(index);
+                placed.insert(node.id.clone());
+                nodes.push(node);
+            }
+            None => {
+                let stuck = waiting.first().map(|node| node.id.clone());
+                return Err(stuck.map_or(GraphError::Empty, GraphError::Cycle));
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    fn definition(nodes: &[&str], edges: &[(&str, &str)]) -> WorkflowDefinition {
+        let nodes: Vec<Value> = nodes
+            .iter()
+            .map(|id| {
+                json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0},
+                       "config": {}, "inputs": {}})
+            })
+            .collect();
+        let edges: Vec<Value> = edges
+            .iter()
+            .map(|(from, to)| {
+                json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
+            })
+            .collect();
+        serde_json::from_value(
+            json!({"id": "w", "name": "w", "version": "1.0", "nodes": nodes,
+            "edges": edges, "triggers": [], "variables": [], "metadata": {}, "settings": {}}),
+        )
+        .unwrap()
+    }
+
+    #[rstest]
+    #[case::as_written(&["a", "b", "c"], &[("a", "b"), ("b", "c")], &["a", "b", "c"])]
+    #[case::backwards(&["c", "b", "a"], &[("a", "b"), ("b", "c")], &["a", "b", "c"])]
+    #[case::apart(&["b", "a"], &[], &["b", "a"])]
+    #[case::diamond(&["d", "c", "b", "a"], &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")], &["a", "c", "b", "d"])]
+    fn nodes_come_after_those_they_wait_for(
+        #[case] nodes: &[&str],
+        #[case] edges: &[(&str, &str)],
+        #[case] order: &[&str],
+    ) {
+        let graph = Graph::of(&definition(nodes, edges)).unwrap();
+        let found: Vec<&str> = graph.nodes.iter().map(|node| node.id.as_str()).collect();
+        assert_eq!(found, order);
+        assert!(graph.nodes.last().unwrap().is_last);
+    }
+
+    #[rstest]
+    #[case::cycle(&["a", "b"], &[("a", "b"), ("b", "a")], GraphError::Cycle("a".into()))]
+    #[case::itself(&["a"], &[("a", "a")], GraphError::Cycle("a".into()))]
+    #[case::twice(&["a", "a"], &[], GraphError::Duplicate("a".into()))]
+    #[case::nowhere(&["a"], &[("a", "b")], GraphError::UnknownNode { edge: "a-b".to_owned(), node: "b".into() })]
+    #[case::nothing(&[], &[], GraphError::Empty)]
+    fn what_cannot_be_walked_is_refused(
+        #[case] nodes: &[&str],
+        #[case] edges: &[(&str, &str)],
+        #[case] fault: GraphError,
+    ) {
+        assert_eq!(Graph::of(&definition(nodes, edges)), Err(fault));
+    }
+}

@@ -1,0 +1,237 @@
+//! Node types: what a node of a definition does.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::gate::GatePolicy;
+use crate::protocol::openwop::flow_events::{InterruptKind, Question};
+use crate::protocol::openwop::workflow::WorkflowNode;
+
+/// Why a node cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    /// No such type here.
+    #[error("this host does not run nodes of type `{0}`")]
+    UnknownType(String),
+    /// Its `config` is not one of its type.
+    #[error("its config {0}")]
+    Config(String),
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeKind {
+    /// Nothing.
+    Noop,
+    /// Its outputs are its inputs.
+    Identity,
+    /// It fails.
+    Fail {
+        /// The error's code.
+        code: String,
+        /// Its message.
+        message: String,
+    },
+    /// It waits for the milliseconds of its input `delayMs`, or else of its config.
+    Delay {
+        /// From the config.
+        delay_ms: Option<u64>,
+    },
+    /// It waits for somebody.
+    Interrupt(Interrupt),
+    /// It asks a model. Workflows have no model of their own: only a mock provider answers (OpenWOP run-options
+    /// `mockProvider`).
+    Prompt,
+}
+
+/// What is asked from outside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interrupt {
+    /// The kind.
+    pub kind: InterruptKind,
+    /// What is asked.
+    pub data: Value,
+    /// What an answer must satisfy.
+    pub resume_schema: Option<Value>,
+    /// How long it waits.
+    pub timeout_ms: Option<u64>,
+    /// Who may decide.
+    pub gate: GatePolicy,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ApprovalConfig {
+    title: String,
+    artifact_id: Option<String>,
+    artifact_type: String,
+    actions: Vec<String>,
+    timeout_ms: Option<u64>,
+}
+
+impl Default for ApprovalConfig {
+    fn default() -> Self {
+        Self {
+            title: "Approval".to_owned(),
+            artifact_id: None,
+            artifact_type: "decision".to_owned(),
+            actions: vec!["accept".to_owned(), "reject".to_owned()],
+            timeout_ms: None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClarificationConfig {
+    questions: Vec<Question>,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InterruptConfig {
+    kind: InterruptKind,
+    data: Value,
+    #[serde(default)]
+    resume_schema: Option<Value>,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// The keys of an approval gate's config that say who may decide.
+const GATE_KEYS: &[&str] = &["requiredRole", "requiredScope", "quorum", "override"];
+
+impl NodeKind {
+    /// Reads type and config of a node.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn of(node: &WorkflowNode) -> Result<Self, NodeError> {
+        let config = &node.config;
+        Ok(match node.type_id.as_str() {
+            "core.noop" => Self::Noop,
+            "core.identity" => Self::Identity,
+            "core.fail" => Self::Fail {
+                code: text(config, "code", "node_failed"),
+                message: text(config, "message", "the node failed, as it is meant to"),
+            },
+            "core.delay" => Self::Delay {
+                delay_ms: config.get("delayMs").and_then(Value::as_u64),
+            },
+            "core.approvalGate" => Self::Interrupt(approval(node)?),
+            "core.openwop.governance.approvalGate" => {
+                let interrupt = approval(node)?;
+                if interrupt.gate.required_role.is_none() && interrupt.gate.required_scope.is_none()
+                {
+                    return Err(NodeError::Config(
+                        "must name `requiredRole` or `requiredScope`".to_owned(),
+                    ));
+                }
+                Self::Interrupt(interrupt)
+            }
+            "core.clarificationGate" => Self::Interrupt(clarification(config)?),
+            "core.interrupt" => {
+                let config: InterruptConfig = read(config)?;
+                Self::Interrupt(Interrupt {
+                    kind: config.kind,
+                    data: config.data,
+                    resume_schema: config.resume_schema,
+                    timeout_ms: config.timeout_ms,
+                    gate: GatePolicy::default(),
+                })
+            }
+            "core.ai.callPrompt" => Self::Prompt,
+            other => return Err(NodeError::UnknownType(other.to_owned())),
+        })
+    }
+}
+
+fn text(config: &Map<String, Value>, key: &str, otherwise: &str) -> String {
+    let said = config.get(key).and_then(Value::as_str);
+    said.filter(|text| !text.is_empty())
+        .unwrap_or(otherwise)
+        .to_owned()
+}
+
+fn read<T: serde::de::DeserializeOwned>(config: &Map<String, Value>) -> Result<T, NodeError> {
+    serde_json::from_value(Value::Object(config.clone()))
+        .map_err(|fault| NodeError::Config(fault.to_string()))
+}
+
+fn approval(node: &WorkflowNode) -> Result<Interrupt, NodeError> {
+    let config: ApprovalConfig = read(&node.config)?;
+    let gate: Map<String, Value> = node
+        .config
+        .iter()
+        .filter(|(key, _)| GATE_KEYS.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let gate: GatePolicy = read(&gate)?;
+    if gate.quorum == 0 {
+        return Err(NodeError::Config("`quorum` must be at least 1".to_owned()));
+    }
+    const KNOWN: &[&str] = &["accept", "reject"];
+    if config.actions.is_empty()
+        || !config
+            .actions
+            .iter()
+            .all(|action| KNOWN.contains(&action.as_str()))
+    {
+        return Err(NodeError::Config(
+            "`actions` must be of `accept` and `reject`".to_owned(),
+        ));
+    }
+    Ok(Interrupt {
+        kind: InterruptKind::Approval,
+        resume_schema: Some(approval_schema(&config.actions, gate.over.is_some())),
+        data: json!({
+            "artifactId": config.artifact_id.unwrap_or_else(|| node.id.to_string()),
+            "artifactType": config.artifact_type,
+            "title": config.title,
+            "actions": config.actions,
+            "requiredApprovals": gate.quorum,
+        }),
+        timeout_ms: config.timeout_ms,
+        gate,
+    })
+}
+
+fn approval_schema(actions: &[String], overridable: bool) -> Value {
+    let mut properties = json!({
+        "action": {"enum": actions},
+        "feedback": {"type": "string", "maxLength": 2000},
+    });
+    if overridable && let Some(members) = properties.as_object_mut() {
+        members.insert(
+            "override".to_owned(),
+            json!({"type": "object", "required": ["reason"], "additionalProperties": false,
+                   "properties": {"reason": {"type": "string", "minLength": 1, "maxLength": 2000}}}),
+        );
+    }
+    json!({"type": "object", "required": ["action"], "properties": properties, "additionalProperties": false})
+}
+
+fn clarification(config: &Map<String, Value>) -> Result<Interrupt, NodeError> {
+    let config: ClarificationConfig = read(config)?;
+    if config.questions.is_empty() {
+        return Err(NodeError::Config("must ask something".to_owned()));
+    }
+    let ids: Vec<&str> = config.questions.iter().map(|q| q.id.as_str()).collect();
+    let answers: Map<String, Value> = ids
+        .iter()
+        .map(|id| ((*id).to_owned(), json!({"type": "string"})))
+        .collect();
+    Ok(Interrupt {
+        kind: InterruptKind::Clarification,
+        resume_schema: Some(json!({
+            "type": "object", "required": ["answers"], "additionalProperties": false,
+            "properties": {"answers": {"type": "object", "required": ids, "properties": answers,
+                                       "additionalProperties": false}},
+        })),
+        data: json!({"questions": config.questions}),
+        timeout_ms: config.timeout_ms,
+        gate: GatePolicy::default(),
+    })
+}

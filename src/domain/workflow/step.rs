@@ -1,0 +1,295 @@
+//! What a run of a workflow does next.
+//!
+//! A pure function of graph, facts and time. Whoever calls it records what it says, or waits as long as it says, and asks
+//! again; so a first start, a resume after a kill and the end of a wait are the same thing.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::facts::{FlowFacts, NodeFacts, NodeStatus};
+use super::graph::{Graph, GraphNode};
+use super::interrupt;
+use super::node::NodeKind;
+use crate::domain::ids::{NodeId, RunId};
+use crate::protocol::openwop::events::{CapBreached, Event, NewEvent, RunError, RunFailed};
+use crate::protocol::openwop::flow_events::{
+    InterruptKind, NodeCompleted, NodeFailed, NodeStarted,
+};
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Record these, and ask again.
+    Record(Vec<NewEvent>),
+    /// Let the node's model answer, record that, and ask again.
+    Prompt(NodeId),
+    /// Nothing happens before this moment, or before somebody does something.
+    Wait(Option<Timestamp>),
+    /// Nothing is in flight, and nothing more is to begin.
+    Held,
+    /// Record these; that is the end.
+    Fail(Vec<NewEvent>),
+    /// Every node has ended well; this came of it.
+    Complete(Map<String, Value>),
+}
+
+/// What a step depends on beside the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    /// The run.
+    pub run_id: &'a RunId,
+    /// Its inputs.
+    pub inputs: &'a Map<String, Value>,
+    /// Nodes that may begin.
+    pub max_node_executions: u64,
+    /// Nothing more is to begin: a pause is asked for.
+    pub hold: bool,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// Decides.
+pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
+    let unknown = NodeFacts::default();
+    let completed = |id: &NodeId| {
+        facts
+            .node(id)
+            .is_some_and(|node| node.status == NodeStatus::Completed)
+    };
+    let mut wake: Option<Timestamp> = None;
+    let mut busy = false;
+    for node in &graph.nodes {
+        let known = facts.node(&node.id).unwrap_or(&unknown);
+        let done = match known.status {
+            NodeStatus::Completed => continue,
+            NodeStatus::Failed => {
+                let error = known.error.clone().unwrap_or_else(|| RunError {
+                    code: "node_failed".to_owned(),
+                    message: "a node failed".to_owned(),
+                });
+                return Step::Fail(vec![NewEvent::of_run(Event::RunFailed(RunFailed {
+                    error,
+                    failed_node_id: Some(node.id.clone()),
+                }))]);
+            }
+            NodeStatus::Waiting if of.hold || !node.after.iter().all(completed) => continue,
+            NodeStatus::Waiting => return begin(node, known, facts.executions, of),
+            NodeStatus::Started => go_on(node, known, facts, graph, of),
+            NodeStatus::Suspended => expire(node, known, of.now),
+            NodeStatus::Resumed => Progress::Ended(end_wait(node, known)),
+        };
+        match done {
+            Progress::Ended(events) => return Step::Record(events),
+            Progress::Prompt => return Step::Prompt(node.id.clone()),
+            Progress::Until(at) => {
+                busy |= known.status == NodeStatus::Started;
+                wake = match (wake, at) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+    }
+    if of.hold && !busy {
+        return Step::Held;
+    }
+    if graph.nodes.iter().all(|node| completed(&node.id)) {
+        return Step::Complete(outputs(graph, facts));
+    }
+    Step::Wait(wake)
+}
+
+enum Progress {
+    Ended(Vec<NewEvent>),
+    Prompt,
+    Until(Option<Timestamp>),
+}
+
+/// The first events of a node; for one that takes no time, also its last.
+fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &Circumstances<'_>) -> Step {
+    let again = known.attempt > 0;
+    if !again && executions >= of.max_node_executions {
+        return Step::Fail(breach(node, of.max_node_executions, executions + 1));
+    }
+    let attempt = known.attempt + 1;
+    let mut events = vec![event(
+        node,
+        Event::NodeStarted(NodeStarted {
+            node_id: node.id.clone(),
+            type_id: node.type_id.clone(),
+            attempt,
+        }),
+    )];
+    if let NodeKind::Interrupt(asked) = &node.kind {
+        events.extend(interrupt::ask(of.run_id, &node.id, attempt, asked));
+    }
+    Step::Record(events)
+}
+
+fn go_on(
+    node: &GraphNode,
+    known: &NodeFacts,
+    facts: &FlowFacts,
+    graph: &Graph,
+    of: &Circumstances<'_>,
+) -> Progress {
+    match &node.kind {
+        NodeKind::Noop => Progress::Ended(vec![complete(node, Map::new())]),
+        NodeKind::Identity => Progress::Ended(vec![complete(
+            node,
+            inputs_of(node, facts, graph, of.inputs),
+        )]),
+        NodeKind::Fail { code, message } => Progress::Ended(vec![fail(node, code, message)]),
+        NodeKind::Delay { delay_ms } => {
+            let inputs = inputs_of(node, facts, graph, of.inputs);
+            let asked = match inputs.get("delayMs") {
+                Some(value) => value.as_u64(),
+                None => Some(delay_ms.unwrap_or_default()),
+            };
+            let Some(asked) = asked.and_then(|ms| i64::try_from(ms).ok()) else {
+                return Progress::Ended(vec![fail(
+                    node,
+                    "validation_error",
+                    "`delayMs` must be a whole number of milliseconds",
+                )]);
+            };
+            let since = known.started_at.unwrap_or(of.now);
+            match since.checked_add(SignedDuration::from_millis(asked)) {
+                Ok(due) if due <= of.now => Progress::Ended(vec![complete(node, Map::new())]),
+                Ok(due) => Progress::Until(Some(due)),
+                Err(_) => Progress::Until(None),
+            }
+        }
+        NodeKind::Interrupt(asked) => {
+            Progress::Ended(interrupt::ask(of.run_id, &node.id, known.attempt, asked))
+        }
+        NodeKind::Prompt => Progress::Prompt,
+    }
+}
+
+/// Ends a wait that nobody ended in time.
+fn expire(node: &GraphNode, known: &NodeFacts, now: Timestamp) -> Progress {
+    let Some(asked) = &known.interrupt else {
+        return Progress::Until(None);
+    };
+    match interrupt::deadline(asked) {
+        Some(at) if at <= now => Progress::Ended(interrupt::time_out(&node.id, asked, now)),
+        until => Progress::Until(until),
+    }
+}
+
+/// What an answer makes of the node that asked.
+fn end_wait(node: &GraphNode, known: &NodeFacts) -> Vec<NewEvent> {
+    let asked = known.interrupt.as_ref();
+    let Some((answer, by)) = asked.and_then(|asked| asked.resolution.as_ref()) else {
+        return vec![complete(node, Map::new())];
+    };
+    let approval = asked.is_some_and(|asked| asked.requested.kind == InterruptKind::Approval);
+    let action = answer.get("action").and_then(Value::as_str);
+    let refused = match (approval, by == interrupt::HOST, action) {
+        (true, true, _) => Some(("approval_rejected", "nobody decided in time")),
+        (false, true, _) => Some(("interrupt_timeout", "nobody answered in time")),
+        (true, false, Some("reject")) => Some(("approval_rejected", "the approval was refused")),
+        _ => None,
+    };
+    match refused {
+        Some((code, message)) => vec![fail(node, code, message)],
+        None => {
+            let outputs = match answer {
+                Value::Object(members) => members.clone(),
+                other => Map::from_iter([("value".to_owned(), other.clone())]),
+            };
+            vec![complete(node, outputs)]
+        }
+    }
+}
+
+/// What a node is given (OpenWOP workflow-definition, `PortValue`). An input that leads nowhere is absent.
+fn inputs_of(
+    node: &GraphNode,
+    facts: &FlowFacts,
+    graph: &Graph,
+    inputs: &Map<String, Value>,
+) -> Map<String, Value> {
+    let member = |port: &Value, name: &str| {
+        port.get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let value_of = |port: &Value| match port.get("type").and_then(Value::as_str) {
+        Some("static") => port.get("value").cloned(),
+        Some("variable") => inputs.get(&member(port, "variableName")).cloned(),
+        Some("connection") => {
+            let source = NodeId::from(member(port, "nodeId"));
+            let known = graph.nodes.iter().any(|node| node.id == source);
+            let outputs = facts
+                .node(&source)
+                .filter(|_| known)
+                .map(|node| &node.outputs);
+            outputs.and_then(|outputs| outputs.get(&member(port, "outputKey")).cloned())
+        }
+        _ => None,
+    };
+    node.inputs
+        .iter()
+        .filter_map(|(name, port)| Some((name.clone(), value_of(port)?)))
+        .collect()
+}
+
+/// What came of a workflow: the outputs of its last nodes.
+fn outputs(graph: &Graph, facts: &FlowFacts) -> Map<String, Value> {
+    let last = graph.nodes.iter().filter(|node| node.is_last);
+    last.filter_map(|node| facts.node(&node.id))
+        .flat_map(|node| node.outputs.clone())
+        .collect()
+}
+
+fn event(node: &GraphNode, event: Event) -> NewEvent {
+    NewEvent::of_task(event, &node.id, None)
+}
+
+fn complete(node: &GraphNode, outputs: Map<String, Value>) -> NewEvent {
+    event(
+        node,
+        Event::NodeCompleted(NodeCompleted {
+            node_id: node.id.clone(),
+            outputs,
+        }),
+    )
+}
+
+fn fail(node: &GraphNode, code: &str, message: &str) -> NewEvent {
+    event(
+        node,
+        Event::NodeFailed(NodeFailed {
+            node_id: node.id.clone(),
+            error: RunError {
+                code: code.to_owned(),
+                message: message.to_owned(),
+            },
+        }),
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of nodes are small")]
+fn breach(node: &GraphNode, limit: u64, observed: u64) -> Vec<NewEvent> {
+    vec![
+        event(
+            node,
+            Event::CapBreached(CapBreached {
+                kind: "node-executions".to_owned(),
+                limit: limit as f64,
+                observed: observed as f64,
+                node_id: Some(node.id.clone()),
+            }),
+        ),
+        NewEvent::of_run(Event::RunFailed(RunFailed {
+            error: RunError {
+                code: "recursion_limit_exceeded".to_owned(),
+                message: "the run began as many nodes as it may".to_owned(),
+            },
+            failed_node_id: Some(node.id.clone()),
+        })),
+    ]
+}

@@ -1,0 +1,43 @@
+//! Pauses, and the secrets a host makes for itself.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::StoreError;
+use crate::domain::ids::RunId;
+use crate::protocol::openwop::flow_events::DrainPolicy;
+
+/// A request to pause, recorded beside the run until it is resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PauseRequest {
+    /// Who asked.
+    pub paused_by: String,
+    /// Why, if said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do with work in flight.
+    pub drain_policy: DrainPolicy,
+    /// When.
+    pub requested_at: Timestamp,
+}
+
+/// Requests to pause runs.
+#[async_trait]
+pub trait Pauses: Send + Sync {
+    /// Records a pause request for an unfinished run; a parked run may be claimed at once then. `false` if there is one
+    /// already, or the run has ended.
+    async fn request_pause(&self, run: &RunId, request: &PauseRequest) -> Result<bool, StoreError>;
+    /// The recorded pause request of a run.
+    async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError>;
+    /// Forgets it: the run is to go on.
+    async fn clear_pause(&self, run: &RunId) -> Result<(), StoreError>;
+}
+
+/// Secrets of the host itself.
+#[async_trait]
+pub trait HostSecrets: Send + Sync {
+    /// The secret of this name; `fresh` becomes it if there is none yet. All replicas get the same one.
+    async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError>;
+}

@@ -1,0 +1,94 @@
+//! Pause requests, and the secrets a host makes for itself.
+
+use async_trait::async_trait;
+
+use super::convert::{backend, column};
+use super::{PostgresStore, SqliteStore};
+use crate::domain::ids::RunId;
+use crate::ports::{HostSecrets, PauseRequest, Pauses, StoreError};
+
+const PAUSE: &str = "UPDATE run SET pause = $2,
+    lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
+    WHERE run_id = $1 AND NOT ended AND pause IS NULL";
+const PAUSE_REQUESTED: &str = "SELECT pause FROM run WHERE run_id = $1";
+const CLEAR_PAUSE: &str = "UPDATE run SET pause = NULL WHERE run_id = $1";
+const ADD_SECRET: &str =
+    "INSERT INTO host_secret (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
+
+macro_rules! flow {
+    ($store:ty) => {
+        #[async_trait]
+        impl Pauses for $store {
+            async fn request_pause(
+                &self,
+                run: &RunId,
+                request: &PauseRequest,
+            ) -> Result<bool, StoreError> {
+                let recorded = sqlx::query(PAUSE)
+                    .bind(run.as_str())
+                    .bind(column("run", "pause").text(request)?)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                let news = recorded.rows_affected() > 0;
+                if news {
+                    self.signal_cancel(run);
+                }
+                Ok(news)
+            }
+
+            async fn pause_requested(
+                &self,
+                run: &RunId,
+            ) -> Result<Option<PauseRequest>, StoreError> {
+                let pause: Option<Option<String>> = sqlx::query_scalar(PAUSE_REQUESTED)
+                    .bind(run.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let pause = pause.flatten();
+                pause
+                    .as_deref()
+                    .map(|text| column("run", "pause").document(text))
+                    .transpose()
+            }
+
+            async fn clear_pause(&self, run: &RunId) -> Result<(), StoreError> {
+                sqlx::query(CLEAR_PAUSE)
+                    .bind(run.as_str())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(())
+            }
+        }
+
+        #[async_trait]
+        impl HostSecrets for $store {
+            async fn host_secret(
+                &self,
+                name: &str,
+                fresh: [u8; 32],
+            ) -> Result<[u8; 32], StoreError> {
+                sqlx::query(ADD_SECRET)
+                    .bind(name)
+                    .bind(&fresh[..])
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                let secret: Vec<u8> = sqlx::query_scalar(SECRET)
+                    .bind(name)
+                    .fetch_one(self.writer())
+                    .await
+                    .map_err(backend)?;
+                secret
+                    .try_into()
+                    .map_err(|_| column("host_secret", "secret").inconsistent())
+            }
+        }
+    };
+}
+
+flow!(SqliteStore);
+flow!(PostgresStore);

@@ -1,0 +1,298 @@
+//! Runs of workflows: what conformance fixtures do, waits that hold no slot, bounds.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
+use touchstone::domain::workflow::fixtures;
+use touchstone::service::access::Scope;
+
+use super::host::TestHost;
+
+async fn at_work() -> TestHost {
+    let host = TestHost::idle().await;
+    host.work();
+    host
+}
+
+async fn start(host: &TestHost, body: &Value) -> RunId {
+    let created = host.post("/v1/runs", body).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    created.json()["runId"].as_str().unwrap().into()
+}
+
+/// Runs a workflow to its end: its log and its snapshot.
+async fn outcome(host: &TestHost, body: &Value) -> (Vec<Value>, Value) {
+    let run = start(host, body).await;
+    let log = host.ended(&run).await;
+    (log, host.get(&format!("/v1/runs/{run}")).await.json())
+}
+
+fn kinds(log: &[Value]) -> Vec<&str> {
+    log.iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn every_fixture_is_served_as_it_is_named() {
+    let host = TestHost::idle().await;
+    for id in fixtures::IDS {
+        let reply = host.get(&format!("/v1/workflows/{id}")).await;
+        assert_eq!(
+            (reply.status, reply.json()["id"].as_str().unwrap()),
+            (StatusCode::OK, *id)
+        );
+    }
+}
+
+#[rstest]
+#[case::noop(json!({"workflowId": "conformance-noop"}),
+    &["run.started", "node.started", "node.completed", "run.completed"])]
+#[case::idempotent(json!({"workflowId": "conformance-idempotent", "inputs": {"nonce": "n"}}),
+    &["run.started", "node.started", "node.completed", "run.completed"])]
+#[case::failure(json!({"workflowId": "conformance-failure"}),
+    &["run.started", "node.started", "node.failed", "run.failed"])]
+#[case::delay(json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 30}}),
+    &["run.started", "node.started", "node.completed", "run.completed"])]
+#[tokio::test]
+async fn a_fixture_does_what_its_name_says(#[case] body: Value, #[case] expected: &[&str]) {
+    let host = at_work().await;
+    let (log, snapshot) = outcome(&host, &body).await;
+    assert_eq!(kinds(&log), expected);
+    let last = expected.last().unwrap();
+    assert_eq!(
+        format!("run.{}", snapshot["status"].as_str().unwrap()),
+        *last
+    );
+    assert_eq!(snapshot["workflowId"], body["workflowId"]);
+    assert_eq!(snapshot["error"].is_object(), *last == "run.failed");
+}
+
+#[tokio::test]
+async fn inputs_pass_through_and_nodes_run_in_order() {
+    let host = at_work().await;
+    let payload = json!({"a": [1, {"b": null}]});
+    let body = json!({"workflowId": "conformance-identity", "inputs": {"payload": payload}});
+    let (log, snapshot) = outcome(&host, &body).await;
+    assert_eq!(snapshot["variables"]["payload"], payload);
+    assert_eq!(log[log.len() - 1]["payload"]["outputs"]["payload"], payload);
+
+    let (log, snapshot) = outcome(&host, &json!({"workflowId": "conformance-multi-node"})).await;
+    let order: Vec<&str> = log
+        .iter()
+        .filter(|event| event["type"] == "node.completed")
+        .map(|event| event["nodeId"].as_str().unwrap())
+        .collect();
+    assert_eq!(order, ["a", "b", "c"]);
+    assert_eq!(snapshot["nodeStates"]["b"]["status"], "completed");
+}
+
+#[tokio::test]
+async fn more_nodes_than_allowed_do_not_begin() {
+    let host = at_work().await;
+    let body =
+        json!({"workflowId": "conformance-cap-breach", "configurable": {"recursionLimit": 3}});
+    let (log, snapshot) = outcome(&host, &body).await;
+    assert_eq!(snapshot["error"]["code"], "recursion_limit_exceeded");
+    let kinds = kinds(&log);
+    assert_eq!(kinds[kinds.len() - 2..], ["cap.breached", "run.failed"]);
+    assert_eq!(
+        kinds.iter().filter(|kind| **kind == "node.started").count(),
+        3
+    );
+    let breach = &log[log.len() - 2]["payload"];
+    assert_eq!(
+        *breach,
+        json!({"kind": "node-executions", "limit": 3.0, "observed": 4.0, "nodeId": "d"})
+    );
+    let (_, whole) = outcome(&host, &json!({"workflowId": "conformance-cap-breach"})).await;
+    assert_eq!(whole["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_the_longest_duration_and_with_a_cancel() {
+    let host = at_work().await;
+    let body = json!({"workflowId": "conformance-run-duration-breach", "configurable": {"runTimeoutMs": 80}});
+    let (log, snapshot) = outcome(&host, &body).await;
+    assert_eq!(snapshot["error"]["code"], "run_timeout");
+    let breach = &log[log.len() - 2];
+    assert_eq!(
+        (&breach["type"], &breach["payload"]["kind"]),
+        (&json!("cap.breached"), &json!("run-duration"))
+    );
+    assert!(breach["payload"]["observed"].as_f64() > breach["payload"]["limit"].as_f64());
+
+    let slow = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": 60_000}});
+    let run = start(&host, &slow).await;
+    let begun = format!("/v1/runs/{run}/events/poll?lastSequence=1&timeout=30");
+    assert_eq!(
+        host.get(&begun).await.json()["events"][0]["type"],
+        "node.started"
+    );
+    assert_eq!(
+        host.get(&format!("/v1/runs/{run}")).await.json()["status"],
+        "running"
+    );
+    host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    let log = host.ended(&run).await;
+    assert_eq!(log[log.len() - 1]["type"], "run.cancelled");
+}
+
+#[tokio::test]
+async fn waits_hold_no_slots_and_outlive_their_worker() {
+    let host = TestHost::idle().await;
+    // More waits than a worker has slots, and then one run that does not wait.
+    let slow = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 700}});
+    let mut waiting = Vec::new();
+    for _ in 0..40 {
+        waiting.push(start(&host, &slow).await);
+    }
+    let quick = start(&host, &json!({"workflowId": "conformance-noop"})).await;
+    let shutdown = host.work();
+    host.ended(&quick).await;
+    // The worker that began the waits goes; another one ends them.
+    shutdown.cancel();
+    host.work();
+    for run in waiting {
+        let log = host.ended(&run).await;
+        assert_eq!(
+            kinds(&log),
+            [
+                "run.started",
+                "node.started",
+                "node.completed",
+                "run.completed"
+            ]
+        );
+        let at = |n: usize| {
+            log[n]["timestamp"]
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .unwrap()
+        };
+        assert!(at(2).duration_since(at(1)).as_millis() >= 700);
+    }
+}
+
+#[rstest]
+#[case::unknown(json!({"workflowId": "no-such-workflow"}), "workflowId")]
+#[case::not_text(json!({"workflowId": 7}), "workflowId")]
+#[case::missing_input(json!({"workflowId": "conformance-identity"}), "inputs.payload")]
+#[case::wrong_input(json!({"workflowId": "conformance-delay", "inputs": {"delayMs": "soon"}}), "inputs.delayMs")]
+#[case::bad_limit(json!({"workflowId": "conformance-noop", "configurable": {"recursionLimit": 0}}), "configurable.recursionLimit")]
+#[case::eval_field(json!({"workflowId": "conformance-noop", "agentId": "a.b"}), "agentId")]
+#[case::unenforced(json!({"workflowId": "conformance-noop", "configurable": {"budget": {"maxTokens": 1}}}), "configurable.budget")]
+#[tokio::test]
+async fn what_cannot_be_run_is_refused_by_name(#[case] body: Value, #[case] field: &str) {
+    let host = TestHost::idle().await;
+    let refused = host.post("/v1/runs", &body).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (StatusCode::BAD_REQUEST, "validation_error")
+    );
+    assert_eq!(refused.json()["details"]["field"], field);
+}
+
+#[tokio::test]
+async fn a_workflow_run_is_no_eval_run() {
+    let host = at_work().await;
+    let run = start(&host, &json!({"workflowId": "conformance-noop"})).await;
+    host.ended(&run).await;
+    for path in [
+        format!("/v1/runs/{run}/eval-summary"),
+        format!("/v1/host/touchstone/runs/{run}/report"),
+    ] {
+        assert_eq!(
+            host.get(&path).await.status,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+}
+
+fn streamed(id: &str, config: Value) -> Value {
+    json!({"workflowId": "conformance-stream-text", "configurable": {"mockProvider": {"id": id, "config": config}}})
+}
+
+#[tokio::test]
+async fn a_mock_provider_answers_test_keys_only() {
+    let host = at_work().await;
+    let body = streamed(
+        "stream-text",
+        json!({
+            "tokens": ["Hello", " ", "world", "!"], "delayMsPerToken": 5, "finishReason": "stop",
+            "usage": {"promptTokens": 5, "completionTokens": 4, "totalTokens": 9},
+        }),
+    );
+    let live = host.post("/v1/runs", &body).await;
+    assert_eq!(
+        (live.status, live.code().as_str()),
+        (StatusCode::FORBIDDEN, "mock_provider_forbidden")
+    );
+
+    let key = host
+        .issue(|issue| {
+            issue.test = true;
+            issue.scopes = vec![Scope::RunsCreate];
+        })
+        .await;
+    let post = async |body: &Value| {
+        let call = host.request(Method::POST, "/v1/runs").key(&key).json(body);
+        call.send().await
+    };
+    let unknown = post(&streamed("does-not-exist", json!({}))).await;
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (StatusCode::BAD_REQUEST, "unsupported_mock_provider")
+    );
+
+    let created = post(&body).await;
+    let run = RunId::from(created.json()["runId"].as_str().unwrap());
+    let log = host.ended(&run).await;
+    let chunks: Vec<&Value> = log
+        .iter()
+        .filter(|event| event["type"] == "ai.message.chunk")
+        .map(|event| &event["payload"])
+        .collect();
+    let said: Vec<&str> = chunks
+        .iter()
+        .map(|chunk| chunk["chunk"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["Hello", " ", "world", "!"]);
+    let last: Vec<bool> = chunks
+        .iter()
+        .map(|chunk| chunk["isLast"].as_bool().unwrap())
+        .collect();
+    assert_eq!(last, [false, false, false, true]);
+    assert_eq!(chunks[3]["meta"]["finishReason"], "stop");
+    assert_eq!(chunks[3]["meta"]["usage"]["completionTokens"], 4);
+    assert_eq!(
+        log.iter()
+            .filter(|event| event["type"] == "provider.usage")
+            .count(),
+        1
+    );
+
+    for (id, config, last) in [
+        ("error", json!({"code": "boom"}), "run.failed"),
+        (
+            "usage-only",
+            json!({"usage": {"promptTokens": 3}}),
+            "run.completed",
+        ),
+        (
+            "tool-calls",
+            json!({"toolCalls": [{"name": "crm:lookup", "arguments": {"id": 1}}]}),
+            "run.completed",
+        ),
+    ] {
+        let created = post(&streamed(id, config)).await;
+        let log = host
+            .ended(&created.json()["runId"].as_str().unwrap().into())
+            .await;
+        assert_eq!(log[log.len() - 1]["type"], last, "{id}");
+    }
+}
