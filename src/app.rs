@@ -144,6 +144,7 @@ impl App {
             clock: clock.clone(),
             ids,
             metrics: Metrics::install(),
+            channels: config.channels()?,
             limits: config.host_limits(),
             settings: HttpSettings {
                 max_body_bytes: config.limits.max_request_body_bytes,

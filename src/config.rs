@@ -3,11 +3,13 @@
 //! Secrets never stand in it: a model's key is *named* by `api_key_env`, API keys live hashed in the store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::agent::model::ModelConfig;
 use crate::domain::access::Roles;
+use crate::domain::deployment::{Channel, ChannelFault};
 use crate::domain::money::NanoUsd;
 use crate::domain::pack::capabilities::PeerPolicy;
 use crate::domain::pack::keys::{KeyRing, PublicKey};
@@ -48,6 +50,8 @@ pub struct Config {
     pub roles: Vec<RoleConfig>,
     /// What a host under a conformance suite offers.
     pub conformance: Conformance,
+    /// How versions of agents are deployed.
+    pub deployments: DeploymentSettings,
 }
 
 /// What a host under a conformance suite offers beside the rest. Not for production.
@@ -56,6 +60,22 @@ pub struct Config {
 pub struct Conformance {
     /// Has the fixture workflows, and opens the test seams under `/v1/host/sample` to test keys.
     pub enabled: bool,
+}
+
+/// How versions of agents are deployed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeploymentSettings {
+    /// Channels that versions are promoted on; `latest` is there anyway.
+    pub channels: Vec<String>,
+}
+
+impl Default for DeploymentSettings {
+    fn default() -> Self {
+        Self {
+            channels: vec!["stable".to_owned(), "canary".to_owned()],
+        }
+    }
 }
 
 /// A role: a named set of scopes.
@@ -245,6 +265,7 @@ impl Default for Config {
             worker: WorkerConfig::default(),
             roles: Vec::new(),
             conformance: Conformance::default(),
+            deployments: DeploymentSettings::default(),
         }
     }
 }
@@ -336,6 +357,7 @@ impl Config {
             return bad("limits.max_run_duration_s", "must be at least 1");
         }
         self.roles()?;
+        self.channels()?;
         if self.worker.lease_s < 3 {
             return bad("worker.lease_s", "must be at least 3");
         }
@@ -352,6 +374,30 @@ impl Config {
             .iter()
             .map(|role| (role.name.as_str(), role.scopes.as_slice()));
         Roles::new(roles).map_err(|fault| Error::Unusable(format!("`[[roles]]`: {fault}")))
+    }
+
+    /// The channels of this host.
+    ///
+    /// # Errors
+    /// [`Error`] for a name that is none, is there twice, or is reserved.
+    pub fn channels(&self) -> Result<Arc<[Channel]>, Error> {
+        let unusable = |fault: String| Error::Unusable(format!("`deployments.channels`: {fault}"));
+        let mut channels: Vec<Channel> = Vec::new();
+        for name in &self.deployments.channels {
+            let channel: Channel = name
+                .parse()
+                .map_err(|fault: ChannelFault| unusable(fault.to_string()))?;
+            if channel.is_latest() {
+                return Err(unusable(
+                    "`latest` is there anyway; leave it out".to_owned(),
+                ));
+            }
+            if channels.contains(&channel) {
+                return Err(unusable(format!("`{channel}` is named twice")));
+            }
+            channels.push(channel);
+        }
+        Ok(channels.into())
     }
 
     /// The bounds a run request is checked against.

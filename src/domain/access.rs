@@ -61,6 +61,8 @@ scopes! {
 
     /// Install and remove packs.
     PacksInstall = "packs:install";
+    /// Set and remove the policies of gates.
+    GatesWrite = "gates:write";
     /// Import and remove suites.
     SuitesWrite = "suites:write";
     /// Read the host's metrics, which are of all tenants and content-free.

@@ -214,6 +214,11 @@ impl Walk {
         self.expected = link.found();
     }
 
+    /// The last entry that was taken, or 0.
+    pub fn reached(&self) -> u64 {
+        self.next - 1
+    }
+
     /// Compares the end with what was kept of it, and says what was found.
     pub fn end(mut self, head: &ChainHead) -> Vec<Anomaly> {
         if self.expected != head.hash || self.next != head.sequence + 1 {

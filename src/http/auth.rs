@@ -21,8 +21,8 @@ use crate::telemetry::names;
 pub struct Door {
     /// The host.
     pub state: Arc<HttpState>,
-    /// What the caller must be allowed to do.
-    pub scope: Scope,
+    /// What the caller must be allowed to do; `None` where the use case decides.
+    pub scope: Option<Scope>,
     /// Whether a request may take as long as events take to come: such have places of their own.
     pub waits: bool,
 }
@@ -42,7 +42,9 @@ pub async fn guard(
     let peer = request.extensions().get::<Peer>().copied();
     let caller = authenticate(&door.state, request.headers(), peer).await?;
     limits.admit(&caller)?;
-    authorise(&caller, door.scope).inspect_err(count)?;
+    if let Some(scope) = door.scope {
+        authorise(&caller, scope).inspect_err(count)?;
+    }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

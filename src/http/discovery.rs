@@ -11,11 +11,14 @@ use serde_json::{Map, Value, json};
 use super::answer::Answer;
 use super::etag::{conditional, tag};
 use super::{HttpSettings, HttpState};
+use crate::domain::access::Roles;
+use crate::domain::deployment::{Channel, LATEST};
 use crate::domain::run::fork::ForkMode;
 use crate::domain::run::request::{HostLimits, SCORED_MODES};
 use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
 use crate::domain::workflow::fixtures;
 use crate::domain::workflow::mock::MOCK_PROVIDERS;
+use crate::protocol::openwop::deployment::DeploymentState;
 use crate::service::keys;
 
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
@@ -30,8 +33,20 @@ pub struct Document {
 
 impl Document {
     /// What a host with these bounds advertises.
-    pub fn new(limits: &HostLimits, settings: &HttpSettings) -> Self {
-        let text = Bytes::from(document(limits, settings).to_string());
+    pub fn new(
+        limits: &HostLimits,
+        settings: &HttpSettings,
+        channels: &[Channel],
+        roles: &Roles,
+    ) -> Self {
+        let mut document = document(limits, settings);
+        if let Some(agents) = document.get_mut("agents").and_then(Value::as_object_mut) {
+            agents.insert("deployment".to_owned(), deployment(channels));
+        }
+        if let Some(members) = document.as_object_mut() {
+            members.insert("authorization".to_owned(), authorization(roles));
+        }
+        let text = Bytes::from(document.to_string());
         let tag = HeaderValue::from_str(tag(&text).trim_matches('"')).ok();
         Self { text, tag }
     }
@@ -50,6 +65,31 @@ pub async fn get(State(state): State<Arc<HttpState>>, headers: HeaderMap) -> Ans
         headers.insert(CAPABILITIES_ETAG, tag.clone());
     }
     Ok(response)
+}
+
+/// RFC 0082: every state, and the channels of this host with the reserved one.
+fn deployment(channels: &[Channel]) -> Value {
+    let mut channels: Vec<&str> = channels.iter().map(Channel::as_str).collect();
+    channels.push(LATEST);
+    json!({
+        "supported": true,
+        "channels": channels,
+        "canary": true,
+        "rollback": true,
+        "states": DeploymentState::ALL,
+    })
+}
+
+/// RFC 0049: the roles of this host.
+fn authorization(roles: &Roles) -> Value {
+    let roles: Vec<Value> = roles
+        .iter()
+        .map(|(role, scopes)| {
+            let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+            json!({"role": role, "scopes": scopes})
+        })
+        .collect();
+    json!({"supported": true, "failClosed": true, "roles": roles})
 }
 
 fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {

@@ -42,12 +42,16 @@ pub use v1::openapi::Unreadable as UnreadableContract;
 use self::answer::Failure;
 use self::limits::Limits;
 use self::subscribers::Subscribers;
+use crate::domain::deployment::Channel;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
+use crate::service::audit::Audit;
+use crate::service::deployments::Deployments;
 use crate::service::diffs::Diffs;
+use crate::service::gates::Gates;
 use crate::service::keys::Keys;
 use crate::service::log_reader::LogReader;
 use crate::service::packs::Packs;
@@ -75,6 +79,8 @@ pub struct HttpDeps {
     pub ids: Arc<dyn Ids>,
     /// The process's metrics.
     pub metrics: Metrics,
+    /// Channels that versions are promoted on.
+    pub channels: Arc<[Channel]>,
     /// Bounds of runs, as discovery shows them.
     pub limits: HostLimits,
     /// Bounds of the surface.
@@ -125,7 +131,10 @@ impl Default for HttpSettings {
 /// What handlers work with.
 pub struct HttpState {
     runs: Arc<Runs>,
+    audit: Audit,
+    deployments: Arc<Deployments>,
     diffs: Diffs,
+    gates: Arc<Gates>,
     packs: Arc<Packs>,
     pack_rules: PackRules,
     keys: Arc<Keys>,
@@ -149,11 +158,32 @@ impl HttpState {
     /// # Errors
     /// The API description built into this binary cannot be read.
     pub fn new(deps: HttpDeps) -> Result<Arc<Self>, v1::openapi::Unreadable> {
+        let gates = Arc::new(Gates::new(
+            deps.store.clone(),
+            deps.clock.clone(),
+            deps.runs.clone(),
+            deps.channels.clone(),
+        ));
+        let deployments = Deployments::new(
+            deps.store.clone(),
+            deps.clock.clone(),
+            deps.ids.clone(),
+            gates.clone(),
+            deps.channels.clone(),
+        );
         Ok(Arc::new(Self {
+            audit: Audit::new(deps.store.clone()),
+            deployments: Arc::new(deployments),
+            gates,
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
             limits: Limits::new(deps.settings.rates),
-            discovery: discovery::Document::new(&deps.limits, &deps.settings),
+            discovery: discovery::Document::new(
+                &deps.limits,
+                &deps.settings,
+                &deps.channels,
+                deps.keys.roles(),
+            ),
             openapi: v1::openapi::Document::load()?,
             diffs: Diffs::new(
                 deps.runs.clone(),

@@ -21,7 +21,9 @@ pub struct Operation {
     pub method: &'static str,
     /// The documented path.
     pub path: &'static str,
-    /// What a caller must be allowed to do; `None` if no key is needed.
+    /// Whether it takes a key.
+    pub keyed: bool,
+    /// What a caller must be allowed to do; `None` if no key is needed, or if it depends on what is asked.
     pub scope: Option<Scope>,
     /// `false` for a route that only says that its capability is not offered; such routes are not described.
     pub described: bool,
@@ -39,7 +41,7 @@ impl Table {
         mut self,
         method: &Method,
         path: &'static str,
-        scope: Option<Scope>,
+        (keyed, scope): (bool, Option<Scope>),
         described: bool,
         handler: H,
     ) -> Self
@@ -55,12 +57,13 @@ impl Table {
         self.operations.push(Operation {
             method,
             path,
+            keyed,
             scope,
             described,
         });
         if let Some(state) = &self.state {
             let mut route: MethodRouter<Arc<HttpState>> = on(filter, handler);
-            if let Some(scope) = scope {
+            if keyed {
                 let door = Door {
                     state: state.clone(),
                     scope,
@@ -78,7 +81,7 @@ impl Table {
         H: Handler<T, Arc<HttpState>>,
         T: 'static,
     {
-        self.add(method, path, None, true, handler)
+        self.add(method, path, (false, None), true, handler)
     }
 
     fn keyed<H, T>(self, method: &Method, path: &'static str, scope: Scope, handler: H) -> Self
@@ -86,7 +89,16 @@ impl Table {
         H: Handler<T, Arc<HttpState>>,
         T: 'static,
     {
-        self.add(method, path, Some(scope), true, handler)
+        self.add(method, path, (true, Some(scope)), true, handler)
+    }
+
+    /// For whoever has a key; the use case asks for the scope that the request takes.
+    fn authenticated<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        self.add(method, path, (true, None), true, handler)
     }
 
     fn not_offered<H, T>(
@@ -100,7 +112,7 @@ impl Table {
         H: Handler<T, Arc<HttpState>>,
         T: 'static,
     {
-        self.add(method, path, Some(scope), false, handler)
+        self.add(method, path, (true, Some(scope)), false, handler)
     }
 }
 
@@ -213,6 +225,48 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/v1/agents/{agentId}",
             Scope::ManifestRead,
             v1::agents::get,
+        )
+        .keyed(
+            get,
+            "/v1/agents/{agentId}/deployments",
+            Scope::ManifestRead,
+            v1::deployments::list,
+        )
+        .authenticated(
+            post,
+            "/v1/agents/{agentId}/deployments",
+            v1::deployments::transition,
+        )
+        .keyed(get, "/v1/audit/verify", Scope::AuditRead, v1::audit::verify)
+        .keyed(
+            get,
+            "/v1/host/touchstone/audit",
+            Scope::AuditRead,
+            v1::host::audit::list,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/gates",
+            Scope::ManifestRead,
+            v1::host::gates::list,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/gates",
+            Scope::GatesWrite,
+            v1::host::gates::set,
+        )
+        .keyed(
+            delete,
+            "/v1/host/touchstone/gates",
+            Scope::GatesWrite,
+            v1::host::gates::remove,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/gates/check",
+            Scope::RunsRead,
+            v1::host::gates::check,
         )
         .keyed(
             get,

@@ -77,6 +77,10 @@ codes! {
     InterruptExpired = "interrupt_expired", 410;
     /// The run was cancelled while the interrupt was pending.
     InterruptCancelled = "interrupt_cancelled", 422;
+    /// The gate of a promotion is not met (RFC 0082 §E).
+    EvalGateUnmet = "eval_gate_unmet", 403;
+    /// No version is active on the channel that is named (RFC 0082 §B).
+    NoActiveDeployment = "no_active_deployment", 400;
     /// An unknown stream mode or combination.
     UnsupportedStreamMode = "unsupported_stream_mode", 400;
     /// Too many requests or subscribers.

@@ -1,9 +1,13 @@
 //! Use cases over domain and ports.
 
 pub mod access;
+pub mod audit;
+pub mod deployments;
 pub mod diffs;
 pub mod executor;
 pub mod fault;
+pub mod gates;
+pub mod installed;
 pub mod journal;
 pub mod keys;
 pub mod library;

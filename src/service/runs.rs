@@ -291,6 +291,10 @@ impl Runs {
     ) -> Result<RunStatus, Problem> {
         let record = self.record(&caller.tenant, run).await?;
         if !record.spec.work.is_claimable() {
+            let status = self.look(run, |state| state.status).await?;
+            if status.is_terminal() {
+                return Ok(status);
+            }
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 "this run is a record the host keeps; it has no work to cancel",

@@ -55,6 +55,11 @@ impl Lifecycle {
             .map_or(DeploymentState::Draft, |deployed| deployed.state)
     }
 
+    /// Whether a version was ever moved.
+    pub fn knows(&self, version: &Version) -> bool {
+        self.versions.contains_key(version)
+    }
+
     /// A version that was moved.
     pub fn deployed(&self, version: &Version) -> Option<&Deployed> {
         self.versions.get(version)

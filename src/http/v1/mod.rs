@@ -1,6 +1,8 @@
 //! OpenWOP v1, one file an operation.
 
 pub mod agents;
+pub mod audit;
+pub mod deployments;
 pub mod host;
 pub mod not_offered;
 pub mod openapi;

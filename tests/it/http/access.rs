@@ -39,7 +39,7 @@ async fn without_a_good_key_every_guarded_operation_is_401_whatever_it_names() {
         "canary-key".to_owned(),
         "tsk_00000000000000000000_AAAA".to_owned(),
     ];
-    for operation in operations().into_iter().filter(|o| o.scope.is_some()) {
+    for operation in operations().into_iter().filter(|o| o.keyed) {
         for run in [run.as_str(), "run_absent", "%ff"] {
             let path = path(operation, run);
             let reply = host

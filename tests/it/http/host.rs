@@ -192,6 +192,9 @@ impl TestHost {
             clock,
             ids,
             metrics: Metrics::install(),
+            channels: ["stable", "canary"]
+                .map(|name| name.parse().unwrap())
+                .into(),
             limits,
             settings,
             shutdown: shutdown.clone(),
@@ -246,6 +249,13 @@ impl TestHost {
             .post("/v1/host/touchstone/suites", &suite(inputs))
             .await;
         assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    }
+
+    /// Installs another version of the agent.
+    pub async fn install(&self, version: &str) {
+        let pack = json!({"tarball": STANDARD.encode(echo_pack_of(version))});
+        let installed = self.post("/v1/host/touchstone/packs", &pack).await;
+        assert_eq!(installed.status, StatusCode::CREATED, "{installed:?}");
     }
 
     pub async fn key_with(&self, scopes: &[Scope]) -> String {
@@ -471,8 +481,13 @@ impl Reply {
 
 /// An unsigned archive with one agent.
 pub fn echo_pack() -> Vec<u8> {
+    echo_pack_of("1.0.0")
+}
+
+/// The same, of another version.
+pub fn echo_pack_of(version: &str) -> Vec<u8> {
     let manifest = json!({
-        "name": "community.bench.echo", "version": "1.0.0", "description": "Says it back.", "author": "Bench",
+        "name": "community.bench.echo", "version": version, "description": "Says it back.", "author": "Bench",
         "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "pack.json"},
         "agents": [{"agentId": AGENT, "persona": "Echo", "modelClass": "general", "systemPrompt": "canary-prompt",

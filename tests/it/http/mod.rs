@@ -3,6 +3,7 @@
 mod access;
 mod contract;
 mod dedup;
+mod deployments;
 mod diff;
 mod errors;
 mod fork;

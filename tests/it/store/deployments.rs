@@ -2,6 +2,8 @@
 
 use rstest::rstest;
 use serde_json::json;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::{Engine, Engine::*, at, events, open, record, tenant};
 use touchstone::domain::audit::{ChainHead, Decision, Outcome, Walk};
@@ -13,6 +15,7 @@ use touchstone::ports::{
     Claimable, DeploymentCommit, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
     Revision, Store, StoreError,
 };
+use touchstone::service::audit::Audit;
 
 fn agent() -> AgentId {
     "acme.triage.default".into()
@@ -308,4 +311,61 @@ async fn policies_come_and_go_and_it_is_known_who_did_it(
         .unwrap();
     assert!(!removed);
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 5);
+}
+
+/// Changes something behind the host's back.
+async fn meddle(database: &super::Database, sql: &'static str) {
+    match database {
+        super::Database::Sqlite(_) => {
+            let path = database.location().replace("sqlite:", "");
+            let options = SqliteConnectOptions::new().filename(path);
+            let mut raw = options.connect().await.unwrap();
+            sqlx::query(sql).execute(&mut raw).await.unwrap();
+        }
+        super::Database::Postgres(_) => {
+            let mut raw = PgConnection::connect(&database.location()).await.unwrap();
+            sqlx::query(sql).execute(&mut raw).await.unwrap();
+        }
+    }
+}
+
+#[rstest]
+#[case::entry_changed(
+    "UPDATE audit_entry SET body = REPLACE(body, '@1.0.2', '@6.6.6') WHERE sequence = 3",
+    &[4]
+)]
+#[case::last_entry_changed(
+    "UPDATE audit_entry SET body = REPLACE(body, '@1.0.4', '@6.6.6') WHERE sequence = 5",
+    &[6]
+)]
+#[case::entry_deleted("DELETE FROM audit_entry WHERE sequence = 2", &[3])]
+#[case::end_cut_off("DELETE FROM audit_entry WHERE sequence > 3", &[4])]
+#[case::end_cut_off_with_its_mark(
+    "UPDATE audit_head SET sequence = 4 WHERE tenant = 'acme'",
+    &[6]
+)]
+#[case::another_tenants("UPDATE audit_entry SET body = REPLACE(body, 'acme\"}', 'globex\"}')", &[2, 3, 4, 5, 6])]
+#[tokio::test]
+async fn tampering_is_found_at_the_right_entry(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] sql: &'static str,
+    #[case] expected: &[u64],
+) {
+    open!(engine => database, store);
+    let acme = tenant("acme");
+    for n in 0..5 {
+        store.record_decision(&acme, &decision(n)).await.unwrap();
+    }
+    let audit = Audit::new(store.clone());
+    let sound = audit.verify(&acme, None, None).await.unwrap();
+    assert!(sound.chain_valid && sound.to_seq == 5, "{sound:?}");
+    meddle(&database, sql).await;
+    let found = audit.verify(&acme, None, None).await.unwrap();
+    let at: Vec<u64> = found
+        .anomalies
+        .iter()
+        .map(|anomaly| anomaly.at_seq)
+        .collect();
+    assert_eq!(at, expected);
+    assert!(!found.chain_valid);
 }

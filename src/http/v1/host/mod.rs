@@ -1,5 +1,7 @@
 //! What this host offers beyond OpenWOP, under `/v1/host/touchstone/`.
 
+pub mod audit;
+pub mod gates;
 pub mod packs;
 pub mod report;
 pub mod retry;

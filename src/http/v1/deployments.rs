@@ -1,0 +1,49 @@
+//! Deployments of agents (OpenWOP agent-deployment, RFC 0082).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::json;
+
+use crate::domain::ids::AgentId;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use crate::http::idempotency::{Done, once};
+use crate::service::access::Caller;
+
+/// `GET /v1/agents/{agentId}/deployments`: a bare array.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+) -> Answer {
+    let agent = AgentId::from(path.get("agentId"));
+    let records = state.deployments.list(&caller.tenant, &agent).await?;
+    json(StatusCode::OK, &records)
+}
+
+/// `POST /v1/agents/{agentId}/deployments`. Which scope it takes depends on the transition, so the use case asks for it.
+pub async fn transition(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let agent = AgentId::from(path.get("agentId"));
+    let endpoint = format!("POST /v1/agents/{agent}/deployments");
+    let (deployments, mover, asked) = (state.deployments.clone(), caller.clone(), body.clone());
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        let moved = deployments
+            .transition(&mover, &agent, &asked, claim.as_ref())
+            .await?;
+        Ok(Done {
+            recorded: claim.is_some(),
+            ..Done::new(StatusCode::OK, json!(moved.record))
+        })
+    })
+    .await
+}

@@ -1,0 +1,135 @@
+//! Policies of gates: show, set, remove, and ask without changing anything.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use semver::Version;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::domain::ids::{AgentId, RunId};
+use crate::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, Query};
+use crate::http::idempotency::{Done, once};
+use crate::protocol::error::Problem;
+use crate::service::access::Caller;
+
+/// `GET /v1/host/touchstone/gates`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    let policies = state.gates.policies(&caller.tenant).await?;
+    let shown = json!({"policies": policies, "default": PromotionPolicy::default()});
+    json(StatusCode::OK, &shown)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Set {
+    #[serde(default)]
+    agent_id: Option<String>,
+    #[serde(default)]
+    channel: Option<String>,
+    policy: PromotionPolicy,
+}
+
+/// `POST /v1/host/touchstone/gates`.
+pub async fn set(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let Set {
+        agent_id,
+        channel,
+        policy,
+    } = read(&body)?;
+    let policy = ScopedPolicy {
+        scope: PolicyScope { agent_id, channel },
+        policy,
+    };
+    let (gates, setter) = (state.gates.clone(), caller.clone());
+    let endpoint = "POST /v1/host/touchstone/gates".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        gates.set(&setter, &policy).await?;
+        Ok(Done::new(StatusCode::OK, json!(policy)))
+    })
+    .await
+}
+
+/// `DELETE /v1/host/touchstone/gates`.
+pub async fn remove(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+    IdempotencyKey(key): IdempotencyKey,
+) -> Answer {
+    let scope = PolicyScope {
+        agent_id: query.get("agentId").map(str::to_owned),
+        channel: query.get("channel").map(str::to_owned),
+    };
+    let (gates, remover) = (state.gates.clone(), caller.clone());
+    let endpoint = "DELETE /v1/host/touchstone/gates".to_owned();
+    let body = json!(scope);
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        gates.remove(&remover, &scope).await?;
+        Ok(Done::new(StatusCode::OK, json!({"removed": true})))
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Ask {
+    agent_id: String,
+    version: String,
+    #[serde(default)]
+    channel: Option<String>,
+    #[serde(default)]
+    eval_run_id: Option<String>,
+}
+
+/// `POST /v1/host/touchstone/gates/check`. Asks only, so it needs no `Idempotency-Key`.
+pub async fn check(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let ask: Ask = read(&body)?;
+    let version = Version::parse(&ask.version).map_err(|_| {
+        Problem::validation("version", "`version` must be a version such as `1.2.0`")
+    })?;
+    let found = state
+        .gates
+        .check(
+            &caller,
+            &AgentId::from(ask.agent_id),
+            &version,
+            ask.channel.as_deref(),
+            ask.eval_run_id.map(RunId::from),
+        )
+        .await?;
+    json(StatusCode::OK, &found)
+}
+
+/// Reads a closed body. The parser's words name members and types, never values that were sent.
+fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
+    T::deserialize(body).map_err(|fault| {
+        let field = fault
+            .to_string()
+            .split('`')
+            .nth(1)
+            .unwrap_or_default()
+            .to_owned();
+        Problem::validation(
+            &field,
+            "the body is not what is described; `/v1/openapi.json` says what is",
+        )
+    })
+}

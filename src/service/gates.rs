@@ -1,0 +1,343 @@
+//! The gates before production: which policy is in force, and what a version lacks (RFC 0082 §E).
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::access::Caller;
+use super::fault::internal;
+use super::installed::{Installed, installed};
+use super::runs::Runs;
+use crate::domain::audit::{Decision, Outcome};
+use crate::domain::deployment::Channel;
+use crate::domain::eval::gate::{Candidate, GatePolicy};
+use crate::domain::eval::report::EvalReport;
+use crate::domain::ids::{AgentId, RunId, TenantId};
+use crate::domain::promotion::{PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force};
+use crate::domain::run::record::RunRecord;
+use crate::ports::{Clock, Store};
+use crate::protocol::error::{ErrorCode, Problem};
+use semver::Version;
+
+/// How many of a tenant's newest runs are looked through for evidence when none is named.
+const LOOK_BACK: u32 = 100;
+
+/// What came of asking a gate.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Check {
+    /// Whether nothing is unmet.
+    pub allowed: bool,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The version.
+    pub version: String,
+    /// The channel, if one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// The eval run that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_run_id: Option<RunId>,
+    /// Every condition that is not met.
+    pub unmet: Vec<Requirement>,
+    /// What is demanded.
+    pub policy: PromotionPolicy,
+    /// What the policy was set for; absent where nothing was set and the host's default holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_for: Option<PolicyScope>,
+}
+
+/// What is to be judged.
+pub struct Question<'a> {
+    /// Whose it is.
+    pub tenant: &'a TenantId,
+    /// The agent.
+    pub agent: &'a AgentId,
+    /// The version.
+    pub version: &'a Version,
+    /// The pack of the version; `None` if it is not installed.
+    pub pack_integrity: Option<&'a str>,
+    /// The evidence that is offered.
+    pub evidence: Option<&'a RunId>,
+}
+
+/// The use cases of gates.
+pub struct Gates {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    runs: Arc<Runs>,
+    channels: Arc<[Channel]>,
+}
+
+impl Gates {
+    /// The use cases over their ports, on a host with these channels.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        runs: Arc<Runs>,
+        channels: Arc<[Channel]>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            runs,
+            channels,
+        }
+    }
+
+    /// The policies of a tenant.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, Problem> {
+        self.store
+            .policies(tenant)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Sets a policy.
+    ///
+    /// # Errors
+    /// `validation_error` for one that makes no sense, or a channel this host does not have.
+    pub async fn set(&self, caller: &Caller, policy: &ScopedPolicy) -> Result<(), Problem> {
+        policy
+            .policy
+            .check()
+            .map_err(|fault| Problem::validation("policy", fault.to_string()))?;
+        if policy.policy.approval.is_some() {
+            return Err(Problem::validation(
+                "policy.approval",
+                "this host asks nobody for approval yet; leave `approval` out",
+            ));
+        }
+        self.check_scope(&policy.scope)?;
+        let decision = self.decision(caller, "gates:set", &policy.scope);
+        self.store
+            .set_policy(&caller.tenant, policy, &decision)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Removes a policy: what holds more generally holds again.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn remove(&self, caller: &Caller, scope: &PolicyScope) -> Result<(), Problem> {
+        let decision = self.decision(caller, "gates:remove", scope);
+        let removed = self
+            .store
+            .remove_policy(&caller.tenant, scope, &decision)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if removed {
+            Ok(())
+        } else {
+            Err(Problem::new(
+                ErrorCode::NotFound,
+                "no policy is set for exactly this agent and channel",
+            ))
+        }
+    }
+
+    /// Asks the gate as a promotion into service would, and changes nothing. Without a named run the newest eval of the
+    /// version that has ended is looked at.
+    ///
+    /// # Errors
+    /// `not_found` for an agent or version that is not installed; `validation_error` for a channel this host does not have.
+    pub async fn check(
+        &self,
+        caller: &Caller,
+        agent: &AgentId,
+        version: &Version,
+        channel: Option<&str>,
+        evidence: Option<RunId>,
+    ) -> Result<Check, Problem> {
+        let tenant = &caller.tenant;
+        let installed = installed(self.store.as_ref(), tenant, agent).await?;
+        let pack_integrity = installed.version(version)?;
+        let scope = PolicyScope {
+            agent_id: None,
+            channel: channel.map(str::to_owned),
+        };
+        self.check_scope(&scope)?;
+        let evidence = match evidence {
+            Some(named) => Some(named),
+            None => self.newest(tenant, agent, version).await?,
+        };
+        let policies = self.policies(tenant).await?;
+        let found = in_force(&policies, agent.as_str(), channel);
+        let policy = found.map_or_else(PromotionPolicy::default, |found| found.policy.clone());
+        let question = Question {
+            tenant,
+            agent,
+            version,
+            pack_integrity: Some(pack_integrity),
+            evidence: evidence.as_ref(),
+        };
+        let unmet = self.unmet(&question, &[&policy]).await?;
+        Ok(Check {
+            allowed: unmet.is_empty(),
+            agent_id: agent.clone(),
+            version: version.to_string(),
+            channel: channel.map(str::to_owned),
+            eval_run_id: evidence,
+            unmet,
+            policy,
+            set_for: found.map(|found| found.scope.clone()),
+        })
+    }
+
+    /// The policies that hold for an agent on each of some channels, or on none.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn in_force(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        channels: &[Channel],
+    ) -> Result<Vec<PromotionPolicy>, Problem> {
+        let set = self.policies(tenant).await?;
+        let of = |channel: Option<&str>| {
+            in_force(&set, agent.as_str(), channel)
+                .map_or_else(PromotionPolicy::default, |found| found.policy.clone())
+        };
+        if channels.is_empty() {
+            return Ok(vec![of(None)]);
+        }
+        Ok(channels
+            .iter()
+            .map(|channel| of(Some(channel.as_str())))
+            .collect())
+    }
+
+    /// Every condition of any of the policies that is not met, once.
+    ///
+    /// # Errors
+    /// A fault of ours. A run that is none, or another tenant's, is an unmet condition.
+    pub async fn unmet(
+        &self,
+        question: &Question<'_>,
+        policies: &[&PromotionPolicy],
+    ) -> Result<Vec<Requirement>, Problem> {
+        let evidence = match question.evidence {
+            Some(run) => self.evidence(question.tenant, run).await?,
+            None => None,
+        };
+        let version = question.version.to_string();
+        let candidate = Candidate {
+            agent_id: question.agent.as_str(),
+            version: &version,
+            // What is not installed is like no evidence.
+            pack_integrity: question.pack_integrity.unwrap_or_default(),
+        };
+        let offered = question.evidence.is_some();
+        let now = self.clock.now();
+        let mut unmet = Vec::new();
+        for policy in policies {
+            for requirement in policy.unmet(candidate, offered, evidence.as_ref(), now) {
+                if !unmet.contains(&requirement) {
+                    unmet.push(requirement);
+                }
+            }
+        }
+        Ok(unmet)
+    }
+
+    /// The policy for steps before production: evidence that is offered must at least be evidence.
+    pub fn before_production() -> PromotionPolicy {
+        PromotionPolicy {
+            eval: Some(GatePolicy::FLOOR),
+            approval: None,
+        }
+    }
+
+    async fn evidence(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<EvalReport>, Problem> {
+        match self.runs.report(tenant, run).await {
+            Ok(report) => Ok(Some(report)),
+            Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    async fn newest(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<Option<RunId>, Problem> {
+        let recent = self
+            .store
+            .recent(tenant, LOOK_BACK)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let version = version.to_string();
+        let of_it = |run: &&RunRecord| {
+            run.spec
+                .eval()
+                .is_some_and(|eval| eval.agent_id == *agent && eval.agent_version == version)
+        };
+        for run in recent.iter().filter(of_it) {
+            let head = self.store.head(&run.run_id).await;
+            let ended = head
+                .map_err(|cause| internal(&cause))?
+                .is_some_and(|head| head.ended);
+            if ended {
+                return Ok(Some(run.run_id.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_scope(&self, scope: &PolicyScope) -> Result<(), Problem> {
+        if scope.agent_id.as_deref() == Some("") {
+            return Err(Problem::validation(
+                "agentId",
+                "`agentId` must not be empty; leave it out for any agent",
+            ));
+        }
+        match &scope.channel {
+            Some(name) if !self.channels.iter().any(|known| known.as_str() == name) => {
+                let known: Vec<&str> = self.channels.iter().map(Channel::as_str).collect();
+                Err(Problem::validation(
+                    "channel",
+                    format!("`channel` must be one of {}", known.join(", ")),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn decision(&self, caller: &Caller, action: &str, scope: &PolicyScope) -> Decision {
+        let named = |name: &Option<String>| name.as_deref().unwrap_or("*").to_owned();
+        Decision {
+            at: self.clock.now(),
+            principal: caller.principal.clone(),
+            action: action.to_owned(),
+            resource: format!("{}#{}", named(&scope.agent_id), named(&scope.channel)),
+            outcome: Outcome::Done,
+            reasons: Vec::new(),
+            run_id: None,
+        }
+    }
+}
+
+impl Installed {
+    /// The pack of a version.
+    ///
+    /// # Errors
+    /// `not_found`.
+    fn version(&self, version: &Version) -> Result<&str, Problem> {
+        self.integrity(version).ok_or_else(|| {
+            Problem::new(
+                ErrorCode::NotFound,
+                "this version of the agent is not installed",
+            )
+        })
+    }
+}

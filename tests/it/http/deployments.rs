@@ -1,0 +1,502 @@
+//! Deployments, gates and the audit log over HTTP.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
+use touchstone::service::access::Scope;
+
+use super::host::{AGENT, Reply, SUITE, TestHost, create_body, says};
+
+fn path() -> String {
+    format!("/v1/agents/{AGENT}/deployments")
+}
+
+/// A host at work with three versions of the agent; evidence need not be signed.
+async fn host() -> TestHost {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    for version in ["1.1.0", "1.2.0"] {
+        host.install(version).await;
+    }
+    let policy = json!({"policy": {"eval": {"requireSignedSuite": false}}});
+    let set = host.post("/v1/host/touchstone/gates", &policy).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    host
+}
+
+/// A finished eval of a version.
+async fn eval(host: &TestHost, version: &str) -> String {
+    let mut body = create_body();
+    body["configurable"] = json!({"agentVersion": version});
+    let created = host.post("/v1/runs", &body).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    let run = RunId::from(created.json()["runId"].as_str().unwrap());
+    host.ended(&run).await;
+    run.to_string()
+}
+
+async fn list(host: &TestHost) -> Value {
+    let reply = host.get(&path()).await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    reply.json()
+}
+
+async fn moved(host: &TestHost, body: Value) -> Value {
+    let reply = host.post(&path(), &body).await;
+    assert_eq!(reply.status, StatusCode::OK, "{body}: {reply:?}");
+    reply.json()
+}
+
+async fn into_service(host: &TestHost, version: &str, more: Value) -> Value {
+    let run = eval(host, version).await;
+    for _ in 0..2 {
+        moved(host, json!({"version": version, "transition": "promote"})).await;
+    }
+    let mut body =
+        json!({"version": version, "transition": "promote", "channel": "stable", "evalRunId": run});
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    moved(host, body).await
+}
+
+async fn audit(host: &TestHost) -> Vec<Value> {
+    let reply = host.get("/v1/host/touchstone/audit?limit=1000").await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    let entries = reply.json()["entries"].as_array().unwrap().clone();
+    assert!(entries.iter().all(|entry| entry["intact"] == true));
+    let verified = host.get("/v1/audit/verify").await.json();
+    assert_eq!(verified["chainValid"], true, "{verified}");
+    assert_eq!(verified["toSeq"], entries.len());
+    entries
+        .into_iter()
+        .map(|entry| entry["entry"].clone())
+        .collect()
+}
+
+fn refused(reply: &Reply, status: StatusCode, code: &str) -> Value {
+    assert_eq!(
+        (reply.status, reply.code()),
+        (status, code.to_owned()),
+        "{reply:?}"
+    );
+    reply.json()["details"].clone()
+}
+
+#[tokio::test]
+async fn a_version_goes_from_draft_into_service_and_everything_is_on_record() {
+    let host = host().await;
+    let drafts = list(&host).await;
+    assert_eq!(
+        drafts,
+        json!(
+            ["1.0.0", "1.1.0", "1.2.0"]
+                .map(|version| json!({"agentId": AGENT, "version": version, "state": "draft"}))
+        )
+    );
+    let first = into_service(&host, "1.0.0", json!({})).await;
+    assert_eq!(first["state"], "active");
+    assert_eq!(first["channels"], json!(["stable"]));
+    let second = into_service(&host, "1.1.0", json!({"canaryPercent": 10})).await;
+    assert_eq!(second["canaryPercent"], 10);
+    assert_eq!(list(&host).await[1], second);
+    assert_eq!(list(&host).await[0]["canaryPercent"], 90);
+    let body = json!({"version": "1.1.0", "transition": "adjust-canary", "canaryPercent": 100});
+    assert_eq!(moved(&host, body).await["canaryPercent"], 100);
+    let paused = moved(&host, json!({"version": "1.1.0", "transition": "pause"})).await;
+    assert_eq!(paused["state"], "paused");
+    assert_eq!(paused["evalRunId"], second["evalRunId"], "evidence is kept");
+    // It rests on the evidence it went in with.
+    let back = moved(&host, json!({"version": "1.1.0", "transition": "promote"})).await;
+    assert_eq!(back["state"], "active");
+    let body = json!({"version": "1.1.0", "transition": "rollback", "reason": "weekly drill"});
+    let rolled = moved(&host, body).await;
+    assert_eq!(rolled["state"], "rolled-back");
+    assert_eq!(rolled["rollbackPointer"], "1.0.0");
+    let gone = moved(
+        &host,
+        json!({"version": "1.0.0", "transition": "deprecate"}),
+    )
+    .await;
+    assert_eq!(gone["state"], "deprecated");
+
+    let entries = audit(&host).await;
+    let done: Vec<(&str, &str)> = entries
+        .iter()
+        .map(|entry| {
+            assert_eq!(entry["outcome"], "done");
+            let action = entry["action"].as_str().unwrap();
+            (
+                action,
+                entry["resource"]
+                    .as_str()
+                    .unwrap()
+                    .split('@')
+                    .last()
+                    .unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        done,
+        [
+            ("gates:set", "*#*"),
+            ("deployment:promote", "1.0.0"),
+            ("deployment:promote", "1.0.0"),
+            ("deployment:promote", "1.0.0"),
+            ("deployment:promote", "1.1.0"),
+            ("deployment:promote", "1.1.0"),
+            ("deployment:promote", "1.1.0"),
+            ("deployment:adjust-canary", "1.1.0"),
+            ("deployment:pause", "1.1.0"),
+            ("deployment:promote", "1.1.0"),
+            ("deployment:rollback", "1.1.0"),
+            ("deployment:deprecate", "1.0.0"),
+        ]
+    );
+    let mut kinds = Vec::new();
+    for entry in &entries[1..] {
+        let run = RunId::from(entry["runId"].as_str().unwrap());
+        let events = host.ended(&run).await;
+        let types: Vec<&str> = events
+            .iter()
+            .map(|event| event["type"].as_str().unwrap())
+            .collect();
+        assert_eq!(types[..2], ["run.started", "authorization.decided"]);
+        assert_eq!(events[1]["payload"]["allowed"], true);
+        assert_eq!(*types.last().unwrap(), "run.completed");
+        assert_eq!(events[2]["causationId"], events[1]["eventId"]);
+        kinds.extend(
+            types[2..types.len() - 1]
+                .iter()
+                .map(|kind| (*kind).to_owned()),
+        );
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        assert_eq!(snapshot["status"], "completed");
+        let cancelled = host
+            .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+            .await;
+        assert_eq!(cancelled.status, StatusCode::OK, "{cancelled:?}");
+    }
+    assert_eq!(kinds[..6], ["deployment.promoted"; 6]);
+    assert_eq!(
+        kinds[6..],
+        [
+            "deployment.canary.adjusted",
+            "deployment.state.changed",
+            "deployment.state.changed",
+            "deployment.rolled-back",
+            "deployment.state.changed",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_changes_nothing_and_is_on_record() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    let before = list(&host).await;
+    let others = |left_out: &[Scope]| -> Vec<Scope> {
+        let all = Scope::ALL.iter().copied();
+        all.filter(|scope| !left_out.contains(scope)).collect()
+    };
+    let cases = [
+        ("promote", Scope::DeployPromote),
+        ("adjust-canary", Scope::DeployPromote),
+        ("pause", Scope::DeployPause),
+        ("deprecate", Scope::DeployPause),
+        ("rollback", Scope::DeployRollback),
+    ];
+    for (transition, scope) in cases {
+        let key = host.key_with(&others(&[scope])).await;
+        // Legal or not, from every state: whoever may not ask learns nothing of it.
+        for version in ["1.0.0", "1.1.0"] {
+            let body = json!({"version": version, "transition": transition, "canaryPercent": 5});
+            let reply = host
+                .request(Method::POST, &path())
+                .key(&key)
+                .json(&body)
+                .send()
+                .await;
+            let details = refused(&reply, StatusCode::FORBIDDEN, "forbidden");
+            assert_eq!(details["scopeRequired"], scope.as_str());
+            let run = RunId::from(details["runId"].as_str().unwrap());
+            let events = host.ended(&run).await;
+            let types: Vec<&Value> = events.iter().map(|event| &event["type"]).collect();
+            assert_eq!(
+                types,
+                ["run.started", "authorization.decided", "run.failed"]
+            );
+            let decided = &events[1]["payload"];
+            assert_eq!(decided["allowed"], false);
+            assert_eq!(decided["action"], scope.as_str());
+            assert_eq!(decided["resource"], format!("{AGENT}@{version}"));
+        }
+    }
+    assert_eq!(list(&host).await, before);
+    let denied = audit(&host).await;
+    assert_eq!(
+        denied
+            .iter()
+            .filter(|entry| entry["outcome"] == "denied")
+            .count(),
+        10
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_evidence_is_refused_by_name_and_changes_nothing() {
+    let host = host().await;
+    let of_another = eval(&host, "1.1.0").await;
+    let mut failing = super::host::suite(&says(&["a", "wrong"]));
+    failing["version"] = json!("2.0.0");
+    let imported = host.post("/v1/host/touchstone/suites", &failing).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    let mut body = create_body();
+    body["evalSuiteRef"] = json!(format!("{SUITE}@2.0.0"));
+    body["configurable"] = json!({"agentVersion": "1.0.0"});
+    let failed = host.post("/v1/runs", &body).await.json()["runId"].clone();
+    host.ended(&RunId::from(failed.as_str().unwrap())).await;
+    for _ in 0..2 {
+        moved(&host, json!({"version": "1.0.0", "transition": "promote"})).await;
+    }
+    let before = list(&host).await;
+    let a_transition = audit(&host).await.last().unwrap()["runId"].clone();
+    let cases = [
+        (Value::Null, vec!["eval-run"]),
+        (json!("run_absent"), vec!["eval-run"]),
+        (a_transition, vec!["eval-run"]),
+        (json!(of_another), vec!["version"]),
+        (failed.clone(), vec!["passed"]),
+    ];
+    for (evidence, expected) in cases {
+        let mut body = json!({"version": "1.0.0", "transition": "promote", "channel": "stable"});
+        if !evidence.is_null() {
+            body["evalRunId"] = evidence.clone();
+        }
+        let reply = host.post(&path(), &body).await;
+        let details = refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
+        let names: Vec<&str> = details["unmet"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|unmet| unmet["condition"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, expected, "{evidence}");
+        let run = RunId::from(details["runId"].as_str().unwrap());
+        let events = host.ended(&run).await;
+        let types: Vec<&Value> = events.iter().map(|event| &event["type"]).collect();
+        assert_eq!(
+            types,
+            ["run.started", "authorization.decided", "run.failed"]
+        );
+        assert_eq!(events[2]["payload"]["error"]["code"], "eval_gate_unmet");
+        let entry = audit(&host).await.pop().unwrap();
+        assert_eq!(entry["outcome"], "refused");
+        let reason = entry["reasons"][0].as_str().unwrap();
+        assert!(reason.starts_with(expected[0]), "{reason}");
+    }
+    assert_eq!(list(&host).await, before);
+    // Evidence that is offered is judged on every step.
+    let body = json!({"version": "1.1.0", "transition": "promote", "evalRunId": failed});
+    let reply = host.post(&path(), &body).await;
+    refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
+}
+
+#[tokio::test]
+async fn another_tenants_eval_is_no_evidence_and_its_agent_is_no_agent() {
+    let host = host().await;
+    let run = eval(&host, "1.0.0").await;
+    let foreign = |method: Method, path: String, body: Value| {
+        let call = host.request(method, &path).key(&host.other_key);
+        async move {
+            match body {
+                Value::Null => call.send().await,
+                body => call.json(&body).send().await,
+            }
+        }
+    };
+    let before = list(&host).await;
+    for reply in [
+        foreign(Method::GET, path(), Value::Null).await,
+        foreign(
+            Method::POST,
+            path(),
+            json!({"version": "1.0.0", "transition": "promote"}),
+        )
+        .await,
+    ] {
+        refused(&reply, StatusCode::NOT_FOUND, "not_found");
+    }
+    assert_eq!(list(&host).await, before);
+    let pack = json!({"tarball": base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD, super::host::echo_pack())});
+    foreign(Method::POST, "/v1/host/touchstone/packs".to_owned(), pack).await;
+    let body = json!({"version": "1.0.0", "transition": "promote", "evalRunId": run});
+    let reply = foreign(Method::POST, path(), body).await;
+    refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
+    let theirs = foreign(
+        Method::GET,
+        "/v1/host/touchstone/audit".to_owned(),
+        Value::Null,
+    )
+    .await;
+    assert_eq!(theirs.json()["head"]["sequence"], 1, "a log of its own");
+}
+
+#[rstest]
+#[case(json!({"version": "9.9.9", "transition": "pause"}), StatusCode::NOT_FOUND, "not_found")]
+#[case(json!({"version": "1.0.0", "transition": "pause"}), StatusCode::BAD_REQUEST, "validation_error")]
+#[case(json!({"version": "1.0.0", "transition": "promote", "toState": "active"}), StatusCode::BAD_REQUEST, "validation_error")]
+#[case(json!({"version": "1.0.0", "transition": "promote", "channel": "beta"}), StatusCode::BAD_REQUEST, "validation_error")]
+#[case(json!({"version": "1.0.0", "transition": "promote", "extra": 1}), StatusCode::BAD_REQUEST, "validation_error")]
+#[case(json!([]), StatusCode::BAD_REQUEST, "validation_error")]
+#[tokio::test]
+async fn what_cannot_be_asked_leaves_no_trace(
+    #[case] body: Value,
+    #[case] status: StatusCode,
+    #[case] code: &str,
+) {
+    let host = host().await;
+    let (before, entries) = (list(&host).await, audit(&host).await);
+    refused(&host.post(&path(), &body).await, status, code);
+    assert_eq!(list(&host).await, before);
+    assert_eq!(audit(&host).await, entries);
+    let nobody = host
+        .post("/v1/agents/absent.agents.x/deployments", &body)
+        .await;
+    assert!(nobody.status.is_client_error());
+}
+
+#[tokio::test]
+async fn under_a_key_a_transition_is_made_once() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    let body = json!({"version": "1.0.0", "transition": "adjust-canary", "canaryPercent": 40});
+    let send = || {
+        let call = host.request(Method::POST, &path());
+        call.header("idempotency-key", "k1").json(&body).send()
+    };
+    let first = send().await;
+    assert_eq!(first.status, StatusCode::OK, "{first:?}");
+    let back = json!({"version": "1.0.0", "transition": "adjust-canary", "canaryPercent": 100});
+    moved(&host, back).await;
+    let again = send().await;
+    assert_eq!(again.json(), first.json());
+    assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
+    assert_eq!(list(&host).await[0]["canaryPercent"], 100);
+}
+
+#[tokio::test]
+async fn of_many_who_ask_at_once_one_is_first() {
+    let host = host().await;
+    let bodies = ["1.0.0", "1.1.0", "1.2.0"].repeat(4);
+    let asked = bodies.iter().map(|version| {
+        let body = json!({"version": version, "transition": "promote", "toState": "test"});
+        let host = &host;
+        async move { host.post(&path(), &body).await.status }
+    });
+    let statuses = futures_util::future::join_all(asked).await;
+    let granted = statuses.iter().filter(|status| **status == StatusCode::OK);
+    assert_eq!(granted.count(), 3, "{statuses:?}");
+    let refused = |status: &&StatusCode| **status == StatusCode::BAD_REQUEST;
+    assert_eq!(statuses.iter().filter(refused).count(), 9, "{statuses:?}");
+    let states: Vec<Value> = list(&host)
+        .await
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| record["state"].clone())
+        .collect();
+    assert_eq!(states, ["test"; 3]);
+    assert_eq!(audit(&host).await.len(), 4);
+}
+
+#[tokio::test]
+async fn gates_are_set_asked_and_removed() {
+    let host = host().await;
+    let gates = "/v1/host/touchstone/gates";
+    let run = eval(&host, "1.0.0").await;
+    let ask = json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable"});
+    let check = async |ask: &Value| {
+        let reply = host.post("/v1/host/touchstone/gates/check", ask).await;
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        reply.json()
+    };
+    let found = check(&ask).await;
+    assert_eq!(found["allowed"], true, "{found}");
+    assert_eq!(found["evalRunId"], run.as_str(), "the newest eval");
+    let stricter = json!({"agentId": AGENT, "channel": "stable",
+        "policy": {"eval": {"minTasks": 20, "suiteId": "vendor.acme.evals.other"}}});
+    let set = host.post(gates, &stricter).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    let found = check(&ask).await;
+    let names: Vec<&Value> = found["unmet"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unmet| &unmet["condition"])
+        .collect();
+    assert_eq!(names, ["suite", "signed-suite", "min-tasks"]);
+    assert_eq!(
+        found["setFor"],
+        json!({"agentId": AGENT, "channel": "stable"})
+    );
+    let other = json!({"agentId": AGENT, "version": "1.0.0", "channel": "canary"});
+    assert_eq!(check(&other).await["allowed"], true, "another channel");
+    let none = json!({"agentId": AGENT, "version": "1.1.0", "channel": "canary"});
+    assert_eq!(check(&none).await["unmet"][0]["condition"], "eval-run");
+
+    let shown = host.get(gates).await.json();
+    assert_eq!(shown["policies"].as_array().unwrap().len(), 2);
+    assert_eq!(shown["default"]["eval"]["requireSignedSuite"], true);
+    let of_it = format!("{gates}?agentId={AGENT}&channel=stable");
+    let removed = host.request(Method::DELETE, &of_it).send().await;
+    assert_eq!(removed.status, StatusCode::OK, "{removed:?}");
+    let again = host.request(Method::DELETE, &of_it).send().await;
+    refused(&again, StatusCode::NOT_FOUND, "not_found");
+    assert_eq!(check(&ask).await["allowed"], true);
+    let actions: Vec<Value> = audit(&host)
+        .await
+        .iter()
+        .map(|entry| entry["action"].clone())
+        .collect();
+    assert_eq!(actions, ["gates:set", "gates:set", "gates:remove"]);
+}
+
+#[rstest]
+#[case(json!({}), "policy")]
+#[case(json!({"policy": {"eval": {"requiredPassScore": 2}}}), "policy")]
+#[case(json!({"policy": {"eval": {"minimumTasks": 2}}}), "minimumTasks")]
+#[case(json!({"policy": {}, "channel": "beta"}), "channel")]
+#[case(json!({"policy": {}, "channel": "latest"}), "channel")]
+#[case(json!({"policy": {}, "agentId": ""}), "agentId")]
+#[tokio::test]
+async fn a_policy_that_makes_no_sense_is_refused(#[case] body: Value, #[case] field: &str) {
+    let host = TestHost::idle().await;
+    let reply = host.post("/v1/host/touchstone/gates", &body).await;
+    let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(details["field"], field, "{reply:?}");
+    assert_eq!(audit(&host).await.len(), 0);
+}
+
+#[tokio::test]
+async fn the_chain_is_verified_in_parts() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    for (query, from, to) in [
+        ("?fromSeq=2&toSeq=3", 2, 3),
+        ("?fromSeq=4", 4, 4),
+        ("?toSeq=100", 0, 100),
+        ("?fromSeq=50", 50, 50),
+    ] {
+        let found = host.get(&format!("/v1/audit/verify{query}")).await.json();
+        assert_eq!(
+            found,
+            json!({"fromSeq": from, "toSeq": to, "chainValid": true, "checkpoints": [], "anomalies": []}),
+            "{query}"
+        );
+    }
+    let backwards = host.get("/v1/audit/verify?fromSeq=3&toSeq=2").await;
+    refused(&backwards, StatusCode::BAD_REQUEST, "validation_error");
+}
