@@ -108,6 +108,8 @@ pub struct Limits {
     pub max_concurrency: u32,
     /// Tasks of one tenant in flight at most, over all its runs.
     pub max_concurrency_per_tenant: usize,
+    /// Whether budgets of callers are only watched: events are recorded, nothing is stopped.
+    pub advisory_budgets: bool,
     /// Event streams open at the same time.
     pub max_subscribers: usize,
     /// Connections open at the same time.
@@ -133,6 +135,7 @@ impl Default for Limits {
             default_concurrency: 16,
             max_concurrency: 256,
             max_concurrency_per_tenant: 512,
+            advisory_budgets: false,
             max_subscribers: 4096,
             max_connections: 8192,
             max_requests_in_flight: 1024,
@@ -403,6 +406,7 @@ impl Config {
     /// The bounds a run request is checked against.
     pub fn host_limits(&self) -> HostLimits {
         HostLimits {
+            advisory_budgets: self.limits.advisory_budgets,
             max_tasks_per_suite: self.limits.max_tasks_per_suite,
             max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),

@@ -153,6 +153,9 @@ impl<'a> Running<'a> {
                 Ok(reply) => {
                     let step = conversation.step(reply);
                     for (call, outcome) in step.tools {
+                        if let Err(Exhausted) = self.meter.call_tool() {
+                            return Ending::unjudged("budget_exhausted");
+                        }
                         self.record_tool(call, outcome);
                     }
                     step.next
@@ -263,6 +266,7 @@ impl<'a> Running<'a> {
             let Some(wait) = info.retry.wait(attempt, seed, *retry_after) else {
                 return Err(Stop::Model(error));
             };
+            self.meter.retry().map_err(|Exhausted| Stop::Exhausted)?;
             self.emit(Event::ModelRetried(ModelRetried {
                 attempt,
                 reason: reason.clone(),

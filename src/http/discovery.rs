@@ -135,6 +135,12 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "evalSuite": suites,
         },
         "providerUsage": {"supported": true, "costEstimates": true, "currency": "USD"},
+        "budget": {
+            "supported": true,
+            "dimensions": ["tokens", "cost", "toolCalls", "retries", "model"],
+            "enforce": if limits.advisory_budgets { "advisory" } else { "hard" },
+            "scopes": ["run"],
+        },
         "idempotency": {
             "supported": true,
             "layer1RetentionSeconds": IDEMPOTENCY_RETENTION_SECONDS,

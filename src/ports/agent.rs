@@ -85,13 +85,18 @@ pub struct InvocationResult {
 #[error("the budget is used up")]
 pub struct Exhausted;
 
-/// The run's budget: reserve before every model call, settle after it, whatever came of it.
+/// The run's budget: reserve before every model call, settle after it, whatever came of it; ask before every tool call and
+/// every retry.
 #[async_trait]
 pub trait Meter: Send + Sync {
     /// Waits until the estimate fits.
     async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted>;
     /// Replaces the estimate by what was used (nothing, for a call that failed).
     fn settle(&self, estimate: Estimate, used: Estimate);
+    /// Whether a tool may be called; counted if so.
+    fn call_tool(&self) -> Result<(), Exhausted>;
+    /// Whether a call may be tried again; counted if so.
+    fn retry(&self) -> Result<(), Exhausted>;
 }
 
 /// Where the runtime records what happens.

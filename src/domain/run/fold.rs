@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::domain::budget::Estimate;
+use crate::domain::budget::watch::Said;
+use crate::domain::budget::{Dimension, Spending};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::facts::FlowFacts;
@@ -80,6 +81,10 @@ pub struct TaskFacts {
     pub tokens: u64,
     /// Whether any of both is estimated by size, because the endpoint reported no usage.
     pub usage_estimated: bool,
+    /// All its tool calls, likewise.
+    pub tool_calls: u64,
+    /// All its retries, likewise.
+    pub all_retries: u64,
     /// Wall-clock time of the invocation.
     pub latency_ms: Option<u64>,
     /// Whether the output satisfies the return schema.
@@ -119,14 +124,16 @@ pub struct EvalFacts {
 
 impl EvalFacts {
     /// What this run itself has spent: the calls of reused tasks were paid by the run that made them.
-    pub fn own_spending(&self) -> Estimate {
+    pub fn own_spending(&self) -> Spending {
         let own = self
             .tasks
             .values()
             .filter(|task| task.reused_from.is_none());
-        own.fold(Estimate::default(), |sum, task| Estimate {
+        own.fold(Spending::default(), |sum, task| Spending {
             tokens: sum.tokens + task.tokens,
             cost: sum.cost + task.cost,
+            tool_calls: sum.tool_calls + task.tool_calls,
+            retries: sum.retries + task.all_retries,
         })
     }
 
@@ -157,6 +164,8 @@ pub struct RunState {
     pub budget_reserved: bool,
     /// The runs this one, or one it replays, was found to diverge from.
     pub diverged_from: Vec<RunId>,
+    /// What is on record of how the budget was used.
+    pub budget_said: Said,
     /// The eval projection.
     pub eval: EvalFacts,
     /// The nodes of a workflow.
@@ -262,6 +271,25 @@ impl RunState {
                 self.stand();
             }
             Event::BudgetReserved(_) => self.budget_reserved = true,
+            Event::BudgetConsumed(consumed) => {
+                if let Some(dimension) = Dimension::parse(&consumed.dimension) {
+                    let said = &mut self.budget_said;
+                    said.consumed.insert(dimension, consumed.consumed);
+                }
+            }
+            Event::BudgetThresholdCrossed(crossed) => {
+                let dimension = Dimension::parse(&crossed.dimension);
+                self.budget_said.crossed.extend(dimension);
+            }
+            Event::BudgetExhausted(exhausted) => {
+                let dimension = Dimension::parse(&exhausted.dimension);
+                self.budget_said.exhausted.extend(dimension);
+            }
+            Event::AgentToolCalled(_) => {
+                if let Some(task) = self.task(node) {
+                    task.tool_calls += 1;
+                }
+            }
             Event::EvalStarted(_) => self.eval.started = true,
             Event::EvalCompleted(completed) => self.eval.completed = Some(completed.passed),
             Event::EvalScored(scored) => {
@@ -321,6 +349,7 @@ impl RunState {
             Event::ModelRetried(_) => {
                 if let Some(task) = self.task(node) {
                     task.retries += 1;
+                    task.all_retries += 1;
                 }
             }
             Event::FixtureMissing(missing) => {
@@ -357,13 +386,11 @@ impl RunState {
             | Event::ClarificationResolved(_)
             | Event::AuthorizationDecided(_)
             | Event::CapBreached(_)
-            | Event::BudgetExhausted(_)
             | Event::DeploymentPromoted(_)
             | Event::DeploymentRolledBack(_)
             | Event::DeploymentCanaryAdjusted(_)
             | Event::DeploymentStateChanged(_)
             | Event::AgentReasoned(_)
-            | Event::AgentToolCalled(_)
             | Event::AgentDecided(_) => {}
         }
     }

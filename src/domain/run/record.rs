@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::fork::{Fork, ForkMode};
+use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::ids::{AgentId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::mock::MockProvider;
@@ -188,7 +189,7 @@ pub struct EvalSpec {
     /// Host ceiling on the run's cost: beyond it no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,
-    /// The caller's hard budget.
+    /// The caller's budget.
     #[serde(default, skip_serializing_if = "BudgetSpec::is_empty")]
     pub budget: BudgetSpec,
     /// The run whose judged tasks are reused.
@@ -214,23 +215,4 @@ pub struct Baseline {
     pub run_id: RunId,
     /// Its aggregate score, 0.0..=1.0.
     pub aggregate_score: f64,
-}
-
-/// `configurable.budget`, hard (RFC 0084).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BudgetSpec {
-    /// Most tokens, input and output together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    /// Most money.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_cost: Option<NanoUsd>,
-}
-
-impl BudgetSpec {
-    /// No limit at all.
-    pub fn is_empty(&self) -> bool {
-        self.max_tokens.is_none() && self.max_cost.is_none()
-    }
 }

@@ -105,6 +105,10 @@ events! {
     CapBreached(CapBreached) = "cap.breached";
     /// The effective budget, once.
     BudgetReserved(BudgetReserved) = "budget.reserved";
+    /// How much of one dimension of the budget is used.
+    BudgetConsumed(BudgetConsumed) = "budget.consumed";
+    /// So much of one dimension is used that it was to be said.
+    BudgetThresholdCrossed(BudgetThresholdCrossed) = "budget.threshold.crossed";
     /// The budget of one dimension is used up.
     BudgetExhausted(BudgetExhausted) = "budget.exhausted";
     /// Somebody was let through, or not.
@@ -453,13 +457,48 @@ pub struct EffectiveBudget {
     /// Most money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<NanoUsd>,
+    /// Most calls of tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u64>,
+    /// Most calls that are tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u64>,
+}
+
+/// `budget.consumed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetConsumed {
+    /// `tokens`, `cost`, `toolCalls` or `retries`.
+    pub dimension: String,
+    /// What is used, in the dimension's unit.
+    pub consumed: f64,
+    /// The bound.
+    pub limit: f64,
+    /// What is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<f64>,
+}
+
+/// `budget.threshold.crossed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetThresholdCrossed {
+    /// `tokens`, `cost`, `toolCalls` or `retries`.
+    pub dimension: String,
+    /// What is used, in the dimension's unit.
+    pub consumed: f64,
+    /// The bound.
+    pub limit: f64,
+    /// The threshold.
+    pub percent: f64,
 }
 
 /// `budget.exhausted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetExhausted {
-    /// `cost` or `tokens`.
+    /// `tokens`, `cost`, `toolCalls` or `retries`.
     pub dimension: String,
     /// What is used, in the dimension's unit.
     pub consumed: f64,

@@ -110,6 +110,14 @@ impl Meter for Ledger {
     fn settle(&self, estimate: Estimate, used: Estimate) {
         self.settled.lock().unwrap().push((estimate, used));
     }
+
+    fn call_tool(&self) -> Result<(), Exhausted> {
+        Ok(())
+    }
+
+    fn retry(&self) -> Result<(), Exhausted> {
+        Ok(())
+    }
 }
 
 /// One invocation and everything it left behind.

@@ -148,6 +148,7 @@ impl TestHost {
             max_node_executions: 100,
             default_concurrency: 8,
             max_concurrency: 64,
+            advisory_budgets: false,
         };
         let runs = Arc::new(Runs::new(
             store.clone(),

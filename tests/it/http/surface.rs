@@ -85,7 +85,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         document["agents"]["evalSuite"]["modes"],
         json!(["golden", "regression"])
     );
-    for absent in ["feedback", "webhooks", "debugBundle", "budget", "fixtures"] {
+    for absent in ["feedback", "webhooks", "debugBundle", "fixtures"] {
         assert!(document.get(absent).is_none(), "{absent} is not offered");
     }
     assert_eq!(
@@ -97,6 +97,11 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         document["authorization"],
         json!({"supported": true, "failClosed": true,
             "roles": [{"role": "release-manager", "scopes": ["runs:read", "deploy:promote"]}]})
+    );
+    assert_eq!(
+        document["budget"],
+        json!({"supported": true, "dimensions": ["tokens", "cost", "toolCalls", "retries", "model"],
+               "enforce": "hard", "scopes": ["run"]})
     );
     assert_eq!(first.header("cache-control"), Some("public, max-age=300"));
     assert!(first.header("capabilities-etag").is_some());

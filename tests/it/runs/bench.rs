@@ -12,12 +12,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use touchstone::agent::Runtime;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::domain::ids::{RunId, TenantId};
 use touchstone::domain::money::TokenPrice;
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec, Work};
+use touchstone::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError,
     ModelInfo, Models, Store, StoredEvent,

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use touchstone::domain::agent::ModelReply;
+use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
 use touchstone::domain::money::NanoUsd;
 use touchstone::domain::run::fold::RunStatus;
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec};
+use touchstone::domain::run::record::EvalSpec;
 use touchstone::ports::{CancelRequest, ModelError};
 use touchstone::protocol::openwop::suite::Thresholds;
 
@@ -227,7 +228,7 @@ async fn the_callers_budget_ends_the_run() {
     let bench = Bench::new(echo).await;
     let budget = BudgetSpec {
         max_tokens: Some(45),
-        max_cost: None,
+        ..BudgetSpec::default()
     };
     let run = bench.seed(&TEXTS, |spec| spec.budget = budget).await;
     assert!(bench.execute().await);

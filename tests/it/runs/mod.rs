@@ -1,6 +1,7 @@
 //! Carrying out runs: what is recorded, what a restart does, what goes wrong.
 
 mod bench;
+mod budgets;
 mod failures;
 mod fork;
 mod journal;

@@ -21,8 +21,9 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::support::postgres::TestDatabase;
+use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
-use touchstone::domain::run::record::{BudgetSpec, EvalSpec, ModelPin, RunRecord, RunSpec, Work};
+use touchstone::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{Claimable, Fence, Head, Store, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
+use super::budget::budget;
 use super::fields::Fields;
 use super::options::{RunOptions, members};
 use super::workflow::{CreateWorkflow, parse_workflow};
+use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::{AgentId, RunId};
-use crate::domain::money::NanoUsd;
-use crate::domain::run::record::BudgetSpec;
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::EvalMode;
 
@@ -210,31 +210,4 @@ fn ignore_list(matching: &Map<String, Value>) -> Result<Vec<String>, Problem> {
                 .collect::<Option<Vec<_>>>()
         })
         .ok_or_else(|| fields.invalid("ignore", &shape))
-}
-
-fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
-    const SERVED: &[&str] = &["maxTokens", "maxCostUsd"];
-    let fields = Fields {
-        members,
-        prefix: "configurable.budget.",
-    };
-    if let Some((other, _)) = members
-        .iter()
-        .find(|(key, value)| !SERVED.contains(&key.as_str()) && !value.is_null())
-    {
-        return Err(fields.invalid(
-            other,
-            "is not enforced by this host; it enforces maxTokens and maxCostUsd",
-        ));
-    }
-    let max_cost = match fields.number("maxCostUsd", 0.0, f64::MAX)? {
-        None => None,
-        Some(usd) => Some(
-            NanoUsd::from_usd(usd).ok_or_else(|| fields.invalid("maxCostUsd", "is too large"))?,
-        ),
-    };
-    Ok(BudgetSpec {
-        max_tokens: fields.whole("maxTokens", 1)?,
-        max_cost,
-    })
 }

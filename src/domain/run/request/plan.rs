@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::parse::CreateRun;
+use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec, Work};
@@ -37,6 +38,8 @@ pub struct HostLimits {
     pub default_concurrency: u32,
     /// Tasks in flight at most.
     pub max_concurrency: u32,
+    /// Whether callers' budgets are only watched, and stop nothing.
+    pub advisory_budgets: bool,
 }
 
 /// The agent a run is planned for.
@@ -242,7 +245,10 @@ pub fn plan(
         max_tokens: request.max_tokens,
         // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
         cost_ceiling: limits.max_cost_per_suite,
-        budget: request.budget,
+        budget: BudgetSpec {
+            advisory: limits.advisory_budgets && !request.budget.is_empty(),
+            ..request.budget
+        },
         retry_of: None,
     };
     Ok(request

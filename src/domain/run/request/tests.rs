@@ -93,7 +93,14 @@ fn nulls_and_extras_of_the_published_client_count_as_absent() {
 #[case("/configurable/evalConcurrency", json!(0.5), "configurable.evalConcurrency")]
 #[case("/configurable/evalMatch", json!({"ignore": [""]}), "configurable.evalMatch.ignore")]
 #[case("/configurable/evalMatch", json!({"subset": true}), "configurable.evalMatch.subset")]
-#[case("/configurable/budget", json!({"maxRetries": 3}), "configurable.budget.maxRetries")]
+#[case("/configurable/budget", json!({"maxRetries": -1}), "configurable.budget.maxRetries")]
+#[case("/configurable/budget", json!({"maxToolCalls": 0}), "configurable.budget.maxToolCalls")]
+#[case("/configurable/budget", json!({"maxMinutes": 3}), "configurable.budget.maxMinutes")]
+#[case("/configurable/budget", json!({"thresholdPercent": 101}), "configurable.budget.thresholdPercent")]
+#[case("/configurable/budget", json!({"onExhaustion": "interrupt"}), "configurable.budget.onExhaustion")]
+#[case("/configurable/budget", json!({"modelAllow": "small-*"}), "configurable.budget.modelAllow")]
+#[case("/configurable/budget", json!({"modelAllow": ["a", "a"]}), "configurable.budget.modelAllow")]
+#[case("/configurable/budget", json!({"modelDeny": ["[a"]}), "configurable.budget.modelDeny")]
 #[case("/configurable/budget", json!({"maxCostUsd": -1}), "configurable.budget.maxCostUsd")]
 #[case("/tags", json!([""]), "tags")]
 #[case("/tags", json!(vec!["t"; 101]), "tags")]
@@ -128,6 +135,7 @@ fn limits() -> HostLimits {
         default_concurrency: 4,
         max_concurrency: 8,
         max_node_executions: 100,
+        advisory_budgets: false,
     }
 }
 

@@ -5,34 +5,76 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use crate::domain::budget::{Budget, Dimension, Estimate, Limits, Reserve};
+use crate::domain::budget::watch::{Notice, Watch};
+use crate::domain::budget::{Budget, Dimension, Estimate, Reserve, Spending};
 use crate::domain::run::record::EvalSpec;
 use crate::ports::{Exhausted, Meter};
+use crate::protocol::openwop::events::{
+    BudgetConsumed, BudgetExhausted, BudgetThresholdCrossed, Event, NewEvent,
+};
+use crate::service::run_writer::RunWriter;
 
 /// The run's budget, shared by its tasks.
 pub(super) struct RunMeter {
-    budget: Mutex<Budget>,
+    watched: Mutex<Watched>,
     settled: Notify,
+    writer: RunWriter,
+}
+
+struct Watched {
+    budget: Budget,
+    /// Only where the caller set a budget: the host's own ceiling is nobody's to follow.
+    watch: Option<Watch>,
 }
 
 impl RunMeter {
-    pub(super) fn new(limits: Limits, spent: Estimate) -> Self {
-        Self {
-            budget: Mutex::new(Budget::new(limits, spent)),
+    /// Goes on where the run's log ends.
+    pub(super) fn new(spec: &EvalSpec, writer: &RunWriter) -> Self {
+        let (spent, said) =
+            writer.with_state(|state| (state.eval.own_spending(), state.budget_said.clone()));
+        let policy = &spec.budget;
+        let watch = (!policy.is_empty()).then(|| {
+            let limits = policy.effective(spec.cost_ceiling);
+            Watch::new(limits, policy.threshold_percent, policy.advisory, said)
+        });
+        let meter = Self {
+            watched: Mutex::new(Watched {
+                budget: Budget::new(policy.enforced(spec.cost_ceiling), spent),
+                watch,
+            }),
             settled: Notify::new(),
+            writer: writer.clone(),
+        };
+        // Whoever was cut off may have used what it did not live to say.
+        meter.say(&mut meter.watched());
+        meter
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what is to be said. Under the lock: what is said must grow.
+    fn say(&self, watched: &mut Watched) {
+        let Some(watch) = &mut watched.watch else {
+            return;
+        };
+        for notice in watch.observe(&watched.budget.spent()) {
+            self.writer.emit(&NewEvent::of_run(event(notice)));
         }
     }
 
-    fn budget(&self) -> MutexGuard<'_, Budget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The dimension of which the caller's own bound refused something.
+    pub(super) fn exhausted(&self, spec: &EvalSpec) -> Option<Dimension> {
+        let watched = self.watched();
+        let mut refused = watched.budget.refused().iter();
+        refused
+            .find(|dimension| is_callers_bound(spec, **dimension))
+            .copied()
     }
 
-    pub(super) fn exhausted(&self) -> Option<Dimension> {
-        self.budget().used_up()
-    }
-
-    pub(super) fn spent(&self) -> Estimate {
-        self.budget().spent()
+    pub(super) fn spent(&self) -> Spending {
+        self.watched().budget.spent()
     }
 }
 
@@ -41,7 +83,7 @@ impl Meter for RunMeter {
     async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
         loop {
             let settled = self.settled.notified();
-            match self.budget().reserve(estimate) {
+            match self.watched().budget.reserve(estimate) {
                 Reserve::Granted => return Ok(()),
                 Reserve::Exhausted(_) => return Err(Exhausted),
                 Reserve::Wait => {}
@@ -51,30 +93,64 @@ impl Meter for RunMeter {
     }
 
     fn settle(&self, estimate: Estimate, used: Estimate) {
-        self.budget().settle(estimate, used);
+        let mut watched = self.watched();
+        watched.budget.settle(estimate, used);
+        self.say(&mut watched);
+        drop(watched);
         self.settled.notify_waiters();
+    }
+
+    fn call_tool(&self) -> Result<(), Exhausted> {
+        let mut watched = self.watched();
+        watched.budget.call_tool().map_err(|_| Exhausted)?;
+        self.say(&mut watched);
+        Ok(())
+    }
+
+    fn retry(&self) -> Result<(), Exhausted> {
+        let mut watched = self.watched();
+        watched.budget.retry().map_err(|_| Exhausted)?;
+        self.say(&mut watched);
+        Ok(())
     }
 }
 
-/// The bounds in force: the smaller of the caller's and the host's, per dimension.
-pub(super) fn limits(spec: &EvalSpec) -> Limits {
-    let max_cost = match (spec.budget.max_cost, spec.cost_ceiling) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
-    Limits {
-        max_tokens: spec.budget.max_tokens,
-        max_cost,
+fn event(notice: Notice) -> Event {
+    match notice {
+        Notice::Consumed {
+            dimension,
+            consumed,
+            limit,
+        } => Event::BudgetConsumed(BudgetConsumed {
+            dimension: dimension.as_str().to_owned(),
+            consumed,
+            limit,
+            remaining: Some((limit - consumed).max(0.0)),
+        }),
+        Notice::Crossed {
+            dimension,
+            consumed,
+            limit,
+            percent,
+        } => Event::BudgetThresholdCrossed(BudgetThresholdCrossed {
+            dimension: dimension.as_str().to_owned(),
+            consumed,
+            limit,
+            percent,
+        }),
+        Notice::Reached {
+            dimension,
+            consumed,
+            limit,
+        } => Event::BudgetExhausted(BudgetExhausted {
+            dimension: dimension.as_str().to_owned(),
+            consumed,
+            limit,
+        }),
     }
 }
 
 /// A bound the caller set ends the run (RFC 0084, hard); the host's ceiling leaves the rest of the tasks unjudged (RFC 0081).
-pub(super) fn is_callers_bound(spec: &EvalSpec, dimension: Dimension) -> bool {
-    match dimension {
-        Dimension::Tokens => true,
-        Dimension::Cost => spec
-            .budget
-            .max_cost
-            .is_some_and(|own| spec.cost_ceiling.is_none_or(|host| own <= host)),
-    }
+fn is_callers_bound(spec: &EvalSpec, dimension: Dimension) -> bool {
+    dimension != Dimension::Cost || spec.budget.owns_cost(spec.cost_ceiling)
 }

@@ -15,12 +15,12 @@ mod meter;
 mod record;
 mod reuse;
 
-use self::meter::{RunMeter, is_callers_bound, limits};
+use self::meter::RunMeter;
 use self::record::{close_open_invocation, record_score};
 use self::reuse::take_over;
 use super::Reached;
 use super::control::{Signal, Stop, Watch};
-use super::endings::{fail_at_cap, running_for, to_f64};
+use super::endings::{fail_at_cap, running_for};
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
@@ -118,6 +118,13 @@ impl EvalWork {
         writer: &RunWriter,
         watch: &mut Watch,
     ) -> Reached {
+        if let Err(denied) = open_budget(spec, writer) {
+            writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+                error: denied,
+                failed_node_id: None,
+            })));
+            return Reached::End;
+        }
         let context = match self.prepare(run, spec, writer).await {
             Ok(context) => Arc::new(context),
             Err(Unprepared::Failed(failure)) => {
@@ -190,8 +197,6 @@ impl EvalWork {
             .enumerate()
             .map(|(index, task)| (task.task_id.clone(), index))
             .collect();
-        let spent = writer.with_state(|state| state.eval.own_spending());
-        let meter = RunMeter::new(limits(spec), spent);
         Ok(RunContext {
             run: run.clone(),
             spec: spec.clone(),
@@ -200,26 +205,15 @@ impl EvalWork {
             tasks,
             agent,
             model,
-            meter,
+            meter: RunMeter::new(spec, writer),
         })
     }
 
     /// Records what comes before the tasks, once; closes invocations that were cut off; takes over judged tasks.
     async fn open_eval(&self, context: &RunContext) -> Result<(), Closed> {
         let (writer, spec) = (&context.writer, &context.spec);
-        let (opened, budget_reserved) =
-            writer.with_state(|state| (state.eval.started, state.budget_reserved));
-        let limits = limits(spec);
+        let opened = writer.with_state(|state| state.eval.started);
         if !opened {
-            if !budget_reserved && limits != Limits::default() {
-                writer.emit(&NewEvent::of_run(Event::BudgetReserved(BudgetReserved {
-                    effective_budget: EffectiveBudget {
-                        max_tokens: limits.max_tokens,
-                        max_cost_usd: limits.max_cost,
-                    },
-                    scope: "run".to_owned(),
-                })));
-            }
             writer.emit(&NewEvent::of_run(Event::EvalStarted(EvalStarted {
                 suite_id: spec.suite_id.clone(),
                 suite_version: spec.suite_version.clone(),
@@ -350,8 +344,7 @@ impl EvalWork {
         drop(permit);
         if let InvocationEnd::Unjudged { reason } = &result.end
             && reason == BUDGET_EXHAUSTED
-            && let Some(dimension) = context.meter.exhausted()
-            && is_callers_bound(spec, dimension)
+            && let Some(dimension) = context.meter.exhausted(spec)
         {
             return TaskEnd::BudgetExhausted(dimension);
         }
@@ -364,28 +357,25 @@ impl EvalWork {
         match end {
             LoopEnd::Stopped(stop) => return Reached::Stop(stop),
             LoopEnd::BudgetExhausted(dimension) => {
-                let spent = context.meter.spent();
-                let limits = limits(spec);
-                let (consumed, limit) = match dimension {
-                    Dimension::Tokens => {
-                        (to_f64(spent.tokens), to_f64(limits.max_tokens.unwrap_or(0)))
-                    }
-                    Dimension::Cost => {
-                        (spent.cost.usd(), limits.max_cost.unwrap_or_default().usd())
-                    }
-                };
+                let consumed = context.meter.spent().of(dimension);
+                let limits = spec.budget.effective(spec.cost_ceiling);
+                let limit = limits.of(dimension).unwrap_or_default();
                 let exhausted = BudgetExhausted {
                     dimension: dimension.as_str().to_owned(),
                     consumed,
                     limit,
                 };
                 writer.emit(&NewEvent::of_run(Event::BudgetExhausted(exhausted)));
-                let kind = format!("budget-{}", dimension.as_str());
+                // Of what is counted one by one, one more was asked for than there was.
+                let observed = match dimension {
+                    Dimension::Tokens | Dimension::Cost => consumed,
+                    Dimension::ToolCalls | Dimension::Retries => consumed + 1.0,
+                };
                 fail_at_cap(
                     writer,
-                    &kind,
+                    dimension.cap(),
                     limit,
-                    consumed,
+                    observed,
                     BUDGET_EXHAUSTED,
                     "the run's budget is used up",
                 );
@@ -454,6 +444,32 @@ impl RunContext {
     fn thresholds(&self) -> Thresholds {
         self.suite.thresholds.unwrap_or_default()
     }
+}
+
+/// Records the bounds in force, once, and refuses a model they do not allow before it is called (RFC 0084 §B).
+fn open_budget(spec: &EvalSpec, writer: &RunWriter) -> Result<(), RunError> {
+    let limits = spec.budget.effective(spec.cost_ceiling);
+    if limits != Limits::default() && !writer.with_state(|state| state.budget_reserved) {
+        writer.emit(&NewEvent::of_run(Event::BudgetReserved(BudgetReserved {
+            effective_budget: EffectiveBudget {
+                max_tokens: limits.max_tokens,
+                max_cost_usd: limits.max_cost,
+                max_tool_calls: limits.max_tool_calls,
+                max_retries: limits.max_retries,
+            },
+            scope: "run".to_owned(),
+        })));
+    }
+    if spec.budget.allows(&spec.model.model) {
+        return Ok(());
+    }
+    Err(RunError {
+        code: "budget_model_denied".to_owned(),
+        message: format!(
+            "the run's budget does not allow the model `{}`; see `modelAllow` and `modelDeny`",
+            spec.model.model
+        ),
+    })
 }
 
 struct TaskSink<'a> {

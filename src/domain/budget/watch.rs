@@ -1,0 +1,215 @@
+//! What is said of a budget while it is used (RFC 0084 §C): how much is consumed, that a threshold is crossed, that a bound
+//! is reached. A projection of what is spent and nothing measured anew, so it is said in coarse steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Dimension, Limits, Spending};
+
+/// Consumption is said again once this share of the limit more is used.
+const STEP: f64 = 0.1;
+
+/// Something to be said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Notice {
+    /// So much is consumed.
+    Consumed {
+        /// Of which dimension.
+        dimension: Dimension,
+        /// In its unit.
+        consumed: f64,
+        /// The bound.
+        limit: f64,
+    },
+    /// The threshold is crossed.
+    Crossed {
+        /// Of which dimension.
+        dimension: Dimension,
+        /// In its unit.
+        consumed: f64,
+        /// The bound.
+        limit: f64,
+        /// The threshold.
+        percent: f64,
+    },
+    /// The bound is reached, and it is advisory: nothing else follows.
+    Reached {
+        /// Of which dimension.
+        dimension: Dimension,
+        /// In its unit.
+        consumed: f64,
+        /// The bound.
+        limit: f64,
+    },
+}
+
+/// What was said already, in the run's log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    /// What was said to be consumed last.
+    pub consumed: BTreeMap<Dimension, f64>,
+    /// Whose threshold was said to be crossed.
+    pub crossed: BTreeSet<Dimension>,
+    /// Whose bound was said to be reached.
+    pub exhausted: BTreeSet<Dimension>,
+}
+
+/// Watches a budget that somebody asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watch {
+    limits: Limits,
+    percent: Option<f64>,
+    advisory: bool,
+    said: Said,
+}
+
+impl Watch {
+    /// A watch that goes on after what was said already.
+    pub fn new(limits: Limits, percent: Option<f64>, advisory: bool, said: Said) -> Self {
+        Self {
+            limits,
+            percent,
+            advisory,
+            said,
+        }
+    }
+
+    /// What is to be said now; each of it is counted as said.
+    pub fn observe(&mut self, spent: &Spending) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        for dimension in Dimension::ALL {
+            let Some(limit) = self.limits.of(dimension) else {
+                continue;
+            };
+            let consumed = spent.of(dimension);
+            let last = self.said.consumed.get(&dimension).copied().unwrap_or(0.0);
+            let reached = consumed >= limit && consumed > 0.0;
+            // Beyond the bound, where an advisory budget goes on, it matters less how far.
+            let step = if last < limit { limit * STEP } else { limit };
+            let due = consumed - last >= step || (reached && last < limit);
+            if consumed > last && due && (limit > 0.0 || last == 0.0) {
+                self.said.consumed.insert(dimension, consumed);
+                notices.push(Notice::Consumed {
+                    dimension,
+                    consumed,
+                    limit,
+                });
+            }
+            if let Some(percent) = self.percent
+                && consumed > 0.0
+                && consumed >= limit * percent / 100.0
+                && self.said.crossed.insert(dimension)
+            {
+                notices.push(Notice::Crossed {
+                    dimension,
+                    consumed,
+                    limit,
+                    percent,
+                });
+            }
+            if self.advisory && reached && self.said.exhausted.insert(dimension) {
+                notices.push(Notice::Reached {
+                    dimension,
+                    consumed,
+                    limit,
+                });
+            }
+        }
+        notices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tokens(tokens: u64) -> Spending {
+        Spending {
+            tokens,
+            ..Spending::default()
+        }
+    }
+
+    fn of_tokens(limit: u64) -> Limits {
+        Limits {
+            max_tokens: Some(limit),
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn it_is_said_in_steps_and_the_threshold_once() {
+        let mut watch = Watch::new(of_tokens(100), Some(80.0), false, Said::default());
+        assert_eq!(watch.observe(&tokens(9)), []);
+        let consumed = |consumed| Notice::Consumed {
+            dimension: Dimension::Tokens,
+            consumed,
+            limit: 100.0,
+        };
+        assert_eq!(watch.observe(&tokens(15)), [consumed(15.0)]);
+        assert_eq!(watch.observe(&tokens(24)), []);
+        let crossed = Notice::Crossed {
+            dimension: Dimension::Tokens,
+            consumed: 85.0,
+            limit: 100.0,
+            percent: 80.0,
+        };
+        assert_eq!(watch.observe(&tokens(85)), [consumed(85.0), crossed]);
+        assert_eq!(watch.observe(&tokens(110)), [consumed(110.0)]);
+        assert_eq!(watch.observe(&tokens(110)), []);
+    }
+
+    #[test]
+    fn whoever_goes_on_says_what_was_not_said() {
+        let said = Said {
+            consumed: BTreeMap::from([(Dimension::Tokens, 85.0)]),
+            ..Said::default()
+        };
+        let mut watch = Watch::new(of_tokens(100), Some(80.0), false, said);
+        let notices = watch.observe(&tokens(85));
+        assert!(matches!(notices.as_slice(), [Notice::Crossed { .. }]));
+    }
+
+    #[test]
+    fn an_advisory_bound_is_said_to_be_reached_once() {
+        let mut watch = Watch::new(of_tokens(10), None, true, Said::default());
+        let notices = watch.observe(&tokens(12));
+        assert!(matches!(
+            notices.as_slice(),
+            [
+                Notice::Consumed { .. },
+                Notice::Reached { consumed: 12.0, .. }
+            ]
+        ));
+        assert_eq!(watch.observe(&tokens(20)), []);
+        let notices = watch.observe(&tokens(25));
+        assert!(matches!(notices.as_slice(), [Notice::Consumed { .. }]));
+    }
+
+    proptest! {
+        /// However it is used, little is said, and never that less is consumed than before.
+        #[test]
+        fn what_is_said_grows_and_stays_little(calls in prop::collection::vec(0_u64..30, 0..200), limit in 1_u64..1000) {
+            let mut watch = Watch::new(of_tokens(limit), Some(50.0), false, Said::default());
+            let (mut spent, mut last, mut crossed) = (0, 0.0, 0);
+            for call in calls {
+                spent += call;
+                for notice in watch.observe(&tokens(spent)) {
+                    match notice {
+                        Notice::Consumed { consumed, .. } => {
+                            prop_assert!(consumed > last);
+                            last = consumed;
+                        }
+                        Notice::Crossed { consumed, .. } => {
+                            prop_assert!(consumed * 2.0 >= limit as f64);
+                            crossed += 1;
+                        }
+                        Notice::Reached { .. } => prop_assert!(false, "it is not advisory"),
+                    }
+                }
+            }
+            prop_assert!(crossed <= 1);
+        }
+    }
+}

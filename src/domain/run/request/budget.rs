@@ -1,0 +1,92 @@
+//! `configurable.budget` (OpenWOP budget-policy, RFC 0084 §A): closed, every field read with an error that names it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::fields::Fields;
+use crate::domain::budget::policy::{BudgetSpec, is_glob};
+use crate::domain::money::NanoUsd;
+use crate::protocol::error::Problem;
+
+const MAX_GLOBS: usize = 100;
+const MAX_GLOB_BYTES: usize = 256;
+
+/// Reads a budget.
+///
+/// # Errors
+/// `validation_error` naming the field; what cannot be served is refused, not ignored.
+pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
+    const KNOWN: &[&str] = &[
+        "maxTokens",
+        "maxCostUsd",
+        "maxToolCalls",
+        "maxRetries",
+        "modelAllow",
+        "modelDeny",
+        "thresholdPercent",
+        "onExhaustion",
+    ];
+    let fields = Fields {
+        members,
+        prefix: "configurable.budget.",
+    };
+    if let Some((other, _)) = members
+        .iter()
+        .find(|(key, value)| !KNOWN.contains(&key.as_str()) && !value.is_null())
+    {
+        return Err(fields.invalid(
+            other,
+            &format!("is unknown; known are {}", KNOWN.join(", ")),
+        ));
+    }
+    match fields.text("onExhaustion")? {
+        None | Some("fail") => {}
+        Some(_) => {
+            return Err(fields.invalid(
+                "onExhaustion",
+                "must be \"fail\"; this host asks nobody for more budget in the middle of a run",
+            ));
+        }
+    }
+    let max_cost = match fields.number("maxCostUsd", 0.0, f64::MAX)? {
+        None => None,
+        Some(usd) => Some(
+            NanoUsd::from_usd(usd).ok_or_else(|| fields.invalid("maxCostUsd", "is too large"))?,
+        ),
+    };
+    Ok(BudgetSpec {
+        max_tokens: fields.whole("maxTokens", 1)?,
+        max_cost,
+        max_tool_calls: fields.whole("maxToolCalls", 1)?,
+        max_retries: fields.whole("maxRetries", 0)?,
+        model_allow: globs(&fields, "modelAllow")?,
+        model_deny: globs(&fields, "modelDeny")?.unwrap_or_default(),
+        threshold_percent: fields.number("thresholdPercent", 0.0, 100.0)?,
+        advisory: false,
+    })
+}
+
+fn globs(fields: &Fields<'_>, name: &str) -> Result<Option<Vec<String>>, Problem> {
+    let Some(value) = fields.get(name) else {
+        return Ok(None);
+    };
+    let shape = format!(
+        "must be a list of at most {MAX_GLOBS} patterns such as \"small-*\", without repetition"
+    );
+    let items = value.as_array().filter(|items| items.len() <= MAX_GLOBS);
+    let globs = items.and_then(|items| {
+        items
+            .iter()
+            .map(|item| {
+                item.as_str()
+                    .filter(|glob| glob.len() <= MAX_GLOB_BYTES && is_glob(glob))
+                    .map(str::to_owned)
+            })
+            .collect::<Option<Vec<_>>>()
+    });
+    globs
+        .filter(|globs| globs.iter().collect::<BTreeSet<_>>().len() == globs.len())
+        .map(Some)
+        .ok_or_else(|| fields.invalid(name, &shape))
+}
