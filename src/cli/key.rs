@@ -23,6 +23,25 @@ const USUAL_SCOPES: &[Scope] = &[
     Scope::SuitesWrite,
 ];
 
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  export TOUCHSTONE_KEY=$(touchstone key create --tenant acme)
+  touchstone key create --tenant acme --scope runs:read --scope manifest:read
+  touchstone key create --tenant acme --scope all --expires-in 90d
+  touchstone key create --tenant acme --role release-manager --principal dana
+  touchstone key create --tenant ci --scope all --test";
+
+/// The scopes there are, and examples.
+fn create_help() -> String {
+    let scopes: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+    let usual: Vec<&str> = USUAL_SCOPES.iter().map(|scope| scope.as_str()).collect();
+    format!(
+        "Scopes:  {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
+        scopes.join(" "),
+        usual.join(" ")
+    )
+}
+
 /// Make, list, rotate and revoke API keys
 #[derive(Debug, Subcommand)]
 #[command(
@@ -30,9 +49,7 @@ const USUAL_SCOPES: &[Scope] = &[
 )]
 pub enum Command {
     /// Make a key; it alone goes to stdout, and is never shown again
-    #[command(
-        after_help = "Examples:\n  export TOUCHSTONE_KEY=$(touchstone key create --tenant acme)\n  touchstone key create --tenant acme --scope runs:read --scope manifest:read\n  touchstone key create --tenant acme --scope all --expires-in 90d\n  touchstone key create --tenant acme --role release-manager --principal dana\n  touchstone key create --tenant ci --scope all --test"
-    )]
+    #[command(after_help = create_help())]
     Create(Create),
     /// List keys, without their secrets
     #[command(after_help = "Examples:\n  touchstone key list\n  touchstone key list --tenant acme")]

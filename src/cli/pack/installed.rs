@@ -10,7 +10,7 @@ use jiff::Unit;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::judge::{Judged, Source, judge, read_lockfile};
+use super::judge::{Judged, Judges, Source, judge, read_lockfile};
 use super::{folder, shown};
 use crate::app::LOCAL_TENANT;
 use crate::cli::client::Call;
@@ -81,9 +81,13 @@ async fn judge_pinned(
         Some(path) => existing(path)?,
         None => read_lockfile(path)?,
     };
-    match judge(context, source, lock).await? {
+    let judges = match context.server() {
+        Some(_) => Judges::There,
+        None => Judges::Here,
+    };
+    match judge(context, source, lock, judges).await? {
         Err(refusal) if arguments.pin && refusal.code == ErrorCode::PackLockfileIncomplete => {
-            judge(context, source, None).await
+            judge(context, source, None, judges).await
         }
         judged => Ok(judged),
     }

@@ -50,6 +50,24 @@ pub struct Source {
     pub peers: Option<PeerPolicy>,
 }
 
+impl Source {
+    fn says_whom_to_trust(&self) -> bool {
+        self.trust.is_some()
+            || self.registry.is_some()
+            || self.lockfile.is_some()
+            || !self.trust_key.is_empty()
+    }
+}
+
+/// Who decides whether a pack may be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judges {
+    /// This command.
+    Here,
+    /// A host, by its own configuration, after this command.
+    There,
+}
+
 /// A key trusted on the command line.
 #[derive(Clone, Debug)]
 pub struct PinnedKey {
@@ -106,7 +124,7 @@ pub struct Judged {
 /// Runs `pack verify`.
 pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Failure> {
     let lock = read_lockfile(source.lockfile.as_deref())?;
-    match judge(context, source, lock).await? {
+    match judge(context, source, lock, Judges::Here).await? {
         Ok(judged) => {
             let facts = inventory::facts(&judged.candidate.pack);
             shown::pack(context.terminal(), "sound:", &facts);
@@ -133,8 +151,9 @@ pub async fn judge(
     context: &Context<'_>,
     source: &Source,
     lock: Option<Vec<u8>>,
+    judges: Judges,
 ) -> Result<Result<Judged, Refusal>, Failure> {
-    let (trust, policy) = rules(context, source)?;
+    let (trust, policy) = rules(context, source, judges)?;
     let lock = match lock.map(|octets| lockfile::parse(&octets)).transpose() {
         Ok(lock) => lock,
         Err(refusal) => return Ok(Err(refusal)),
@@ -201,13 +220,21 @@ async fn judge_file(
     })
 }
 
-/// Trust and policy: what is configured, and what the command line says over it.
-fn rules(context: &Context<'_>, source: &Source) -> Result<(Trust, Policy), Failure> {
+/// Trust and policy: what is configured, and what the command line says over it. Who trusts nobody here has a host
+/// elsewhere judge the signature; everything else is judged here all the same.
+fn rules(
+    context: &Context<'_>,
+    source: &Source,
+    judges: Judges,
+) -> Result<(Trust, Policy), Failure> {
     let settings = context.config()?.packs;
     let unusable =
         |cause: crate::config::Error| Failure::bad_input("configuration", cause.to_string());
     let mut trust = settings.trust().map_err(unusable)?;
     trust.registry_keys = source.registry.is_some();
+    if judges == Judges::There && trust.keys.is_empty() && !source.says_whom_to_trust() {
+        trust.mode = TrustMode::Open;
+    }
     if let Some(mode) = source.trust {
         trust.mode = mode;
     }

@@ -61,6 +61,9 @@ pub fn answered(terminal: &Terminal, failure: Failure) -> Result<Exit, Failure> 
         let file = file.map(|file| format!("{file}: ")).unwrap_or_default();
         terminal.note(&format!("refused by the host: {file}{}", failure.message));
         terminal.note(&format!("  code: {code}"));
+        if *code == ErrorCode::SignatureUnknownKey.as_str() {
+            terminal.note("  try: have the host's operator add the key to [[packs.keys]] of its configuration; --trust-key counts here only");
+        }
     }
     Ok(Exit::Negative)
 }

@@ -101,6 +101,59 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
 }
 
 #[test]
+fn a_pack_is_judged_by_the_trust_of_the_host_it_goes_to() {
+    // A publisher whose machine trusts nobody, and two hosts of which one knows the key.
+    let publisher = Home::empty();
+    for command in [
+        "pack init triage --name vendor.acme.triage",
+        "pack keygen --out acme.pem --key-id acme-1",
+        "pack sign triage --key acme.pem --key-id acme-1 --out triage.tgz",
+    ] {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        assert_eq!(publisher.run(&words).code, 0, "{command}");
+    }
+    let public = std::fs::read_to_string(publisher.path("acme.pub")).unwrap();
+    let (trusting, other) = (Home::empty(), Home::empty());
+    let settings = std::fs::read_to_string(trusting.path("touchstone.toml")).unwrap();
+    let trusted = format!(
+        "[[packs.keys]]\nkey_id = \"acme-1\"\nnamespaces = [\"vendor.acme.*\"]\npublic_key = \"\"\"\n{public}\"\"\"\n{settings}"
+    );
+    std::fs::write(trusting.path("touchstone.toml"), trusted).unwrap();
+    let install = |home: &Home, more: &[&str]| {
+        let key = home.run(&["key", "create", "--tenant", "default"]).stdout;
+        let server = Server::start(home);
+        let start = [
+            "--server",
+            &server.url,
+            "--key",
+            key.trim_end(),
+            "pack",
+            "install",
+            "triage.tgz",
+        ];
+        publisher.run(&[&start[..], more].concat())
+    };
+    let done = install(&trusting, &[]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(
+        done.stdout.contains("whole archive, by acme-1"),
+        "{}",
+        done.stdout
+    );
+    let done = install(&other, &[]);
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("refused by the host") && done.stderr.contains("operator"),
+        "{}",
+        done.stderr
+    );
+    // Whoever says here whom to trust is held to it before anything is sent.
+    let done = install(&trusting, &["--trust", "verified"]);
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(!done.stderr.contains("by the host"), "{}", done.stderr);
+}
+
+#[test]
 fn without_a_key_it_listens_on_loopback_only() {
     let home = Home::empty();
     let done = home.run(&["serve", "--listen", "0.0.0.0:0"]);
