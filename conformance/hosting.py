@@ -81,6 +81,10 @@ class Touchstone:
         """Runs a command over the data folder to its end and answers its standard output."""
         return self._done(self.arguments(*arguments), arguments)
 
+    def run_on_files(self, *arguments: str) -> str:
+        """The same for a command that looks at files only and takes neither folder nor configuration."""
+        return self._done([self.program, *arguments], arguments)
+
     def run_at(self, server: str, key: str, *arguments: str) -> str:
         """The same against a running host."""
         return self._done([self.program, *arguments, "--server", server, "--key", key], arguments)
@@ -101,12 +105,12 @@ class Touchstone:
         """Builds and signs a pack folder with a fresh key, and has the configuration trust that key for that pack only."""
         name = json.loads((source / "pack.json").read_text())["name"]
         key, archive = self.folder / "signing.pem", self.folder / "pack.tgz"
-        self.run("pack", "keygen", "--out", str(key), "--key-id", SIGNING_KEY_ID)
+        self.run_on_files("pack", "keygen", "--out", str(key), "--key-id", SIGNING_KEY_ID)
         public = key.with_suffix(".pub").read_text()
         with self.config.open("a") as config:
             config.write(f'\n[[packs.keys]]\nkey_id = "{SIGNING_KEY_ID}"\nnamespaces = ["{name}"]\npublic_key = """\n{public}"""\n')
-        self.run("pack", "build", str(source), "--out", str(archive))
-        self.run("pack", "sign", str(archive), "--key", str(key), "--key-id", SIGNING_KEY_ID)
+        self.run_on_files("pack", "build", str(source), "--out", str(archive))
+        self.run_on_files("pack", "sign", str(archive), "--key", str(key), "--key-id", SIGNING_KEY_ID)
         return archive
 
 

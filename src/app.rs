@@ -14,13 +14,16 @@ use crate::agent::model::{self, ModelCatalog};
 use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
 use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
-use crate::ports::{Clock, Ids, Models, Store, StoreError};
+use crate::net::{self, WebhookClient};
+use crate::ports::{Clock, Ids, Models, Notifier, Store, StoreError};
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
+use crate::service::webhooks::Webhooks;
+use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
@@ -55,6 +58,9 @@ pub enum Error {
     /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] config::Error),
+    /// The client for webhook deliveries cannot be set up.
+    #[error(transparent)]
+    Net(#[from] net::Error),
     /// A fault of this build.
     #[error("the API description of this build cannot be read")]
     Contract(#[from] http::UnreadableContract),
@@ -68,6 +74,7 @@ pub struct App {
     keys: Arc<Keys>,
     packs: Arc<Packs>,
     worker: Arc<Worker>,
+    dispatcher: Arc<Dispatcher>,
     router: Router,
     local_key: SecretString,
     streams: CancellationToken,
@@ -129,6 +136,19 @@ impl App {
             },
             config.host_limits(),
         ));
+        let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
+        let dispatcher = Dispatcher::new(
+            store.clone(),
+            clock.clone(),
+            notifier.clone(),
+            ids.mint("replica"),
+        );
+        let webhooks = Arc::new(Webhooks::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            notifier,
+        ));
         let streams = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs,
@@ -139,6 +159,7 @@ impl App {
                 policy: config.packs.policy(),
                 lockfile: config.packs.read_lockfile()?,
             },
+            webhooks,
             projections,
             store: store.clone(),
             clock: clock.clone(),
@@ -168,6 +189,7 @@ impl App {
             keys,
             packs,
             worker,
+            dispatcher,
             router,
             local_key,
             streams,
@@ -207,6 +229,7 @@ impl App {
         };
         tokio::join!(
             self.worker.clone().work(shutdown.clone()),
+            self.dispatcher.clone().work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams
         );

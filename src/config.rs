@@ -18,6 +18,7 @@ use crate::domain::pack::manifest::Host;
 use crate::domain::pack::name::Namespaces;
 use crate::domain::pack::verify::{Policy, Trust, TrustMode};
 use crate::domain::run::request::HostLimits;
+use crate::net::PrivateTarget;
 use crate::protocol::openwop::pack::Lockfile;
 
 /// The configuration cannot be used.
@@ -48,6 +49,8 @@ pub struct Config {
     pub worker: WorkerConfig,
     /// Named sets of scopes that keys may hold.
     pub roles: Vec<RoleConfig>,
+    /// Where webhooks may go.
+    pub webhooks: WebhookSettings,
     /// What a host under a conformance suite offers.
     pub conformance: Conformance,
     /// How versions of agents are deployed.
@@ -256,6 +259,30 @@ impl Default for WorkerConfig {
     }
 }
 
+/// Where webhooks may go.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebhookSettings {
+    /// Places in private networks that subscriptions may name, also over plain http: `10.1.0.0/16`,
+    /// `127.0.0.1:1024-65535`, `hooks.internal:8080`.
+    pub private_targets: Vec<String>,
+}
+
+impl WebhookSettings {
+    /// The places that are open.
+    ///
+    /// # Errors
+    /// [`Error`] naming the one that cannot be read.
+    pub fn targets(&self) -> Result<Vec<PrivateTarget>, Error> {
+        let read = |text: &String| {
+            text.parse().map_err(|fault| {
+                Error::Unusable(format!("`webhooks.private_targets`, `{text}`: {fault}"))
+            })
+        };
+        self.private_targets.iter().map(read).collect()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -267,6 +294,7 @@ impl Default for Config {
             models: Vec::new(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
+            webhooks: WebhookSettings::default(),
             conformance: Conformance::default(),
             deployments: DeploymentSettings::default(),
         }

@@ -26,6 +26,8 @@ pub mod names {
     pub const SHED: &str = "touchstone_shed_requests_total";
     /// Credentials refused, by `code`.
     pub const AUTH_REFUSALS: &str = "touchstone_auth_refusals_total";
+    /// Webhook deliveries attempted, by `outcome`: `taken`, `not_taken`.
+    pub const WEBHOOK_DELIVERIES: &str = "touchstone_webhook_deliveries_total";
 }
 
 /// How log lines look.
@@ -118,4 +120,5 @@ fn describe() {
         "Requests refused because too many were under way"
     );
     describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
+    describe_counter!(names::WEBHOOK_DELIVERIES, "Webhook deliveries attempted");
 }

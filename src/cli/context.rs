@@ -216,7 +216,7 @@ pub async fn start(config: Config) -> Result<App, Failure> {
                     "correct --model-url, or the setting; docs/configuration.md lists them all",
                 )
             }
-            app::Error::Contract(_) => Failure::not_done("start_failed", text),
+            app::Error::Net(_) | app::Error::Contract(_) => Failure::not_done("start_failed", text),
         }
     })
 }

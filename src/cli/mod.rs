@@ -18,6 +18,7 @@ mod serve;
 mod suite;
 mod terminal;
 mod watch;
+mod webhook;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -72,6 +73,8 @@ enum Command {
     Suite(suite::Command),
     #[command(subcommand)]
     Key(key::Command),
+    #[command(subcommand)]
+    Webhook(webhook::Command),
     Serve(serve::Arguments),
 }
 
@@ -148,6 +151,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Pack(command) => pack::run(&context, command).await,
         Command::Suite(command) => suite::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
+        Command::Webhook(command) => webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
     }
 }

@@ -77,6 +77,10 @@ id!(
     /// An event: `evt_`, a time-ordered UUID, and its place in the log it was first recorded in.
     EventId
 );
+id!(
+    /// A webhook subscription: `wh_` and a time-ordered UUID.
+    WebhookId
+);
 
 impl EventId {
     /// The id of the event that is recorded at `sequence`; `unique` is what no other event has.

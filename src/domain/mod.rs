@@ -11,4 +11,5 @@ pub mod money;
 pub mod pack;
 pub mod promotion;
 pub mod run;
+pub mod webhook;
 pub mod workflow;

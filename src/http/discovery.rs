@@ -16,10 +16,12 @@ use crate::domain::deployment::{Channel, LATEST};
 use crate::domain::run::fork::ForkMode;
 use crate::domain::run::request::{HostLimits, SCORED_MODES};
 use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
+use crate::domain::webhook::SCHEMES;
 use crate::domain::workflow::fixtures;
 use crate::domain::workflow::mock::MOCK_PROVIDERS;
 use crate::protocol::openwop::deployment::DeploymentState;
 use crate::service::keys;
+use crate::service::webhooks::OVERLAP;
 
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
 /// Idempotency records are kept this long.
@@ -150,6 +152,12 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "supported": true,
             "modes": [ForkMode::Replay, ForkMode::Branch],
             "sideEffectSuppression": "recorded-outcome",
+        },
+        "webhooks": {
+            "supported": true,
+            "signatureAlgorithms": SCHEMES,
+            "durable": false,
+            "secretRotation": {"overlapSeconds": OVERLAP.as_secs()},
         },
         "restTransport": {"conditionalRunGet": true},
         "secrets": {"supported": false},

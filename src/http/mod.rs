@@ -57,6 +57,7 @@ use crate::service::log_reader::LogReader;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
+use crate::service::webhooks::Webhooks;
 use crate::telemetry::Metrics;
 
 /// What the surface is built on.
@@ -69,6 +70,8 @@ pub struct HttpDeps {
     pub pack_rules: PackRules,
     /// Keys.
     pub keys: Arc<Keys>,
+    /// Webhook subscriptions.
+    pub webhooks: Arc<Webhooks>,
     /// Folded states.
     pub projections: Arc<Projections>,
     /// The store, for idempotency records and health.
@@ -138,6 +141,7 @@ pub struct HttpState {
     packs: Arc<Packs>,
     pack_rules: PackRules,
     keys: Arc<Keys>,
+    webhooks: Arc<Webhooks>,
     projections: Arc<Projections>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -194,6 +198,7 @@ impl HttpState {
             packs: deps.packs,
             pack_rules: deps.pack_rules,
             keys: deps.keys,
+            webhooks: deps.webhooks,
             projections: deps.projections,
             store: deps.store,
             clock: deps.clock,

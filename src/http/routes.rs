@@ -219,6 +219,30 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             Scope::RunsCreate,
             v1::host::retry::retry,
         )
+        .keyed(
+            post,
+            "/v1/webhooks",
+            Scope::WebhooksManage,
+            v1::webhooks::register::register,
+        )
+        .keyed(
+            delete,
+            "/v1/webhooks/{webhookId}",
+            Scope::WebhooksManage,
+            v1::webhooks::unregister::unregister,
+        )
+        .keyed(
+            post,
+            "/v1/webhooks/{webhookId}/rotate-secret",
+            Scope::WebhooksManage,
+            v1::webhooks::rotate_secret::rotate_secret,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/webhooks",
+            Scope::WebhooksManage,
+            v1::host::webhooks::list,
+        )
         .keyed(get, "/v1/agents", Scope::ManifestRead, v1::agents::list)
         .keyed(
             get,

@@ -12,6 +12,8 @@
 mod address;
 mod error;
 mod policy;
+mod target;
+mod webhooks;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -26,6 +28,8 @@ use url::{Host, Url};
 pub use address::{Reach, is_public};
 pub use error::Error;
 pub use policy::{Policy, Redirects};
+pub use target::PrivateTarget;
+pub use webhooks::WebhookClient;
 
 /// How this host introduces itself.
 pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
@@ -271,6 +275,7 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
         .no_proxy()
         .dns_resolver(Checked {
             reach: policy.reach,
+            every: policy.every_address,
         });
     let builder = if secure {
         builder
@@ -309,11 +314,13 @@ fn check(url: &Url, reach: Reach) -> Result<(), Error> {
 /// The system's resolver, cut down to what the policy allows.
 struct Checked {
     reach: Reach,
+    /// Whether one address that is not allowed spoils the name.
+    every: bool,
 }
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let reach = self.reach;
+        let (reach, every) = (self.reach, self.every);
         Box::pin(async move {
             let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0))
                 .await
@@ -321,6 +328,9 @@ impl Resolve for Checked {
                 .collect();
             if found.is_empty() {
                 return Err(error::Unresolved.into());
+            }
+            if every && !found.iter().all(|address| reach.allows(address.ip())) {
+                return Err(error::Blocked.into());
             }
             let allowed: Vec<_> = found
                 .into_iter()

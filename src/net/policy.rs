@@ -20,6 +20,8 @@ pub enum Redirects {
 pub struct Policy {
     /// Which addresses may be reached.
     pub reach: Reach,
+    /// Whether a name with even one address that may not be reached is refused; else the others are used.
+    pub every_address: bool,
     /// Largest body that is read.
     pub max_response_bytes: u64,
     /// Longest time to a connection.
@@ -39,6 +41,7 @@ impl Policy {
     pub fn model(total_timeout: Duration, concurrency: usize) -> Self {
         Self {
             reach: Reach::Private,
+            every_address: false,
             max_response_bytes: 8 << 20,
             connect_timeout: Duration::from_secs(5).min(total_timeout),
             first_byte_timeout: total_timeout,
@@ -61,10 +64,26 @@ impl Policy {
         }
     }
 
+    /// For a webhook delivery (OpenWOP webhooks, RFC 0093): every address is judged, each delivery resolves anew because
+    /// no connection is kept, and nothing takes longer than `total_timeout`.
+    pub fn webhook(reach: Reach, total_timeout: Duration) -> Self {
+        Self {
+            reach,
+            every_address: true,
+            max_response_bytes: 64 << 10,
+            connect_timeout: total_timeout,
+            first_byte_timeout: total_timeout,
+            total_timeout,
+            redirects: Redirects::None,
+            idle_connections: 0,
+        }
+    }
+
     /// For an address that came with a request or a document.
     pub fn public() -> Self {
         Self {
             reach: Reach::Public,
+            every_address: false,
             max_response_bytes: 16 << 20,
             connect_timeout: Duration::from_secs(5),
             first_byte_timeout: Duration::from_secs(10),

@@ -20,6 +20,7 @@ mod queue;
 mod run_log;
 mod signals;
 mod store;
+mod webhooks;
 
 pub use agent::{
     AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
@@ -40,3 +41,6 @@ pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
 pub use run_log::{Head, RunLog, StoredEvent};
 pub use signals::Signals;
 pub use store::{Outage, Store, StoreError};
+pub use webhooks::{
+    Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore, Window,
+};

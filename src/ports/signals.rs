@@ -12,6 +12,8 @@ use crate::domain::ids::RunId;
 pub trait Signals: Send + Sync {
     /// Waits until something may have changed in `run` (new events, a cancel request) or `at_most` has passed.
     async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration);
+    /// Waits until some log may have grown, of whatever run, or `at_most` has passed.
+    async fn any_run_changed(&self, at_most: Duration);
     /// Waits until work may be waiting or `at_most` has passed.
     async fn work_waiting(&self, at_most: Duration);
     /// Tells every replica that `run`'s log reaches `head` now.

@@ -2,7 +2,7 @@
 
 use super::{
     AuditLog, Blobs, Deployments, HostSecrets, Idempotency, Inventory, KeyStore, Pauses, RunLog,
-    Signals, WorkQueue,
+    Signals, WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -55,6 +55,7 @@ pub trait Store:
     + Idempotency
     + Deployments
     + AuditLog
+    + WebhookStore
 {
 }
 impl<T> Store for T where
@@ -69,5 +70,6 @@ impl<T> Store for T where
         + Idempotency
         + Deployments
         + AuditLog
+        + WebhookStore
 {
 }

@@ -83,6 +83,12 @@ codes! {
     NoActiveDeployment = "no_active_deployment", 400;
     /// An unknown stream mode or combination.
     UnsupportedStreamMode = "unsupported_stream_mode", 400;
+    /// A webhook's URL leads, or may lead, to where deliveries must not go.
+    WebhookUrlRejected = "webhook_url_rejected", 400;
+    /// The endpoint of a webhook did not agree to deliveries (RFC 0201).
+    WebhookEndpointUnverified = "webhook_endpoint_unverified", 400;
+    /// No such webhook subscription, or another tenant's.
+    SubscriptionNotFound = "subscription_not_found", 404;
     /// Too many requests or subscribers.
     RateLimited = "rate_limited", 429;
     /// A fault of ours.

@@ -16,5 +16,6 @@ pub mod packs;
 pub mod projections;
 pub mod run_writer;
 pub mod runs;
+pub mod webhooks;
 pub mod worker;
 pub mod workflows;

@@ -14,6 +14,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0005_deployments.sql"),
         ),
         (
+            6,
+            "webhooks",
+            include_str!("migrations/sqlite/0006_webhooks.sql"),
+        ),
+        (
             7,
             "access",
             include_str!("migrations/sqlite/0007_access.sql"),
@@ -30,6 +35,11 @@ pub(super) fn postgres() -> Migrator {
             5,
             "deployments",
             include_str!("migrations/postgres/0005_deployments.sql"),
+        ),
+        (
+            6,
+            "webhooks",
+            include_str!("migrations/postgres/0006_webhooks.sql"),
         ),
         (
             7,

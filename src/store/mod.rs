@@ -19,6 +19,7 @@ mod queue;
 mod runs;
 mod signals;
 pub mod sqlite;
+mod webhooks;
 
 use std::sync::Arc;
 

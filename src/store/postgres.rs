@@ -43,6 +43,9 @@ const LOCK_INVENTORY: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 
 const LOCK_SCOPE: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended($2, hashtextextended($1, 1)))";
 
+/// Appends wait too, for the few milliseconds a registration takes.
+const LOCK_RUNS: &str = "LOCK TABLE run IN SHARE MODE";
+
 /// The store on PostgreSQL.
 pub struct PostgresStore {
     pool: PgPool,
@@ -54,6 +57,23 @@ impl PostgresStore {
     pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND strpos(body, $2) > 0
         ORDER BY sequence";
+    /// The lock keeps a subscription from going before the row that follows for it is there.
+    pub(super) const FOLLOW_RUN: &str =
+        "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following FOR KEY SHARE";
+    pub(super) const CLAIM_WEBHOOK: &str =
+        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = $3
+        WHERE number = (SELECT w.number FROM webhook w
+            WHERE w.lease_until <= $2 AND w.following AND EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence)
+            ORDER BY w.served_at, w.number LIMIT 1
+            FOR NO KEY UPDATE OF w SKIP LOCKED)
+        RETURNING fence, id";
+    pub(super) const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
+        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
+            AND kind IN (SELECT jsonb_array_elements_text($4::text::jsonb))
+        ORDER BY sequence LIMIT $5";
 
     /// Connects and brings the tables up to date.
     ///
@@ -127,6 +147,19 @@ impl PostgresStore {
         Ok(transaction)
     }
 
+    /// Waits for those who are creating runs and keeps others from it until the end: a run that is being created while a
+    /// subscription is, each transaction not seeing the other's, would be followed by nobody.
+    pub(super) async fn begin_registration(
+        &self,
+    ) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        sqlx::query(LOCK_RUNS)
+            .execute(&mut *transaction)
+            .await
+            .map_err(backend)?;
+        Ok(transaction)
+    }
+
     pub(super) async fn append_batch(
         &self,
         run: &RunId,
@@ -169,6 +202,10 @@ impl Signals for PostgresStore {
             self.signals.raise(run, head);
         }
         waiter.changed(known, at_most).await;
+    }
+
+    async fn any_run_changed(&self, at_most: Duration) {
+        self.signals.any_run(at_most).await;
     }
 
     async fn work_waiting(&self, at_most: Duration) {

@@ -33,7 +33,9 @@ fn run_of(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
 }
 
-fn event_of((sequence, kind, body): (i64, String, String)) -> Result<StoredEvent, StoreError> {
+pub(super) fn event_of(
+    (sequence, kind, body): (i64, String, String),
+) -> Result<StoredEvent, StoreError> {
     Ok(StoredEvent {
         sequence: column("event", "sequence").number(sequence)?,
         kind: kind.into(),
@@ -101,6 +103,16 @@ macro_rules! run_log {
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
+                // The subscriptions of its tenant follow it.
+                if let Some(told) = run.told() {
+                    sqlx::query(Self::FOLLOW_RUN)
+                        .bind(number)
+                        .bind(run.tenant.as_str())
+                        .bind(i64::try_from(told).unwrap_or(i64::MAX))
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
                 if let Some(completion) = completes {
                     complete!(transaction, completion)?;
                 }

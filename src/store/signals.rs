@@ -19,6 +19,8 @@ const REMEMBERED: usize = 1024;
 /// The signals of one process.
 pub(super) struct LocalSignals {
     runs: Mutex<Runs>,
+    /// Rung whenever any log may have grown.
+    grown: Notify,
     work: Notify,
 }
 
@@ -54,6 +56,7 @@ impl LocalSignals {
         };
         Self {
             runs: Mutex::new(runs),
+            grown: Notify::new(),
             work: Notify::new(),
         }
     }
@@ -88,6 +91,8 @@ impl LocalSignals {
                 runs.insert(run, head);
             }
         }
+        drop(runs);
+        self.grown.notify_one();
     }
 
     /// Something else about `run` changed.
@@ -105,7 +110,14 @@ impl LocalSignals {
             sender.send_modify(|_| {});
         }
         drop(runs);
+        self.grown.notify_one();
         self.ring();
+    }
+
+    /// Waits until any log may have grown. One waiter a process: whoever comes late finds the bell still ringing, once.
+    pub(super) async fn any_run(&self, at_most: Duration) {
+        // A timeout needs no answer: the caller looks at the store.
+        let _ = timeout(at_most, self.grown.notified()).await;
     }
 
     /// Work waits. Whoever is about to wait finds the bell still ringing, once.

@@ -53,6 +53,21 @@ impl SqliteStore {
     pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
         ORDER BY sequence";
+    pub(super) const FOLLOW_RUN: &str =
+        "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following";
+    pub(super) const CLAIM_WEBHOOK: &str =
+        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = $3
+        WHERE number = (SELECT w.number FROM webhook w
+            WHERE w.lease_until <= $2 AND w.following AND EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence)
+            ORDER BY w.served_at, w.number LIMIT 1)
+        RETURNING fence, id";
+    pub(super) const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
+        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
+            AND kind IN (SELECT value FROM json_each($4))
+        ORDER BY sequence LIMIT $5";
 
     /// Opens the file, creates it if need be, and brings its tables up to date.
     ///
@@ -147,6 +162,13 @@ impl SqliteStore {
         self.begin_write().await
     }
 
+    /// There is one writer at a time anyway.
+    pub(super) async fn begin_registration(
+        &self,
+    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.begin_write().await
+    }
+
     pub(super) async fn append_batch(
         &self,
         run: &RunId,
@@ -205,6 +227,10 @@ impl Signals for SqliteStore {
             self.signals.raise(run, head);
         }
         waiter.changed(known, at_most).await;
+    }
+
+    async fn any_run_changed(&self, at_most: Duration) {
+        self.signals.any_run(at_most).await;
     }
 
     async fn work_waiting(&self, at_most: Duration) {

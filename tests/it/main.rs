@@ -21,3 +21,4 @@ mod process;
 mod runs;
 mod store;
 mod support;
+mod webhooks;

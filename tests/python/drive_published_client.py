@@ -4,13 +4,18 @@ The host comes in by environment: BASE_URL, API_KEY, AGENT_ID, SUITE_REF. The su
 fails; a pass score of 0.75 is just met.
 """
 
+import base64
+import http.server
 import importlib.metadata
+import json
 import os
 import secrets
+import threading
+import time
 
-from openwop_client import OpenwopClient
+from openwop_client import OpenwopClient, read_webhook_headers, verify_webhook_signature
 from openwop_client.errors import WopError
-from openwop_client.types import CancelRunRequest, RunConfigurable
+from openwop_client.types import CancelRunRequest, RegisterWebhookRequest, RotateWebhookSecretRequest, RunConfigurable
 
 TASKS, WRONG_EVERY = 20, 4
 AGENT_ID, SUITE_REF = os.environ["AGENT_ID"], os.environ["SUITE_REF"]
@@ -93,6 +98,52 @@ equal(cancelled.runId, again.runId, "cancelled run")
 last = list(client.runs_events(again.runId))[-1]
 equal(last.type, "run.cancelled", "last event of the cancelled run")
 equal(client.runs_get(again.runId).status, "cancelled", "status of the cancelled run")
+
+# Webhooks: a plain one, and one with Standard Webhooks whose secret is rotated.
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    got: list = []
+
+    def do_POST(self):
+        raw = self.rfile.read(int(self.headers["content-length"]))
+        self.got.append((self.path, dict(self.headers), raw))
+        challenge = json.loads(raw).get("challenge")
+        answer = json.dumps({"challenge": challenge}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+endpoint = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+at = f"http://127.0.0.1:{endpoint.server_port}"
+plain = client.webhooks_register(RegisterWebhookRequest(url=f"{at}/plain", events=["run.completed"]))
+equal((plain.url, plain.eventTypes, len(plain.secret)), (f"{at}/plain", ["run.completed"], 64), "subscription")
+whsec = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+standard = client._request_json("POST", "/v1/webhooks", body={
+    "url": f"{at}/standard", "events": ["run.completed"], "secret": whsec, "signatureAlgorithms": ["v1", "standard-webhooks-1"]})
+rotated = client.webhooks_rotate_secret(standard["webhookId"], "acme", RotateWebhookSecretRequest(
+    secret="whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()))
+assert rotated.rotatedAt < rotated.previousSecretExpiresAt, rotated
+told = client.runs_create(body()).runId
+list(client.runs_events(told))
+ends = time.monotonic() + 20
+while time.monotonic() < ends and len(Endpoint.got) < 3:
+    time.sleep(0.05)
+delivered = {path: (headers, raw) for path, headers, raw in Endpoint.got if b"challenge" not in raw}
+equal(sorted(delivered), ["/plain", "/standard"], "deliveries")
+for path, secret in (("/plain", plain.secret), ("/standard", whsec)):
+    headers, raw = delivered[path]
+    signature, timestamp, family = read_webhook_headers(headers)
+    outcome = verify_webhook_signature(secret, signature, timestamp, raw)
+    equal((outcome.valid, family, json.loads(raw)["runId"]), (True, "openwop", told), f"delivery to {path}")
+client.webhooks_unregister(plain.subscriptionId, "acme")
+client.webhooks_unregister(standard["webhookId"], "acme")
+refused(404, "subscription_not_found", client.webhooks_unregister, plain.subscriptionId, "acme")
+refused(400, "webhook_url_rejected", client.webhooks_register, RegisterWebhookRequest(url="https://10.0.0.1/", events=["run.completed"]))
 
 # What is not there.
 equal(client.runs_eval_summary("run_of_nobody"), None, "summary of no run")

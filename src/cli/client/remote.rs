@@ -33,6 +33,7 @@ impl Remote {
         let client = net::Client::new(Policy {
             // Its user named this host.
             reach: Reach::Private,
+            every_address: false,
             max_response_bytes: u64::MAX,
             connect_timeout: Duration::from_secs(5),
             first_byte_timeout: Duration::from_secs(90),

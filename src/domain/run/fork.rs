@@ -65,6 +65,14 @@ pub struct Provenance {
 }
 
 impl Fork {
+    /// How much of its log subscribers of the source have been told already: a branch's history, all of a replay (`None`).
+    pub fn told(&self) -> Option<u64> {
+        match self.mode {
+            ForkMode::Replay => None,
+            ForkMode::Branch => Some(self.history),
+        }
+    }
+
     /// What of it is shown.
     pub fn provenance(&self) -> Provenance {
         Provenance {

@@ -34,6 +34,15 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// Up to where subscribers need not be told of its log; `None` if they need not be told of any of it (OpenWOP replay:
+    /// a replay delivers nothing).
+    pub fn told(&self) -> Option<u64> {
+        match &self.fork {
+            Some(fork) => fork.told(),
+            None => Some(0),
+        }
+    }
+
     /// The run that recorded the facts of this one: a replay shows another run's.
     pub fn facts_of(&self) -> &RunId {
         match &self.fork {

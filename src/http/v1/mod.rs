@@ -7,4 +7,5 @@ pub mod host;
 pub mod not_offered;
 pub mod openapi;
 pub mod runs;
+pub mod webhooks;
 pub mod workflows;

@@ -8,3 +8,4 @@ mod inspect;
 mod keys;
 mod readme;
 mod serve;
+mod webhooks;

@@ -26,12 +26,12 @@ async fn the_published_client_drives_a_host() {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[limits]\ndefault_concurrency = 2\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\n\
+            "[limits]\ndefault_concurrency = 2\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\n\
              model = \"probe\"\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 2.0\n",
             endpoint.url()
         ),
     );
-    let key = site.key("acme");
+    let key = site.key_of("acme", &["all"]);
     let host = site.serve("touchstone.toml");
     let api = host.api(&key);
     site.install_agent(&api, "Say what colour it is.", &json!({}));

@@ -19,6 +19,7 @@ fn path(operation: Operation, run: &str) -> String {
         .replace("{workflowId}", "none")
         .replace("{agentId}", AGENT)
         .replace("{artifactId}", "none")
+        .replace("{webhookId}", "wh_none")
         .replace("{name}", "community.bench.echo")
         .replace("{suiteId}", "community.bench.evals.echo")
         .replace("{version}", "1.0.0")

@@ -52,13 +52,19 @@ static ENVELOPE: LazyLock<Validator> =
 
 static FRAMES: LazyLock<HashMap<&'static str, Validator>> = LazyLock::new(|| {
     let document: Value = serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
-    ["runEvent", "batch", "stateSnapshot"]
-        .into_iter()
-        .map(|name| {
-            let payload = &document["components"]["messages"][name]["payload"];
-            (name, compile(&document, payload))
-        })
-        .collect()
+    [
+        "runEvent",
+        "batch",
+        "stateSnapshot",
+        "webhookDelivery",
+        "webhookVerification",
+    ]
+    .into_iter()
+    .map(|name| {
+        let payload = &document["components"]["messages"][name]["payload"];
+        (name, compile(&document, payload))
+    })
+    .collect()
 });
 
 fn resolve<'a>(document: &'a Value, node: &'a Value) -> &'a Value {
@@ -179,6 +185,24 @@ pub fn check(method: &Method, path: &str, reply: &Reply) {
             "{method} {template} {status}: {errors:?}"
         );
     }
+}
+
+/// Fails unless a webhook delivery is described.
+pub fn check_delivery(data: &Value) {
+    check_message("webhookDelivery", data);
+}
+
+/// Fails unless the question to a webhook's endpoint is described.
+pub fn check_verification(data: &Value) {
+    check_message("webhookVerification", data);
+}
+
+fn check_message(name: &str, data: &Value) {
+    let errors: Vec<String> = FRAMES[name]
+        .iter_errors(data)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:?}");
 }
 
 /// Fails unless a frame is described.

@@ -24,7 +24,8 @@ use touchstone::domain::money::{NanoUsd, TokenPrice};
 use touchstone::domain::pack::verify::{Trust, TrustMode};
 use touchstone::domain::run::request::HostLimits;
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
-use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo, Models, Store};
+use touchstone::net::WebhookClient;
+use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo, Models, Notifier, Store};
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::access::Scope;
 use touchstone::service::executor::{EvalWork, Executor};
@@ -33,6 +34,8 @@ use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
 use touchstone::service::projections::Projections;
 use touchstone::service::runs::Runs;
+use touchstone::service::webhooks::Webhooks;
+use touchstone::service::webhooks::dispatcher::Dispatcher;
 use touchstone::service::worker::{Worker, WorkerSettings};
 use touchstone::service::workflows::Workflows;
 use touchstone::store;
@@ -98,6 +101,7 @@ pub struct TestHost {
     pub router: Router,
     pub shutdown: CancellationToken,
     pub executor: Arc<Executor>,
+    pub notifier: Arc<dyn Notifier>,
     /// Every scope, tenant `acme`.
     pub key: String,
     /// Every scope, tenant `globex`.
@@ -176,6 +180,14 @@ impl TestHost {
             projections.clone(),
             eval,
         );
+        let notifier: Arc<dyn Notifier> =
+            Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
+        let webhooks = Arc::new(Webhooks::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            notifier.clone(),
+        ));
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs,
@@ -188,6 +200,7 @@ impl TestHost {
                 ..PackRules::default()
             },
             keys: keys.clone(),
+            webhooks,
             projections,
             store: store.clone(),
             clock,
@@ -210,6 +223,7 @@ impl TestHost {
             router: router(state),
             shutdown,
             executor,
+            notifier,
             key,
             other_key,
         }
@@ -231,6 +245,17 @@ impl TestHost {
         let shutdown = self.shutdown.child_token();
         tokio::spawn(worker.work(shutdown.clone()));
         shutdown
+    }
+
+    /// Starts a dispatcher that delivers to whoever subscribed.
+    pub fn dispatch(&self) {
+        let dispatcher = Dispatcher::new(
+            self.store.clone(),
+            Arc::new(SystemClock),
+            self.notifier.clone(),
+            "test".to_owned(),
+        );
+        tokio::spawn(dispatcher.work(self.shutdown.clone()));
     }
 
     /// A host at work with the agent installed and one suite imported for the first tenant.

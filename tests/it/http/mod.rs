@@ -19,4 +19,5 @@ mod server;
 mod sse;
 mod streams;
 mod surface;
+mod webhooks;
 mod workflows;

@@ -85,7 +85,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         document["agents"]["evalSuite"]["modes"],
         json!(["golden", "regression"])
     );
-    for absent in ["feedback", "webhooks", "debugBundle", "fixtures"] {
+    for absent in ["feedback", "debugBundle", "fixtures"] {
         assert!(document.get(absent).is_none(), "{absent} is not offered");
     }
     assert_eq!(

@@ -77,6 +77,16 @@ impl Site {
         succeed(self.touchstone("touchstone.toml", arguments))
     }
 
+    /// Runs a command that looks at files only, and has to succeed; what it printed.
+    pub fn run_on_files(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
+        command
+            .current_dir(self.folder())
+            .args(arguments)
+            .stdin(Stdio::null());
+        succeed(command)
+    }
+
     /// Runs a command at a host that has to succeed; what it printed.
     pub fn run_at(&self, api: &Api, arguments: &[&str]) -> String {
         succeed(self.touchstone_at(api, arguments))
@@ -89,14 +99,11 @@ impl Site {
             .current_dir(self.folder())
             .args(arguments)
             .stdin(Stdio::null());
-        command.args([
-            "--server",
-            api.base_url(),
-            "--key",
-            api.key(),
-            "--config",
-            "touchstone.toml",
-        ]);
+        command.args(["--server", api.base_url(), "--key", api.key()]);
+        // Only a pack is looked at here before it goes there, by the rules of the configuration.
+        if arguments.starts_with(&["pack", "install"]) {
+            command.args(["--config", "touchstone.toml"]);
+        }
         command
     }
 
@@ -107,11 +114,21 @@ impl Site {
             .to_owned()
     }
 
+    /// A key that may do what is named.
+    pub fn key_of(&self, tenant: &str, scopes: &[&str]) -> String {
+        let scopes = scopes.iter().flat_map(|scope| ["--scope", scope]);
+        let words: Vec<&str> = ["key", "create", "--tenant", tenant]
+            .into_iter()
+            .chain(scopes)
+            .collect();
+        self.run(&words).trim().to_owned()
+    }
+
     /// Writes a configuration that trusts this site's signing key, which is made the first time.
     pub fn configure(&self, name: &str, text: &str) {
         if !self.folder().join("signing.pem").exists() {
             self.write("touchstone.toml", "");
-            self.run(&[
+            self.run_on_files(&[
                 "pack",
                 "keygen",
                 "--out",
@@ -144,8 +161,8 @@ impl Site {
         });
         self.write("probe/pack.json", &manifest.to_string());
         self.write("probe/prompts/probe.md", prompt);
-        self.run(&["pack", "build", "probe", "--out", "probe.tgz"]);
-        self.run(&[
+        self.run_on_files(&["pack", "build", "probe", "--out", "probe.tgz"]);
+        self.run_on_files(&[
             "pack",
             "sign",
             "probe.tgz",

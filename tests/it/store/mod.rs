@@ -11,6 +11,7 @@ mod recovery;
 mod scope;
 mod signals;
 mod throughput;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;

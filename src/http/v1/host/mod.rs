@@ -6,3 +6,4 @@ pub mod packs;
 pub mod report;
 pub mod retry;
 pub mod suites;
+pub mod webhooks;

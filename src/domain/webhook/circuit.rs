@@ -1,0 +1,178 @@
+//! The circuit breaker of a subscription (OpenWOP webhooks, circuit breaker).
+//!
+//! Four failures in a row open it: for an hour deliveries are skipped, then the next event is a probe. A hundred failures
+//! within seven days end the subscription; registering anew is the way back.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Failures in a row that open the circuit.
+pub const OPENS_AFTER: u32 = 4;
+/// How long it stays open.
+pub const OPEN_FOR: SignedDuration = SignedDuration::from_hours(1);
+/// Failures within [`WINDOW`] that end the subscription.
+pub const FAILS_AFTER: usize = 100;
+/// The rolling window those are counted in.
+pub const WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How deliveries to one subscription have gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Circuit {
+    /// Failures since the last success.
+    consecutive: u32,
+    /// When failures happened, oldest first, none older than the window at the time of the last one.
+    failures: Vec<Timestamp>,
+    /// Until when deliveries are skipped.
+    open_until: Option<Timestamp>,
+    /// Whether the subscription is at its end.
+    failed: bool,
+}
+
+/// Whether a delivery may be attempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Yes; after an open hour it is the probe.
+    Attempt,
+    /// The circuit is open: the event is passed over.
+    Skip,
+    /// The subscription has failed for good.
+    Never,
+}
+
+impl Circuit {
+    /// Whether a delivery may be attempted now.
+    pub fn admits(&self, now: Timestamp) -> Admission {
+        if self.failed {
+            Admission::Never
+        } else if self.open_until.is_some_and(|until| now < until) {
+            Admission::Skip
+        } else {
+            Admission::Attempt
+        }
+    }
+
+    /// The circuit after a delivery that was taken.
+    #[must_use]
+    pub fn succeeded(mut self) -> Self {
+        self.consecutive = 0;
+        self.open_until = None;
+        self
+    }
+
+    /// The circuit after a delivery that was not taken.
+    #[must_use]
+    pub fn failed_at(mut self, now: Timestamp) -> Self {
+        let oldest = now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
+        self.failures.retain(|at| *at > oldest);
+        self.failures.push(now);
+        self.consecutive = self.consecutive.saturating_add(1);
+        // A failed probe keeps it open: the count is not reset until something succeeds.
+        if self.consecutive >= OPENS_AFTER {
+            self.open_until = Some(now.checked_add(OPEN_FOR).unwrap_or(Timestamp::MAX));
+        }
+        self.failed |= self.failures.len() >= FAILS_AFTER;
+        self
+    }
+
+    /// Whether the subscription has failed for good.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Failures since the last success.
+    pub fn consecutive_failures(&self) -> u32 {
+        self.consecutive
+    }
+
+    /// Failures within the window that ends now.
+    pub fn recent_failures(&self, now: Timestamp) -> usize {
+        let oldest = now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
+        self.failures.iter().filter(|at| **at > oldest).count()
+    }
+
+    /// Until when deliveries are skipped, if they are.
+    pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.open_until.filter(|until| now < *until)
+    }
+
+    /// `active`, `open` or `failed`.
+    pub fn state(&self, now: Timestamp) -> &'static str {
+        match self.admits(now) {
+            Admission::Attempt => "active",
+            Admission::Skip => "open",
+            Admission::Never => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + minutes * 60).unwrap()
+    }
+
+    fn after(failures: &[i64]) -> Circuit {
+        failures
+            .iter()
+            .fold(Circuit::default(), |circuit, minutes| {
+                circuit.failed_at(at(*minutes))
+            })
+    }
+
+    #[test]
+    fn four_failures_in_a_row_open_it_for_an_hour() {
+        assert_eq!(after(&[0, 1, 2]).admits(at(3)), Admission::Attempt);
+        let open = after(&[0, 1, 2, 3]);
+        assert_eq!(open.admits(at(3)), Admission::Skip);
+        assert_eq!(open.admits(at(62)), Admission::Skip);
+        assert_eq!(open.admits(at(63)), Admission::Attempt);
+        assert_eq!(open.state(at(4)), "open");
+    }
+
+    #[test]
+    fn a_success_in_between_starts_the_count_anew() {
+        let circuit = after(&[0, 1, 2]).succeeded();
+        let circuit = [3, 4, 5]
+            .into_iter()
+            .fold(circuit, |circuit, minutes| circuit.failed_at(at(minutes)));
+        assert_eq!(circuit.admits(at(6)), Admission::Attempt);
+        assert_eq!(circuit.failed_at(at(6)).admits(at(7)), Admission::Skip);
+    }
+
+    #[test]
+    fn one_failed_probe_opens_it_again_and_one_good_one_closes_it() {
+        let open = after(&[0, 1, 2, 3]);
+        let again = open.clone().failed_at(at(64));
+        assert_eq!(again.admits(at(65)), Admission::Skip);
+        assert_eq!(again.admits(at(124)), Admission::Attempt);
+        let closed = open.succeeded();
+        assert_eq!(closed.consecutive_failures(), 0);
+        assert_eq!(closed.failed_at(at(64)).admits(at(64)), Admission::Attempt);
+    }
+
+    #[test]
+    fn a_hundred_failures_within_a_week_end_it_and_spread_over_more_they_do_not() {
+        let hourly: Vec<i64> = (0..100).map(|n| n * 60).collect();
+        assert_eq!(after(&hourly).admits(at(100_000)), Admission::Never);
+        assert_eq!(after(&hourly[1..]).state(at(100_000)), "active");
+        // 99 two-hour steps are longer than a week.
+        let slower: Vec<i64> = (0..300).map(|n| n * 120).collect();
+        let circuit = after(&slower);
+        assert!(!circuit.has_failed());
+        assert_eq!(circuit.recent_failures(at(299 * 120)), 84);
+    }
+
+    #[test]
+    fn it_is_kept_as_it_is() {
+        let circuit = after(&[0, 1, 2, 3]);
+        let text = serde_json::to_string(&circuit).unwrap();
+        assert_eq!(serde_json::from_str::<Circuit>(&text).unwrap(), circuit);
+        assert_eq!(
+            serde_json::from_str::<Circuit>("{}").unwrap(),
+            Circuit::default()
+        );
+    }
+}

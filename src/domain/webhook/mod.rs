@@ -1,0 +1,19 @@
+//! Webhook subscriptions: what may be registered, what a delivery looks like, when deliveries stop (OpenWOP webhooks,
+//! RFC 0093, RFC 0165, RFC 0201).
+
+pub mod circuit;
+pub mod delivery;
+pub mod registration;
+pub mod secret;
+
+pub use circuit::{Admission, Circuit};
+pub use delivery::{Delivery, message_id};
+pub use registration::Registration;
+pub use secret::{Secret, Secrets};
+
+/// The signature scheme every delivery carries: HMAC-SHA256 of `<timestamp>.<raw body>`.
+pub const SCHEME_V1: &str = "v1";
+/// The companion scheme a subscription may ask for: Standard Webhooks 1.0.0, symmetric (RFC 0201).
+pub const SCHEME_STANDARD: &str = "standard-webhooks-1";
+/// What is offered.
+pub const SCHEMES: [&str; 2] = [SCHEME_V1, SCHEME_STANDARD];

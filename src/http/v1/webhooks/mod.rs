@@ -1,0 +1,34 @@
+//! Webhook subscriptions (OpenWOP webhooks).
+
+pub mod register;
+pub mod rotate_secret;
+pub mod unregister;
+
+use serde_json::{Value, json};
+
+use crate::domain::ids::WebhookId;
+use crate::domain::webhook::{SCHEME_STANDARD, SCHEME_V1};
+use crate::http::extract::PathParameters;
+use crate::ports::WebhookRecord;
+
+/// What is shown of a subscription wherever it is shown: never its secret.
+pub fn shown(webhook: &WebhookRecord) -> Value {
+    let schemes: &[&str] = if webhook.standard {
+        &[SCHEME_V1, SCHEME_STANDARD]
+    } else {
+        &[SCHEME_V1]
+    };
+    json!({
+        "webhookId": webhook.id,
+        "url": webhook.url.as_str(),
+        "events": webhook.events,
+        "tags": webhook.tags,
+        "signatureAlgorithms": schemes,
+        "secretFingerprint": webhook.secrets.current.fingerprint(),
+        "createdAt": webhook.created_at,
+    })
+}
+
+fn webhook_id(path: &PathParameters) -> WebhookId {
+    path.get("webhookId").into()
+}

@@ -1,0 +1,178 @@
+//! Webhook deliveries over the guarded client (OpenWOP webhooks, SSRF protection; RFC 0093).
+//!
+//! A URL is https to a public place, unless the operator has opened that very place. What a name resolves to is judged when
+//! a subscription is made and again inside the resolver every connection is made from; no connection is kept, so every
+//! delivery resolves anew.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use url::{Host, Url};
+
+use super::{Client, Error, Policy, PrivateTarget, Reach};
+use crate::ports::{Notifier, Undelivered};
+
+/// How deliveries introduce themselves.
+const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+const DELIVER_WITHIN: Duration = Duration::from_secs(5);
+const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// How long a registration waits for a resolver.
+const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Names that mean this machine or this machine's provider, whoever answers for them.
+const INSIDE: &[&str] = &["localhost", "metadata", "metadata.google.internal"];
+const INSIDE_ZONES: &[&str] = &[".localhost", ".local", ".internal"];
+
+/// Brings deliveries out.
+pub struct WebhookClient {
+    private_targets: Vec<PrivateTarget>,
+    public: Clients,
+    private: Clients,
+}
+
+/// One client for each bound of time.
+struct Clients {
+    deliver: Client,
+    ask: Client,
+}
+
+impl Clients {
+    fn new(reach: Reach) -> Result<Self, Error> {
+        Ok(Self {
+            deliver: Client::new(Policy::webhook(reach, DELIVER_WITHIN))?,
+            ask: Client::new(Policy::webhook(reach, ASK_WITHIN))?,
+        })
+    }
+}
+
+impl WebhookClient {
+    /// A client that reaches the public internet and `private_targets`.
+    ///
+    /// # Errors
+    /// [`Error::Setup`].
+    pub fn new(private_targets: Vec<PrivateTarget>) -> Result<Self, Error> {
+        Ok(Self {
+            private_targets,
+            public: Clients::new(Reach::Public)?,
+            private: Clients::new(Reach::Private)?,
+        })
+    }
+
+    /// The clients for a URL that may be delivered to as far as it says itself.
+    fn of(&self, url: &Url) -> Result<&Clients, Undelivered> {
+        let opened = self.private_targets.iter().any(|target| target.covers(url));
+        let clients = if opened { &self.private } else { &self.public };
+        if !opened && url.scheme() != "https" {
+            return Err(Undelivered::Refused("the URL must be https"));
+        }
+        if !opened && names_an_inside(url) {
+            return Err(INWARD);
+        }
+        clients
+            .deliver
+            .check(url)
+            .map_err(|cause| refused(&cause))?;
+        Ok(clients)
+    }
+}
+
+const INWARD: Undelivered = Undelivered::Refused(
+    "the URL leads to a private, local or reserved address, which the operator of this host has not opened for webhooks",
+);
+
+#[async_trait]
+impl Notifier for WebhookClient {
+    async fn admit(&self, url: &Url) -> Result<(), Undelivered> {
+        let clients = self.of(url)?;
+        let Some(Host::Domain(name)) = url.host() else {
+            return Ok(());
+        };
+        let port = url.port_or_known_default().unwrap_or(443);
+        let lookup = tokio::net::lookup_host((name, port));
+        // A name without an address harms nobody: it is judged again at every delivery.
+        let Ok(Ok(found)) = tokio::time::timeout(RESOLVE_WITHIN, lookup).await else {
+            return Ok(());
+        };
+        let reach = clients.deliver.policy().reach;
+        let inward = found.into_iter().any(|address| !reach.allows(address.ip()));
+        if inward { Err(INWARD) } else { Ok(()) }
+    }
+
+    async fn deliver(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<(), Undelivered> {
+        let client = &self.of(url)?.deliver;
+        // What the endpoint answers is of no interest beyond its status.
+        let answer = client
+            .open(Method::POST, url, &header_map(headers), Some(body))
+            .await
+            .map_err(|cause| failed(&cause))?;
+        taken(answer.status())
+    }
+
+    async fn ask(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<Bytes, Undelivered> {
+        let client = &self.of(url)?.ask;
+        let answer = client
+            .post(url, &header_map(headers), body.to_vec())
+            .await
+            .map_err(|cause| failed(&cause))?;
+        taken(answer.status)?;
+        Ok(answer.body)
+    }
+}
+
+fn taken(status: u16) -> Result<(), Undelivered> {
+    match status {
+        200..=299 => Ok(()),
+        300..=399 => Err(Undelivered::Failed(Error::Redirect.label().into_owned())),
+        status => Err(Undelivered::Failed(
+            Error::Status(status).label().into_owned(),
+        )),
+    }
+}
+
+fn names_an_inside(url: &Url) -> bool {
+    let Some(Host::Domain(name)) = url.host() else {
+        return false;
+    };
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    INSIDE.contains(&name.as_str()) || INSIDE_ZONES.iter().any(|zone| name.ends_with(zone))
+}
+
+fn refused(cause: &Error) -> Undelivered {
+    match cause {
+        Error::BlockedAddress => INWARD,
+        Error::CredentialsInUrl => Undelivered::Refused("the URL must not carry credentials"),
+        _ => Undelivered::Refused("the URL must be https and name a host"),
+    }
+}
+
+fn failed(cause: &Error) -> Undelivered {
+    match cause {
+        Error::BlockedAddress => INWARD,
+        cause => Undelivered::Failed(cause.label().into_owned()),
+    }
+}
+
+fn header_map(headers: &[(&'static str, String)]) -> HeaderMap {
+    let mut map: HeaderMap = headers
+        .iter()
+        .filter_map(|(name, value)| {
+            let value = HeaderValue::from_str(value).ok()?;
+            Some((HeaderName::from_static(name), value))
+        })
+        .collect();
+    map.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    map
+}

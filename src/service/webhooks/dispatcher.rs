@@ -1,0 +1,305 @@
+//! Delivers what the logs hold to those who subscribed (OpenWOP webhooks, delivery semantics).
+//!
+//! The log is the queue: a subscription keeps how far it has been served of each run it follows, and nothing else waits
+//! anywhere. So a restart loses nothing, a slow endpoint takes no memory, and whoever claims a subscription goes on where
+//! the last one stopped. One replica at a time serves a subscription, under a lease with a fencing token.
+//!
+//! An event is attempted once. Progress is recorded after the attempt: a process that is killed in between leaves one event
+//! that comes twice rather than one that never comes, and its signed id tells.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use crate::domain::ids::RunId;
+use crate::domain::webhook::delivery::Addressed;
+use crate::domain::webhook::{Admission, Delivery};
+use crate::ports::{
+    Clock, Followed, Notifier, Store, StoreError, StoredEvent, WebhookClaim, Window,
+};
+use crate::service::fault::chain;
+use crate::telemetry::names;
+
+/// Subscriptions served at the same time by one replica: so many slow endpoints hold nobody up.
+const AT_ONCE: usize = 64;
+/// A lease outlives the longest attempt by far; every recorded attempt extends it.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a subscription is served before others get their turn.
+const TURN: Duration = Duration::from_secs(10);
+/// Runs looked at in one pass over a subscription, and events delivered of each of them.
+const RUNS: u32 = 16;
+const EVENTS: u32 = 32;
+/// Entries of a log that are looked through at once.
+const STRETCH: u64 = 8192;
+/// Longest wait between two looks for work, should a signal be lost.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Shortest wait: what is committed within it is served together.
+const GATHER: Duration = Duration::from_millis(50);
+/// The look for work takes at most one part in so many of the time.
+const SHARE: u32 = 20;
+
+/// Serves subscriptions.
+pub struct Dispatcher {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    notifier: Arc<dyn Notifier>,
+    owner: String,
+    turns: TaskTracker,
+    places: Arc<Semaphore>,
+}
+
+impl Dispatcher {
+    /// A dispatcher named `owner`, unique among all replicas and starts.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        notifier: Arc<dyn Notifier>,
+        owner: String,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            clock,
+            notifier,
+            owner,
+            turns: TaskTracker::new(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        })
+    }
+
+    /// Serves until `shutdown`; an attempt under way is let finish.
+    pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            let place = tokio::select! {
+                () = shutdown.cancelled() => break,
+                place = self.places.clone().acquire_owned() => place,
+            };
+            let Ok(place) = place else { break };
+            let began = Instant::now();
+            let claim = self
+                .store
+                .claim_webhook(&self.owner, self.clock.now(), LEASE)
+                .await;
+            match claim {
+                Ok(Some(claim)) => self.start(claim, place, &shutdown),
+                Ok(None) => {
+                    drop(place);
+                    let pause = GATHER.max(began.elapsed().saturating_mul(SHARE));
+                    tokio::select! {
+                        () = shutdown.cancelled() => {}
+                        () = self.wait(pause) => {}
+                    }
+                }
+                Err(cause) => {
+                    error!(cause = chain(&cause), "webhooks cannot be looked through");
+                    tokio::select! {
+                        () = shutdown.cancelled() => {}
+                        () = tokio::time::sleep(LOOK_EVERY) => {}
+                    }
+                }
+            }
+        }
+        self.turns.close();
+        self.turns.wait().await;
+    }
+
+    async fn wait(&self, pause: Duration) {
+        self.store.any_run_changed(LOOK_EVERY).await;
+        tokio::time::sleep(pause).await;
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        claim: WebhookClaim,
+        place: OwnedSemaphorePermit,
+        shutdown: &CancellationToken,
+    ) {
+        let (dispatcher, shutdown) = (self.clone(), shutdown.clone());
+        self.turns.spawn(async move {
+            let mut turn = Turn {
+                ends: Instant::now() + TURN,
+                store: dispatcher.store.clone(),
+                clock: dispatcher.clock.clone(),
+                notifier: dispatcher.notifier.clone(),
+                wanted: HashMap::new(),
+                shutdown,
+                claim,
+            };
+            match turn.take().await {
+                Ok(()) => turn.give_back().await,
+                // Another replica serves it now, or it is gone.
+                Err(StoreError::Fenced) => {}
+                // The lease runs out by itself: whoever tries again should not do so at once.
+                Err(cause) => {
+                    error!(webhook_id = %turn.claim.webhook.id, cause = chain(&cause), "a webhook cannot be served");
+                }
+            }
+            drop(place);
+        });
+    }
+}
+
+/// One replica's turn at one subscription.
+struct Turn {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    notifier: Arc<dyn Notifier>,
+    claim: WebhookClaim,
+    /// Whether a run's tags are among those asked for, once that was looked up.
+    wanted: HashMap<RunId, bool>,
+    shutdown: CancellationToken,
+    ends: Instant,
+}
+
+impl Turn {
+    /// Serves until nothing is left or the time is up.
+    async fn take(&mut self) -> Result<(), StoreError> {
+        loop {
+            match self.claim.webhook.circuit.admits(self.clock.now()) {
+                Admission::Attempt => {}
+                Admission::Skip => {
+                    return self.store.pass_over(&self.claim).await;
+                }
+                Admission::Never => {
+                    return self.store.unfollow(&self.claim, None).await;
+                }
+            }
+            let grown = self.store.grown(&self.claim.webhook.id, RUNS).await?;
+            if grown.is_empty() {
+                return Ok(());
+            }
+            for followed in grown {
+                if self.is_over() {
+                    return Ok(());
+                }
+                self.serve(&followed).await?;
+                if self.claim.webhook.circuit.admits(self.clock.now()) != Admission::Attempt {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shutdown.is_cancelled() || Instant::now() >= self.ends
+    }
+
+    /// Delivers some of what a run has to offer.
+    async fn serve(&mut self, followed: &Followed) -> Result<(), StoreError> {
+        if !self.wants(&followed.run).await? {
+            return self.store.unfollow(&self.claim, Some(&followed.run)).await;
+        }
+        let window = Window {
+            after: followed.after,
+            upto: followed.head.min(followed.after + STRETCH),
+        };
+        let events = self
+            .store
+            .events_of(&followed.run, window, &self.claim.webhook.events, EVENTS)
+            .await?;
+        let complete = events.len() < EVENTS as usize;
+        for event in &events {
+            if self.is_over() {
+                return Ok(());
+            }
+            self.attempt(&followed.run, event).await?;
+            if self.claim.webhook.circuit.admits(self.clock.now()) != Admission::Attempt {
+                return Ok(());
+            }
+        }
+        if complete && events.last().is_none_or(|last| last.sequence < window.upto) {
+            self.record(&followed.run, window.upto).await?;
+        }
+        Ok(())
+    }
+
+    async fn attempt(&mut self, run: &RunId, event: &StoredEvent) -> Result<(), StoreError> {
+        let webhook = &self.claim.webhook;
+        let addressed = Addressed {
+            webhook: &webhook.id,
+            tenant: &webhook.tenant,
+            run,
+            sequence: event.sequence,
+            kind: &event.kind,
+            event: &event.body,
+        };
+        let delivery = Delivery::of(
+            &addressed,
+            &webhook.secrets,
+            webhook.standard,
+            self.clock.now(),
+        );
+        let outcome = self
+            .notifier
+            .deliver(&webhook.url, &delivery.headers, Bytes::from(delivery.body))
+            .await;
+        let circuit = std::mem::take(&mut self.claim.webhook.circuit);
+        let webhook = &mut self.claim.webhook;
+        webhook.circuit = match outcome {
+            Ok(()) => {
+                metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "taken").increment(1);
+                circuit.succeeded()
+            }
+            Err(cause) => {
+                metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "not_taken").increment(1);
+                let circuit = circuit.failed_at(self.clock.now());
+                info!(
+                    webhook_id = %webhook.id, run_id = %run, sequence = event.sequence, %cause,
+                    state = circuit.state(self.clock.now()), "a webhook delivery was not taken"
+                );
+                circuit
+            }
+        };
+        self.record(run, event.sequence).await
+    }
+
+    async fn record(&self, run: &RunId, upto: u64) -> Result<(), StoreError> {
+        self.store
+            .served(
+                &self.claim,
+                run,
+                upto,
+                &self.claim.webhook.circuit,
+                self.clock.now(),
+                LEASE,
+            )
+            .await
+    }
+
+    /// Whether the run has one of the tags that were asked for.
+    async fn wants(&mut self, run: &RunId) -> Result<bool, StoreError> {
+        let webhook = &self.claim.webhook;
+        if webhook.tags.is_empty() {
+            return Ok(true);
+        }
+        if let Some(wanted) = self.wanted.get(run) {
+            return Ok(*wanted);
+        }
+        let record = self.store.run(&webhook.tenant, run).await?;
+        let wanted = record.is_some_and(|record| {
+            record
+                .spec
+                .tags
+                .iter()
+                .any(|tag| webhook.tags.contains(tag))
+        });
+        self.wanted.insert(run.clone(), wanted);
+        Ok(wanted)
+    }
+
+    async fn give_back(&self) {
+        let released = self
+            .store
+            .release_webhook(&self.claim, self.clock.now())
+            .await;
+        if let Err(cause) = released {
+            warn!(webhook_id = %self.claim.webhook.id, cause = chain(&cause), "a webhook's lease cannot be released; it will run out");
+        }
+    }
+}

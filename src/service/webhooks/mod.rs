@@ -1,0 +1,256 @@
+//! Webhook subscriptions: made, listed, rotated, removed (OpenWOP webhooks, RFC 0201). Deliveries are the
+//! [dispatcher](dispatcher)'s.
+
+pub mod dispatcher;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tracing::info;
+
+use super::access::Caller;
+use super::fault::internal;
+use crate::domain::ids::{TenantId, WebhookId};
+use crate::domain::webhook::registration::{Registration, parse_rotation};
+use crate::domain::webhook::{Circuit, Delivery, SCHEME_STANDARD, Secret, Secrets};
+use crate::ports::{Clock, Ids, Notifier, Store, Undelivered, WebhookRecord};
+use crate::protocol::error::{ErrorCode, Problem};
+
+/// Subscriptions of one tenant.
+const MOST: u32 = 100;
+/// How long the previous secret signs after a rotation.
+pub const OVERLAP: SignedDuration = SignedDuration::from_hours(24);
+
+/// A subscription that was just made: the only time its secret is shown.
+#[derive(Debug)]
+pub struct Registered {
+    /// The subscription.
+    pub webhook: WebhookRecord,
+    /// Its secret, unless the subscriber keeps it to itself (RFC 0201 §B).
+    pub secret: Option<Secret>,
+    /// `signatureAlgorithms`, if they were asked for.
+    pub schemes: Option<Vec<String>>,
+}
+
+/// A secret that was just rotated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// Since when the new one signs.
+    pub at: Timestamp,
+    /// Until when the previous one does.
+    pub previous_until: Timestamp,
+}
+
+/// The use cases of webhook subscriptions.
+pub struct Webhooks {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    notifier: Arc<dyn Notifier>,
+}
+
+impl Webhooks {
+    /// The use cases over their ports.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        notifier: Arc<dyn Notifier>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            ids,
+            notifier,
+        }
+    }
+
+    /// Makes a subscription. One that asks for Standard Webhooks is made only once its endpoint has agreed.
+    ///
+    /// # Errors
+    /// `validation_error`, `forbidden`, `webhook_url_rejected`, `webhook_endpoint_unverified`; `conflict` when the tenant has
+    /// as many as it may.
+    pub async fn register(&self, caller: &Caller, body: &Value) -> Result<Registered, Problem> {
+        let asked = Registration::parse(body)?;
+        own_tenant(caller, asked.tenant_id.as_deref())?;
+        self.notifier.admit(&asked.url).await.map_err(rejected)?;
+        let standard = asked.is_standard();
+        let secret = match asked.secret {
+            Some(secret) => secret,
+            None => Secret::minted(self.ids.secret()),
+        };
+        let webhook = WebhookRecord {
+            id: WebhookId::from(self.ids.mint("wh")),
+            tenant: caller.tenant.clone(),
+            url: asked.url,
+            events: asked.events,
+            tags: asked.tags,
+            standard,
+            secrets: Secrets::of(secret.clone()),
+            created_by: caller.key_id.to_string(),
+            created_at: self.clock.now(),
+            circuit: Circuit::default(),
+        };
+        if standard {
+            self.verify(&webhook).await?;
+        }
+        let added = self
+            .store
+            .add_webhook(&webhook, MOST)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if !added {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                format!("this tenant has {MOST} webhook subscriptions already; remove one first"),
+            )
+            .with("limit", MOST));
+        }
+        info!(webhook_id = %webhook.id, secret = secret.fingerprint(), "a webhook was registered");
+        Ok(Registered {
+            webhook,
+            secret: (!standard).then_some(secret),
+            schemes: asked.schemes,
+        })
+    }
+
+    /// All subscriptions of a tenant, oldest first.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn list(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, Problem> {
+        self.store
+            .webhooks(tenant)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Removes a subscription; nothing is delivered to it afterwards.
+    ///
+    /// # Errors
+    /// `forbidden` for another tenant's `tenantId`; `subscription_not_found`.
+    pub async fn remove(
+        &self,
+        caller: &Caller,
+        tenant_id: Option<&str>,
+        id: &WebhookId,
+    ) -> Result<(), Problem> {
+        own_tenant(caller, tenant_id)?;
+        let removed = self
+            .store
+            .remove_webhook(&caller.tenant, id)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if removed { Ok(()) } else { Err(not_found()) }
+    }
+
+    /// Replaces the secret; the previous one goes on signing beside it for a day (RFC 0201 §E).
+    ///
+    /// # Errors
+    /// `forbidden`, `subscription_not_found`; `validation_error` for a malformed secret, or a subscription whose one
+    /// signature leaves no room for two.
+    pub async fn rotate(
+        &self,
+        caller: &Caller,
+        tenant_id: Option<&str>,
+        id: &WebhookId,
+        body: &Value,
+    ) -> Result<Rotated, Problem> {
+        own_tenant(caller, tenant_id)?;
+        let found = self
+            .store
+            .webhook(&caller.tenant, id)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let webhook = found.ok_or_else(not_found)?;
+        if !webhook.standard {
+            return Err(Problem::validation(
+                "signatureAlgorithms",
+                format!(
+                    "only subscriptions with `{SCHEME_STANDARD}` carry two signatures; register anew and remove this one"
+                ),
+            ));
+        }
+        let new = parse_rotation(body)?;
+        let at = self.clock.now();
+        let previous_until = at.checked_add(OVERLAP).unwrap_or(Timestamp::MAX);
+        let known = webhook.secrets;
+        let fingerprint = new.fingerprint();
+        let secrets = known.clone().rotated(new, previous_until);
+        let rotated = self
+            .store
+            .rotate_webhook(&caller.tenant, id, &known, &secrets)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if !rotated {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the subscription was changed meanwhile; look at it and try again",
+            ));
+        }
+        info!(webhook_id = %id, secret = fingerprint, "a webhook's secret was rotated");
+        Ok(Rotated { at, previous_until })
+    }
+
+    /// Asks the endpoint whether it wants deliveries: it has to send the challenge back.
+    async fn verify(&self, webhook: &WebhookRecord) -> Result<(), Problem> {
+        let challenge = URL_SAFE_NO_PAD.encode(self.ids.secret());
+        let request = Delivery::verification(
+            &self.ids.mint("msg"),
+            &challenge,
+            &webhook.secrets,
+            self.clock.now(),
+        );
+        let answer = self
+            .notifier
+            .ask(&webhook.url, &request.headers, Bytes::from(request.body))
+            .await;
+        let agreed = match &answer {
+            Ok(body) => serde_json::from_slice::<Value>(body).is_ok_and(|body| {
+                body.get("challenge").and_then(Value::as_str) == Some(&challenge)
+            }),
+            Err(Undelivered::Refused(_)) => return answer.map(drop).map_err(rejected),
+            Err(Undelivered::Failed(_)) => false,
+        };
+        if agreed {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ErrorCode::WebhookEndpointUnverified,
+            "the endpoint did not send the challenge of the verification request back; answer it with 200 and \
+             {\"challenge\": …}, then register again",
+        )
+        .with("field", "url"))
+    }
+}
+
+/// The tenant follows from the key; one that is named anyway must be the same.
+fn own_tenant(caller: &Caller, named: Option<&str>) -> Result<(), Problem> {
+    match named {
+        Some(tenant) if tenant != caller.tenant.as_str() => Err(Problem::new(
+            ErrorCode::Forbidden,
+            "`tenantId` is not the tenant of this key; leave it out",
+        )
+        .with("field", "tenantId")),
+        _ => Ok(()),
+    }
+}
+
+fn rejected(cause: Undelivered) -> Problem {
+    let reason = match cause {
+        Undelivered::Refused(reason) => reason,
+        Undelivered::Failed(_) => "the URL cannot be delivered to",
+    };
+    Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
+}
+
+fn not_found() -> Problem {
+    Problem::new(
+        ErrorCode::SubscriptionNotFound,
+        "no such webhook subscription",
+    )
+}

@@ -1,0 +1,408 @@
+//! Webhook subscriptions and how far each has been served.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::convert::{after, backend, column};
+use super::runs::event_of;
+use super::{PostgresStore, SqliteStore};
+use crate::domain::ids::{RunId, TenantId, WebhookId};
+use crate::domain::webhook::{Circuit, Secret, Secrets};
+use crate::ports::{
+    Fence, Followed, StoreError, StoredEvent, WebhookClaim, WebhookRecord, WebhookStore, Window,
+};
+
+const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1";
+const ADD: &str = "INSERT INTO webhook (id, tenant, settings, secret, created_at, circuit)
+    VALUES ($1, $2, $3, $4, $5, $6) RETURNING number";
+const FOLLOW_UNFINISHED: &str = "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+    SELECT $1, number, head FROM run WHERE tenant = $2 AND NOT ended";
+const ONE: &str =
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
+    FROM webhook WHERE tenant = $1 AND id = $2";
+const OF_TENANT: &str =
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
+    FROM webhook WHERE tenant = $1 ORDER BY number";
+const CLAIMED: &str =
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
+    FROM webhook WHERE id = $1";
+const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2";
+const ROTATE: &str = "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6
+    WHERE tenant = $1 AND id = $2 AND secret = $3";
+/// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
+const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
+    JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+    WHERE w.lease_until <= $1 AND w.following AND r.head > f.sequence)";
+const GROWN: &str = "SELECT run_id, sequence, head FROM webhook_run JOIN run ON number = run_number
+    WHERE webhook_number = (SELECT number FROM webhook WHERE id = $1) AND head > sequence
+    ORDER BY run_number LIMIT $2";
+const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = $4
+    WHERE id = $1 AND fence = $2 RETURNING number";
+const CHECK: &str =
+    "UPDATE webhook SET fence = fence WHERE id = $1 AND fence = $2 RETURNING number";
+const SERVED: &str = "UPDATE webhook_run SET sequence = $3
+    WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)
+        AND sequence < $3";
+const DONE: &str = "DELETE FROM webhook_run
+    WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2
+        AND ended AND head <= webhook_run.sequence)";
+const PASS_OVER: &str =
+    "UPDATE webhook_run SET sequence = (SELECT head FROM run WHERE number = run_number)
+    WHERE webhook_number = $1";
+const ALL_DONE: &str = "DELETE FROM webhook_run WHERE webhook_number = $1 AND EXISTS (
+        SELECT 1 FROM run WHERE number = run_number AND ended AND head <= sequence)";
+const UNFOLLOW: &str = "DELETE FROM webhook_run
+    WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
+const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
+const END: &str = "UPDATE webhook SET following = FALSE WHERE number = $1";
+const RELEASE: &str = "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = $3
+    WHERE id = $1 AND fence = $2";
+
+/// What of a subscription never changes and is no secret.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    url: String,
+    events: Vec<String>,
+    tags: Vec<String>,
+    standard: bool,
+    created_by: String,
+}
+
+type Row = (
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<i64>,
+    i64,
+    String,
+);
+
+fn record_of(row: Row) -> Result<WebhookRecord, StoreError> {
+    let (id, tenant, settings, secret, previous, until, created_at, circuit) = row;
+    let settings: Settings = column("webhook", "settings").document(&settings)?;
+    let previous = match (previous, until) {
+        (Some(secret), Some(until)) => Some((
+            Secret::kept(secret),
+            column("webhook", "previous_until").time(until)?,
+        )),
+        _ => None,
+    };
+    Ok(WebhookRecord {
+        id: id.into(),
+        tenant: tenant.into(),
+        url: settings
+            .url
+            .parse()
+            .map_err(|_| column("webhook", "settings").inconsistent())?,
+        events: settings.events,
+        tags: settings.tags,
+        standard: settings.standard,
+        secrets: Secrets {
+            current: Secret::kept(secret),
+            previous,
+        },
+        created_by: settings.created_by,
+        created_at: column("webhook", "created_at").time(created_at)?,
+        circuit: column("webhook", "circuit").document(&circuit)?,
+    })
+}
+
+fn followed_of((run, after, head): (String, i64, i64)) -> Result<Followed, StoreError> {
+    Ok(Followed {
+        run: run.into(),
+        after: column("webhook_run", "sequence").number(after)?,
+        head: column("run", "head").number(head)?,
+    })
+}
+
+fn bound(sequence: u64) -> i64 {
+    i64::try_from(sequence).unwrap_or(i64::MAX)
+}
+
+macro_rules! webhook_store {
+    ($store:ty) => {
+        #[async_trait]
+        impl WebhookStore for $store {
+            async fn add_webhook(
+                &self,
+                webhook: &WebhookRecord,
+                most: u32,
+            ) -> Result<bool, StoreError> {
+                let settings = Settings {
+                    url: webhook.url.to_string(),
+                    events: webhook.events.clone(),
+                    tags: webhook.tags.clone(),
+                    standard: webhook.standard,
+                    created_by: webhook.created_by.clone(),
+                };
+                let mut transaction = self.begin_registration().await?;
+                let present: i64 = sqlx::query_scalar(COUNT)
+                    .bind(webhook.tenant.as_str())
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if present >= i64::from(most) {
+                    return Ok(false);
+                }
+                let number: i64 = sqlx::query_scalar(ADD)
+                    .bind(webhook.id.as_str())
+                    .bind(webhook.tenant.as_str())
+                    .bind(column("webhook", "settings").text(&settings)?)
+                    .bind(webhook.secrets.current.expose())
+                    .bind(webhook.created_at.as_microsecond())
+                    .bind(column("webhook", "circuit").text(&webhook.circuit)?)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                sqlx::query(FOLLOW_UNFINISHED)
+                    .bind(number)
+                    .bind(webhook.tenant.as_str())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(true)
+            }
+
+            async fn webhook(
+                &self,
+                tenant: &TenantId,
+                id: &WebhookId,
+            ) -> Result<Option<WebhookRecord>, StoreError> {
+                let row = sqlx::query_as(ONE)
+                    .bind(tenant.as_str())
+                    .bind(id.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
+                let rows = sqlx::query_as(OF_TENANT)
+                    .bind(tenant.as_str())
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn remove_webhook(
+                &self,
+                tenant: &TenantId,
+                id: &WebhookId,
+            ) -> Result<bool, StoreError> {
+                let removed = sqlx::query(REMOVE)
+                    .bind(tenant.as_str())
+                    .bind(id.as_str())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(removed.rows_affected() > 0)
+            }
+
+            async fn rotate_webhook(
+                &self,
+                tenant: &TenantId,
+                id: &WebhookId,
+                known: &Secrets,
+                new: &Secrets,
+            ) -> Result<bool, StoreError> {
+                let previous = new.previous.as_ref();
+                let rotated = sqlx::query(ROTATE)
+                    .bind(tenant.as_str())
+                    .bind(id.as_str())
+                    .bind(known.current.expose())
+                    .bind(new.current.expose())
+                    .bind(previous.map(|(secret, _)| secret.expose()))
+                    .bind(previous.map(|(_, until)| until.as_microsecond()))
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(rotated.rows_affected() > 0)
+            }
+
+            async fn claim_webhook(
+                &self,
+                owner: &str,
+                now: Timestamp,
+                ttl: Duration,
+            ) -> Result<Option<WebhookClaim>, StoreError> {
+                let due: bool = sqlx::query_scalar(DUE)
+                    .bind(now.as_microsecond())
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                if !due {
+                    return Ok(None);
+                }
+                let mut transaction = self.begin_write().await?;
+                let claimed: Option<(i64, String)> = sqlx::query_as(Self::CLAIM_WEBHOOK)
+                    .bind(owner)
+                    .bind(now.as_microsecond())
+                    .bind(after(now, ttl))
+                    .fetch_optional(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let Some((fence, id)) = claimed else {
+                    return Ok(None);
+                };
+                let row = sqlx::query_as(CLAIMED)
+                    .bind(&id)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(Some(WebhookClaim {
+                    webhook: record_of(row)?,
+                    fence: Fence(fence),
+                }))
+            }
+
+            async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError> {
+                let rows = sqlx::query_as(GROWN)
+                    .bind(id.as_str())
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(followed_of).collect()
+            }
+
+            async fn events_of(
+                &self,
+                run: &RunId,
+                window: Window,
+                kinds: &[String],
+                limit: u32,
+            ) -> Result<Vec<StoredEvent>, StoreError> {
+                let rows = sqlx::query_as(Self::EVENTS_OF)
+                    .bind(run.as_str())
+                    .bind(bound(window.after))
+                    .bind(bound(window.upto))
+                    .bind(column("event", "kind").text(&kinds)?)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(event_of).collect()
+            }
+
+            async fn served(
+                &self,
+                claim: &WebhookClaim,
+                run: &RunId,
+                upto: u64,
+                circuit: &Circuit,
+                now: Timestamp,
+                ttl: Duration,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let number: Option<i64> = sqlx::query_scalar(HOLD)
+                    .bind(claim.webhook.id.as_str())
+                    .bind(claim.fence.0)
+                    .bind(column("webhook", "circuit").text(circuit)?)
+                    .bind(after(now, ttl))
+                    .fetch_optional(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let number = number.ok_or(StoreError::Fenced)?;
+                sqlx::query(SERVED)
+                    .bind(number)
+                    .bind(run.as_str())
+                    .bind(bound(upto))
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                sqlx::query(DONE)
+                    .bind(number)
+                    .bind(run.as_str())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let number = held!(transaction, claim)?;
+                for statement in [PASS_OVER, ALL_DONE] {
+                    sqlx::query(statement)
+                        .bind(number)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn unfollow(
+                &self,
+                claim: &WebhookClaim,
+                run: Option<&RunId>,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let number = held!(transaction, claim)?;
+                match run {
+                    Some(run) => {
+                        sqlx::query(UNFOLLOW)
+                            .bind(number)
+                            .bind(run.as_str())
+                            .execute(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                    }
+                    None => {
+                        for statement in [END, UNFOLLOW_ALL] {
+                            sqlx::query(statement)
+                                .bind(number)
+                                .execute(&mut *transaction)
+                                .await
+                                .map_err(backend)?;
+                        }
+                    }
+                }
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn release_webhook(
+                &self,
+                claim: &WebhookClaim,
+                now: Timestamp,
+            ) -> Result<(), StoreError> {
+                sqlx::query(RELEASE)
+                    .bind(claim.webhook.id.as_str())
+                    .bind(claim.fence.0)
+                    .bind(now.as_microsecond())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(())
+            }
+        }
+    };
+}
+
+/// The number of a claimed subscription, locked, if the claim is still the newest.
+macro_rules! held {
+    ($transaction:ident, $claim:ident) => {
+        async {
+            let number: Option<i64> = sqlx::query_scalar(CHECK)
+                .bind($claim.webhook.id.as_str())
+                .bind($claim.fence.0)
+                .fetch_optional(&mut *$transaction)
+                .await
+                .map_err(backend)?;
+            number.ok_or(StoreError::Fenced)
+        }
+        .await
+    };
+}
+webhook_store!(SqliteStore);
+webhook_store!(PostgresStore);

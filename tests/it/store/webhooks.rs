@@ -1,0 +1,389 @@
+//! Webhook subscriptions: what they follow, who serves them, what is left of them.
+
+use std::time::Duration;
+
+use rstest::rstest;
+
+use super::{Engine, Engine::*, TTL, at, events, open, record, tenant};
+use touchstone::domain::ids::RunId;
+use touchstone::domain::run::fork::{Fork, ForkMode};
+use touchstone::domain::webhook::{Circuit, Secret, Secrets};
+use touchstone::ports::{
+    Claimable, Fence, Followed, Store, StoreError, WebhookClaim, WebhookRecord, Window,
+};
+
+pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
+    WebhookRecord {
+        id: id.into(),
+        tenant: tenant.into(),
+        url: "https://hooks.example/h?x=1".parse().unwrap(),
+        events: vec!["eval.scored".to_owned(), "run.completed".to_owned()],
+        tags: vec!["nightly".to_owned()],
+        standard: true,
+        secrets: Secrets::of(Secret::minted([7; 32])),
+        created_by: "key_1".to_owned(),
+        created_at: at(1),
+        circuit: Circuit::default().failed_at(at(0)),
+    }
+}
+
+/// Creates a run with so many events, under a lease of its own.
+async fn run_of(
+    store: &dyn Store,
+    id: &str,
+    owner: &str,
+    count: u64,
+    ends: bool,
+) -> (RunId, Fence) {
+    store.create(&record(id, owner, 1), None).await.unwrap();
+    let run = RunId::from(id);
+    let claim = loop {
+        let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
+        if claim.run.run_id == run {
+            break claim;
+        }
+    };
+    store
+        .append(&run, claim.fence, &events(&run, 1, count), ends)
+        .await
+        .unwrap();
+    (run, claim.fence)
+}
+
+async fn claim(store: &dyn Store, seconds: i64) -> Option<WebhookClaim> {
+    store
+        .claim_webhook("replica", at(seconds), TTL)
+        .await
+        .unwrap()
+}
+
+fn followed(run: &str, after: u64, head: u64) -> Followed {
+    Followed {
+        run: run.into(),
+        after,
+        head,
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_subscription_is_kept_as_it_is_and_seen_by_its_tenant_only(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let kept = webhook("wh_1", "acme");
+    assert!(store.add_webhook(&kept, 2).await.unwrap());
+    assert!(
+        store
+            .add_webhook(&webhook("wh_2", "acme"), 2)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store
+            .add_webhook(&webhook("wh_3", "acme"), 2)
+            .await
+            .unwrap(),
+        "no more than it may have"
+    );
+    assert!(
+        store
+            .add_webhook(&webhook("wh_4", "globex"), 2)
+            .await
+            .unwrap()
+    );
+    let (acme, globex) = (tenant("acme"), tenant("globex"));
+    let found = store.webhook(&acme, &"wh_1".into()).await.unwrap();
+    assert_eq!(found.as_ref(), Some(&kept));
+    assert_eq!(store.webhook(&globex, &"wh_1".into()).await.unwrap(), None);
+    let listed = store.webhooks(&acme).await.unwrap();
+    assert_eq!(listed, [kept, webhook("wh_2", "acme")]);
+    assert!(!store.remove_webhook(&globex, &"wh_1".into()).await.unwrap());
+    assert!(store.remove_webhook(&acme, &"wh_1".into()).await.unwrap());
+    assert!(!store.remove_webhook(&acme, &"wh_1".into()).await.unwrap());
+    assert_eq!(store.webhooks(&acme).await.unwrap().len(), 1);
+}
+
+#[rstest]
+#[tokio::test]
+async fn secrets_are_replaced_only_if_they_are_the_known_ones(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (acme, id) = (tenant("acme"), "wh_1".into());
+    let first = webhook("wh_1", "acme").secrets;
+    store
+        .add_webhook(&webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    let second = first.clone().rotated(Secret::minted([8; 32]), at(60));
+    let third = second.clone().rotated(Secret::minted([9; 32]), at(90));
+    for (known, new, done) in [
+        (&second, &third, false),
+        (&first, &second, true),
+        (&first, &third, false),
+    ] {
+        let rotated = store.rotate_webhook(&acme, &id, known, new).await.unwrap();
+        assert_eq!(rotated, done);
+    }
+    let kept = store.webhook(&acme, &id).await.unwrap().unwrap();
+    assert_eq!(kept.secrets, second);
+    let foreign = store
+        .rotate_webhook(&tenant("globex"), &id, &second, &third)
+        .await;
+    assert!(!foreign.unwrap());
+}
+
+#[rstest]
+#[tokio::test]
+async fn it_follows_what_runs_already_from_now_and_what_comes_from_the_beginning(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    run_of(&*store, "run_over", "acme", 3, true).await;
+    let (running, fence) = run_of(&*store, "run_running", "acme", 3, false).await;
+    store
+        .add_webhook(&webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    run_of(&*store, "run_foreign", "globex", 3, true).await;
+    assert_eq!(claim(&*store, 0).await, None, "nothing has happened since");
+    let id = "wh_1".into();
+    store
+        .append(&running, fence, &events(&running, 4, 2), true)
+        .await
+        .unwrap();
+    run_of(&*store, "run_later", "acme", 2, false).await;
+    assert_eq!(
+        store.grown(&id, 9).await.unwrap(),
+        [followed("run_running", 3, 5), followed("run_later", 0, 2)]
+    );
+    assert_eq!(store.grown(&id, 1).await.unwrap().len(), 1);
+
+    let held = claim(&*store, 0).await.unwrap();
+    assert_eq!(held.webhook, webhook("wh_1", "acme"));
+    let circuit = Circuit::default();
+    for (run, upto) in [("run_running", 4), ("run_running", 5), ("run_later", 2)] {
+        store
+            .served(&held, &run.into(), upto, &circuit, at(0), TTL)
+            .await
+            .unwrap();
+    }
+    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
+    store.release_webhook(&held, at(1)).await.unwrap();
+    assert_eq!(claim(&*store, 2).await, None);
+    let kept = store.webhook(&tenant("acme"), &id).await.unwrap().unwrap();
+    assert_eq!(kept.circuit, circuit);
+}
+
+#[rstest]
+#[tokio::test]
+async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    for id in ["wh_1", "wh_2"] {
+        store.add_webhook(&webhook(id, "acme"), 9).await.unwrap();
+    }
+    let (run, _) = run_of(&*store, "run_1", "acme", 2, false).await;
+    let first = claim(&*store, 0).await.unwrap();
+    let second = claim(&*store, 0).await.unwrap();
+    assert_eq!(
+        [first.webhook.id.as_str(), second.webhook.id.as_str()],
+        ["wh_1", "wh_2"]
+    );
+    assert_eq!(claim(&*store, 29).await, None, "both are held");
+    store.release_webhook(&second, at(5)).await.unwrap();
+    store.release_webhook(&first, at(6)).await.unwrap();
+    let again = claim(&*store, 7).await.unwrap();
+    assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
+
+    // A lease that is over is taken; progress of the one who had it is void.
+    let taken = claim(&*store, 7).await.unwrap();
+    assert_eq!(taken.webhook.id.as_str(), "wh_1");
+    let circuit = Circuit::default();
+    store
+        .served(&taken, &run, 1, &circuit, at(20), TTL)
+        .await
+        .unwrap();
+    // Recording an attempt has extended it.
+    let other = claim(&*store, 49).await.unwrap();
+    assert_eq!(other.webhook.id.as_str(), "wh_2");
+    let other = claim(&*store, 50).await.unwrap();
+    assert_eq!(other.webhook.id.as_str(), "wh_1");
+    assert!(other.fence > taken.fence);
+    let late = store.served(&taken, &run, 2, &circuit, at(51), TTL).await;
+    assert!(matches!(late, Err(StoreError::Fenced)));
+    assert!(matches!(
+        store.pass_over(&taken).await,
+        Err(StoreError::Fenced)
+    ));
+    let late = store.unfollow(&taken, None).await;
+    assert!(matches!(late, Err(StoreError::Fenced)));
+    store.release_webhook(&taken, at(51)).await.unwrap();
+    assert_eq!(claim(&*store, 52).await, None, "and he cannot give it away");
+    assert_eq!(
+        store.grown(&"wh_1".into(), 9).await.unwrap(),
+        [followed("run_1", 1, 2)]
+    );
+    store
+        .remove_webhook(&tenant("acme"), &"wh_1".into())
+        .await
+        .unwrap();
+    let gone = store.served(&other, &run, 2, &circuit, at(53), TTL).await;
+    assert!(matches!(gone, Err(StoreError::Fenced)));
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_is_passed_over_or_no_longer_followed_does_not_come_back(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    store
+        .add_webhook(&webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    let (running, fence) = run_of(&*store, "run_1", "acme", 2, false).await;
+    run_of(&*store, "run_2", "acme", 2, true).await;
+    let id = "wh_1".into();
+    let held = claim(&*store, 0).await.unwrap();
+    store.pass_over(&held).await.unwrap();
+    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
+    store
+        .append(&running, fence, &events(&running, 3, 1), false)
+        .await
+        .unwrap();
+    assert_eq!(
+        store.grown(&id, 9).await.unwrap(),
+        [followed("run_1", 2, 3)]
+    );
+    store.unfollow(&held, Some(&running)).await.unwrap();
+    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
+    run_of(&*store, "run_3", "acme", 1, false).await;
+    assert_eq!(
+        store.grown(&id, 9).await.unwrap(),
+        [followed("run_3", 0, 1)]
+    );
+    store.unfollow(&held, None).await.unwrap();
+    run_of(&*store, "run_4", "acme", 1, false).await;
+    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
+    assert_eq!(claim(&*store, 60).await, None);
+    assert_eq!(store.webhooks(&tenant("acme")).await.unwrap().len(), 1);
+}
+
+#[rstest]
+#[tokio::test]
+async fn events_are_found_by_type_within_a_stretch(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (run, fence) = run_of(&*store, "run_1", "acme", 4, false).await;
+    let mut more = events(&run, 5, 4);
+    for (event, kind) in more
+        .iter_mut()
+        .zip(["a.b", "run.completed", "a'\"b", "eval.scored"])
+    {
+        event.kind = kind.into();
+    }
+    store.append(&run, fence, &more, false).await.unwrap();
+    let found = async |after, upto, kinds: &[&str], limit| {
+        let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let events = store
+            .events_of(&run, Window { after, upto }, &kinds, limit)
+            .await
+            .unwrap();
+        events
+            .iter()
+            .map(|event| event.sequence)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(0, 99, &["eval.scored"], 9).await, [1, 2, 3, 4, 8]);
+    assert_eq!(found(1, 3, &["eval.scored"], 9).await, [2, 3]);
+    assert_eq!(found(0, 99, &["eval.scored"], 2).await, [1, 2]);
+    assert_eq!(
+        found(3, 7, &["eval.scored", "run.completed"], 9).await,
+        [4, 6]
+    );
+    assert_eq!(found(0, 99, &["a'\"b"], 9).await, [7]);
+    assert_eq!(found(0, 99, &[], 9).await, Vec::<u64>::new());
+}
+
+/// Each run is created either before the subscription, and then followed from where it is, or after it.
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_created_at_the_same_moment_is_followed(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let other = database.open().await;
+    let creating = tokio::spawn(async move {
+        for n in 0..60 {
+            other
+                .create(&record(&format!("run_{n}"), "acme", 1), None)
+                .await
+                .unwrap();
+        }
+    });
+    for n in 0..10 {
+        let added = store
+            .add_webhook(&webhook(&format!("wh_{n}"), "acme"), 99)
+            .await;
+        assert!(added.unwrap());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    creating.await.unwrap();
+    let mut runs = 0;
+    while let Some(claim) = store.claim("worker", Claimable::All, TTL).await.unwrap() {
+        let run = &claim.run.run_id;
+        store
+            .append(run, claim.fence, &events(run, 1, 1), false)
+            .await
+            .unwrap();
+        runs += 1;
+    }
+    assert_eq!(runs, 60);
+    for n in 0..10 {
+        let id = format!("wh_{n}").into();
+        assert_eq!(store.grown(&id, 99).await.unwrap().len(), 60, "wh_{n}");
+    }
+}
+
+#[rstest]
+#[case::replay(ForkMode::Replay, None)]
+#[case::branch(ForkMode::Branch, Some(3))]
+#[tokio::test]
+async fn what_a_fork_repeats_is_not_told_again(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] mode: ForkMode,
+    #[case] after: Option<u64>,
+) {
+    open!(engine => _database, store);
+    store
+        .add_webhook(&webhook("wh_1", "acme"), 9)
+        .await
+        .unwrap();
+    let mut fork = record("run_fork", "acme", 1);
+    fork.fork = Some(Fork {
+        source_run_id: "run_source".into(),
+        from_seq: 4,
+        mode,
+        history: 3,
+        origin: "run_source".into(),
+        forked_by: "key_1".to_owned(),
+    });
+    store.create(&fork, None).await.unwrap();
+    let claim = store
+        .claim("worker", Claimable::All, TTL)
+        .await
+        .unwrap()
+        .unwrap();
+    let run = claim.run.run_id.clone();
+    store
+        .append(&run, claim.fence, &events(&run, 1, 5), true)
+        .await
+        .unwrap();
+    let expected: Vec<Followed> = after
+        .into_iter()
+        .map(|after| followed("run_fork", after, 5))
+        .collect();
+    assert_eq!(store.grown(&"wh_1".into(), 9).await.unwrap(), expected);
+}

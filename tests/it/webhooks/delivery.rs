@@ -1,0 +1,429 @@
+//! The dispatcher over a real store: restarts, replicas, slow and broken endpoints.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use touchstone::domain::ids::RunId;
+use touchstone::domain::webhook::{Circuit, Secret, Secrets};
+use touchstone::net::WebhookClient;
+use touchstone::ports::{Claimable, Clock, Fence, Head, Store, WebhookRecord};
+use touchstone::service::webhooks::dispatcher::Dispatcher;
+
+use super::receiver::{Answer, Received, Receiver};
+use crate::store::{Engine, Engine::*, TTL, at, events, record, tenant};
+
+const SECRET: [u8; 32] = [7; 32];
+
+/// A clock that goes only when it is told.
+struct Told(Mutex<Timestamp>);
+
+impl Told {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(at(0))))
+    }
+
+    fn advance(&self, seconds: i64) {
+        let mut now = self.0.lock().unwrap();
+        *now = now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+    }
+}
+
+impl Clock for Told {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// A dispatcher at work.
+struct Replica {
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    fn start(store: &Arc<dyn Store>, clock: &Arc<Told>, name: &str) -> Self {
+        let notifier = WebhookClient::new(vec!["127.0.0.1".parse().unwrap()]).unwrap();
+        let dispatcher = Dispatcher::new(
+            store.clone(),
+            clock.clone(),
+            Arc::new(notifier),
+            name.to_owned(),
+        );
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(dispatcher.work(shutdown.clone()));
+        Self { shutdown, task }
+    }
+
+    /// In an orderly way.
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+fn subscription(id: &str, receiver: &Receiver) -> WebhookRecord {
+    WebhookRecord {
+        id: id.into(),
+        tenant: "acme".into(),
+        url: receiver.url().parse().unwrap(),
+        events: vec!["eval.scored".to_owned()],
+        tags: Vec::new(),
+        standard: false,
+        secrets: Secrets::of(Secret::minted(SECRET)),
+        created_by: "key_1".to_owned(),
+        created_at: at(0),
+        circuit: Circuit::default(),
+    }
+}
+
+/// A run whose log a test writes.
+struct Log {
+    store: Arc<dyn Store>,
+    run: RunId,
+    fence: Fence,
+    written: u64,
+}
+
+impl Log {
+    async fn of(store: &Arc<dyn Store>, id: &str, owner: &str) -> Self {
+        store.create(&record(id, owner, 1), None).await.unwrap();
+        let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
+        assert_eq!(claim.run.run_id.as_str(), id);
+        Self {
+            store: store.clone(),
+            run: claim.run.run_id.clone(),
+            fence: claim.fence,
+            written: 0,
+        }
+    }
+
+    async fn append(&mut self, count: u64, ends: bool) {
+        let events = events(&self.run, self.written + 1, count);
+        self.store
+            .append(&self.run, self.fence, &events, ends)
+            .await
+            .unwrap();
+        self.written += count;
+        let head = Head {
+            sequence: self.written,
+            ended: ends,
+        };
+        self.store.notify_run(&self.run, head).await;
+    }
+}
+
+/// What came of each run, in the order it came.
+fn by_run(got: &[Received]) -> BTreeMap<String, Vec<u64>> {
+    let mut runs = BTreeMap::<String, Vec<u64>>::new();
+    for received in got {
+        let run = received.json()["runId"].as_str().unwrap().to_owned();
+        runs.entry(run).or_default().push(received.sequence());
+    }
+    runs
+}
+
+macro_rules! open {
+    ($engine:expr => $database:ident, $store:ident) => {
+        let Some($database) = $engine.database().await else {
+            return;
+        };
+        let $store = $database.open().await;
+    };
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_waits_is_delivered_after_a_restart_and_nothing_twice(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let clock = Told::new();
+    store
+        .add_webhook(&subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(5, false).await;
+    let replica = Replica::start(&store, &clock, "first");
+    receiver.wait_for(5).await;
+    replica.stop().await;
+
+    // Nobody works; the store is closed and opened anew.
+    log.append(40, false).await;
+    log.append(3, true).await;
+    let mut other = Log::of(&store, "run_2", "acme").await;
+    other.append(2, true).await;
+    drop((log, other, store));
+    let store = database.open().await;
+    let replica = Replica::start(&store, &clock, "second");
+    let got = receiver.wait_for(50).await;
+    replica.stop().await;
+    assert_eq!(receiver.got().len(), 50);
+    let runs = by_run(&got);
+    assert_eq!(runs["run_1"], (1..=48).collect::<Vec<_>>());
+    assert_eq!(runs["run_2"], [1, 2]);
+    assert!(
+        store.grown(&"wh_1".into(), 9).await.unwrap().is_empty(),
+        "and nothing is left"
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let clock = Told::new();
+    store
+        .add_webhook(&subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(3, false).await;
+    let first = Replica::start(&store, &clock, "first");
+    receiver.wait_for(3).await;
+    receiver.answer(Answer::Hang);
+    log.append(3, true).await;
+    receiver.wait_for(4).await;
+    let lease = store.claim_webhook("second", clock.now(), TTL).await;
+    assert_eq!(lease.unwrap(), None, "it is being served");
+    // Its store goes away under it, as with a process that is killed: nothing more is recorded, nothing released.
+    first.task.abort();
+    let second = Replica::start(&database.open().await, &clock, "second");
+    receiver.answer(Answer::Status(200));
+    clock.advance(31);
+    let got = receiver.wait_for(7).await;
+    second.stop().await;
+    let sequences: Vec<u64> = got.iter().map(Received::sequence).collect();
+    assert_eq!(sequences, [1, 2, 3, 4, 4, 5, 6]);
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_replicas_deliver_each_event_once_and_in_order(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let clock = Told::new();
+    let mut receivers = Vec::new();
+    for n in 0..3 {
+        let receiver = Receiver::start(Answer::Status(200)).await;
+        store
+            .add_webhook(&subscription(&format!("wh_{n}"), &receiver), 9)
+            .await
+            .unwrap();
+        receivers.push(receiver);
+    }
+    let stores = [database.open().await, database.open().await];
+    let replicas: Vec<Replica> = stores
+        .iter()
+        .enumerate()
+        .map(|(n, store)| Replica::start(store, &clock, &format!("replica-{n}")))
+        .collect();
+    let mut logs = Vec::new();
+    for n in 0..4 {
+        logs.push(Log::of(&store, &format!("run_{n}"), "acme").await);
+    }
+    for round in 0..10 {
+        for log in &mut logs {
+            log.append(3, round == 9).await;
+        }
+    }
+    for receiver in &receivers {
+        receiver.wait_for(120).await;
+    }
+    for replica in replicas {
+        replica.stop().await;
+    }
+    for receiver in &receivers {
+        let runs = by_run(&receiver.got());
+        assert_eq!(runs.len(), 4);
+        for sequences in runs.values() {
+            assert_eq!(*sequences, (1..=30).collect::<Vec<_>>());
+        }
+        assert!(
+            receiver
+                .got()
+                .iter()
+                .all(|received| received.is_signed_by(Secret::minted(SECRET).expose()))
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_hangs_holds_nobody_else_up() {
+    open!(Sqlite => _database, store);
+    let clock = Told::new();
+    let (slow, quick) = (
+        Receiver::start(Answer::Hang).await,
+        Receiver::start(Answer::Status(200)).await,
+    );
+    for n in 0..20 {
+        store
+            .add_webhook(&subscription(&format!("wh_slow_{n}"), &slow), 99)
+            .await
+            .unwrap();
+    }
+    store
+        .add_webhook(&subscription("wh_quick", &quick), 99)
+        .await
+        .unwrap();
+    let replica = Replica::start(&store, &clock, "only");
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    let began = std::time::Instant::now();
+    log.append(30, true).await;
+    quick.wait_for(30).await;
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "an attempt at a slow one takes five"
+    );
+    slow.wait_for(20).await;
+    replica.task.abort();
+}
+
+#[tokio::test]
+async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
+    open!(Sqlite => _database, store);
+    let clock = Told::new();
+    let receiver = Receiver::start(Answer::Status(500)).await;
+    store
+        .add_webhook(&subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let replica = Replica::start(&store, &clock, "only");
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(20, false).await;
+    receiver.wait_for(4).await;
+    let state = async |wanted: &str| {
+        // The last attempt is recorded a moment after it was answered.
+        for _ in 0..1000 {
+            let webhook = store
+                .webhook(&tenant("acme"), &"wh_1".into())
+                .await
+                .unwrap()
+                .unwrap();
+            let grown = store.grown(&"wh_1".into(), 9).await.unwrap();
+            if webhook.circuit.state(clock.now()) == wanted && grown.is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it never became {wanted}");
+    };
+    state("open").await;
+    log.append(5, false).await;
+    state("open").await;
+    assert_eq!(
+        receiver.got().len(),
+        4,
+        "what happens meanwhile is passed over"
+    );
+
+    clock.advance(3600);
+    log.append(3, false).await;
+    receiver.wait_for(5).await;
+    state("open").await;
+    assert_eq!(receiver.got().len(), 5, "one probe, and open again");
+
+    clock.advance(3600);
+    receiver.answer(Answer::Status(200));
+    log.append(3, false).await;
+    let got = receiver.wait_for(8).await;
+    state("active").await;
+    let sequences: Vec<u64> = got.iter().map(Received::sequence).collect();
+    assert_eq!(sequences, [1, 2, 3, 4, 26, 29, 30, 31]);
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_hundred_failures_within_a_week_end_a_subscription() {
+    open!(Sqlite => _database, store);
+    let clock = Told::new();
+    let receiver = Receiver::start(Answer::Status(503)).await;
+    let mut doomed = subscription("wh_1", &receiver);
+    for n in 0..99 {
+        doomed.circuit = doomed.circuit.failed_at(at(-3600 * (99 - n)));
+        doomed.circuit = doomed.circuit.succeeded();
+    }
+    store.add_webhook(&doomed, 9).await.unwrap();
+    let replica = Replica::start(&store, &clock, "only");
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(2, false).await;
+    receiver.wait_for(1).await;
+    while !store.grown(&"wh_1".into(), 9).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    clock.advance(8 * 24 * 3600);
+    Log::of(&store, "run_2", "acme").await.append(2, true).await;
+    replica.stop().await;
+    assert_eq!(receiver.got().len(), 1);
+    let webhook = store
+        .webhook(&tenant("acme"), &"wh_1".into())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(webhook.circuit.has_failed());
+    assert!(store.grown(&"wh_1".into(), 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_failure_and_leads_nowhere() {
+    open!(Sqlite => _database, store);
+    let clock = Told::new();
+    let elsewhere = Receiver::start(Answer::Status(200)).await;
+    let receiver = Receiver::start(Answer::Redirect(elsewhere.address)).await;
+    store
+        .add_webhook(&subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(1, true).await;
+    let replica = Replica::start(&store, &clock, "only");
+    receiver.wait_for(1).await;
+    replica.stop().await;
+    let webhook = store
+        .webhook(&tenant("acme"), &"wh_1".into())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(webhook.circuit.consecutive_failures(), 1);
+    assert!(elsewhere.got().is_empty());
+}
+
+#[tokio::test]
+async fn an_address_is_judged_again_at_delivery() {
+    open!(Sqlite => _database, store);
+    let clock = Told::new();
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let mut turned = subscription("wh_1", &receiver);
+    // A name that passed once and now leads here; the operator has opened the address, not the name.
+    turned.url = format!(
+        "https://localtest.example.localhost:{}/",
+        receiver.address.port()
+    )
+    .parse()
+    .unwrap();
+    store.add_webhook(&turned, 9).await.unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    log.append(1, true).await;
+    let replica = Replica::start(&store, &clock, "only");
+    while !store.grown(&"wh_1".into(), 9).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    replica.stop().await;
+    let webhook = store
+        .webhook(&tenant("acme"), &"wh_1".into())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(webhook.circuit.consecutive_failures(), 1);
+    assert!(receiver.got().is_empty());
+}
