@@ -33,9 +33,8 @@ fn log() -> Log {
     let store: Arc<dyn Store> = runtime.block_on(async {
         let store = touchstone::store::open(&location).await.expect("a store");
         store.create(&record, None).await.expect("a run");
-        let now = record.created_at;
         let lease = std::time::Duration::from_secs(60);
-        let claim = store.claim("fuzz", now, lease).await.expect("a claim").expect("the run");
+        let claim = store.claim_run(&record.tenant, &run, "fuzz", lease).await.expect("a claim").expect("the run");
         let events: Vec<StoredEvent> = (1..=EVENTS)
             .map(|sequence| StoredEvent {
                 sequence,

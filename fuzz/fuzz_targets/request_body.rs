@@ -5,9 +5,11 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::ids::AgentId;
+use touchstone::domain::ids::{AgentId, TaskId};
 use touchstone::domain::eval::suite_rules::parse_suite;
-use touchstone::domain::run::request::{AgentFacts, BaselineFacts, HostLimits, SuiteFacts, parse, plan};
+use touchstone::domain::run::request::{AgentFacts, BaselineFacts, HostLimits, Request, SuiteFacts, parse, plan, plan_workflow};
+use touchstone::domain::run::record::{ModelPin, RunSpec};
+use touchstone::domain::workflow::fixtures::fixture;
 use touchstone::protocol::json;
 use touchstone::protocol::openwop::suite::{AgentEvalSuite, ModelClass};
 
@@ -23,6 +25,7 @@ const LIMITS: HostLimits = HostLimits {
     max_tasks_per_suite: 200,
     max_cost_per_suite: None,
     max_run_duration_ms: 3_600_000,
+    max_node_executions: 1_000,
     default_concurrency: 16,
     max_concurrency: 256,
 };
@@ -36,30 +39,49 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
     };
-    let agent_id = AgentId::from("private.touchstone.fuzz.default");
-    let suite = SuiteFacts { document: &SUITE, digest: "sha256-x", signed: false };
-    let agent = AgentFacts {
-        agent_id: &agent_id,
-        version: "1.0.0",
-        pack_integrity: "sha256-y",
-        model_class: ModelClass::General,
-        accepts: &|_| true,
-        has_model: true,
-    };
-    let baseline = request.baseline_run_id.clone();
-    let baseline = baseline.as_ref().map(|run_id| BaselineFacts {
-        run_id,
-        completed: true,
-        suite_id: "private.touchstone.evals.fuzz",
-        suite_version: "1.0.0",
-        aggregate_score: 0.5,
-    });
-    if let Ok(spec) = plan(request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref()) {
-        assert!((1..=LIMITS.max_concurrency).contains(&spec.eval.concurrency));
-        assert!(spec.eval.run_timeout_ms <= LIMITS.max_run_duration_ms);
-        assert!(!spec.eval.modes.is_empty() && !spec.eval.tasks.is_empty());
-        // It is kept with the run, so it has to come back as it was.
-        let kept = serde_json::to_string(&spec).expect("a spec is JSON");
-        assert_eq!(serde_json::from_str::<touchstone::domain::run::record::RunSpec>(&kept).expect("our own JSON"), spec);
+    match request {
+        Request::Eval(request) => {
+            let agent_id = AgentId::from("private.touchstone.fuzz.default");
+            let suite = SuiteFacts { document: &SUITE, digest: "sha256-x", signed: false };
+            let agent = AgentFacts {
+                agent_id: &agent_id,
+                version: "1.0.0",
+                pack_integrity: "sha256-y",
+                model_class: ModelClass::General,
+                accepts: &|_| true,
+                model: Some(ModelPin { provider: "fuzz".to_owned(), model: "fuzz-1".to_owned() }),
+            };
+            let tasks = [TaskId::from("one")];
+            let baseline = request.baseline_run_id.clone();
+            let baseline = baseline.as_ref().map(|run_id| BaselineFacts {
+                run_id,
+                conclusive: true,
+                ignore: &[],
+                tasks: &tasks,
+                suite_id: "private.touchstone.evals.fuzz",
+                suite_version: "1.0.0",
+                aggregate_score: 0.5,
+            });
+            if let Ok(spec) = plan(*request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref()) {
+                let eval = spec.eval().expect("an eval run");
+                assert!((1..=LIMITS.max_concurrency).contains(&eval.concurrency));
+                assert!(spec.run_timeout_ms.is_some_and(|limit| limit <= LIMITS.max_run_duration_ms));
+                assert!(!eval.modes.is_empty() && !eval.tasks.is_empty());
+                assert_kept(&spec);
+            }
+        }
+        Request::Workflow(request) => {
+            let definition = fixture(&request.workflow_id);
+            if let Ok(spec) = plan_workflow(request, &LIMITS, definition, true) {
+                assert!(spec.eval().is_none());
+                assert_kept(&spec);
+            }
+        }
     }
 });
+
+/// It is kept with the run, so it has to come back as it was.
+fn assert_kept(spec: &RunSpec) {
+    let kept = serde_json::to_string(spec).expect("a spec is JSON");
+    assert_eq!(serde_json::from_str::<RunSpec>(&kept).expect("our own JSON"), *spec);
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rstest::rstest;
+use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
 use super::{Database, Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
@@ -148,6 +149,24 @@ async fn a_lost_connection_is_made_again() {
         store.append(&run, fence, &event, false).await.unwrap();
     }
     assert_eq!(store.read(&run, 0, 10).await.unwrap(), events(&run, 1, 3));
+}
+
+/// Another process holds the file for longer than anybody should wait.
+#[tokio::test]
+async fn a_locked_file_is_a_matter_of_the_moment() {
+    open!(Sqlite => database, store);
+    let mut other = SqliteConnection::connect(&database.location())
+        .await
+        .unwrap();
+    let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let run = record("run_1", "acme", 1);
+    let refused = store.create(&run, None).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable(_))),
+        "{refused:?}"
+    );
+    lock.rollback().await.unwrap();
+    store.create(&run, None).await.unwrap();
 }
 
 #[tokio::test]
