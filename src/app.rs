@@ -21,7 +21,7 @@ use crate::service::keys::Keys;
 use crate::service::library::Library;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
-use crate::service::runs::Runs;
+use crate::service::runs::{Offer, Runs};
 use crate::service::webhooks::Webhooks;
 use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
@@ -131,10 +131,12 @@ impl App {
             library,
             models,
             projections.clone(),
-            Workflows {
-                fixtures: config.conformance.enabled,
+            Offer {
+                workflows: Workflows {
+                    fixtures: config.conformance.enabled,
+                },
+                limits: config.host_limits(),
             },
-            config.host_limits(),
         ));
         let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
         let dispatcher = Dispatcher::new(

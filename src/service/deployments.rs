@@ -69,7 +69,7 @@ enum Verdict {
         after: Lifecycle,
         seen: Revision,
         events: Vec<Event>,
-        record: AgentDeployment,
+        record: Box<AgentDeployment>,
     },
     Denied,
     Unmet(Vec<Requirement>),
@@ -186,7 +186,7 @@ impl Deployments {
             after,
             seen,
             events,
-            record,
+            record: Box::new(record),
         })
     }
 
@@ -277,7 +277,7 @@ impl Deployments {
             (Verdict::Moved { record, .. }, Some(claim)) => Some(IdempotencyCompletion {
                 claim: claim.clone(),
                 status: 200,
-                body: json!(record).to_string().into(),
+                body: json!(**record).to_string().into(),
             }),
             _ => None,
         };
@@ -390,7 +390,10 @@ fn scope_of(transition: TransitionKind) -> Scope {
 
 fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Result<Moved, Problem> {
     match verdict {
-        Verdict::Moved { record, .. } => Ok(Moved { record, run_id }),
+        Verdict::Moved { record, .. } => Ok(Moved {
+            record: *record,
+            run_id,
+        }),
         Verdict::Denied => {
             decision
                 .enforce()

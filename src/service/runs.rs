@@ -84,6 +84,14 @@ struct NewRun {
     fork: Option<Fork>,
 }
 
+/// What this host lets a run be.
+pub struct Offer {
+    /// The workflows there are.
+    pub workflows: Workflows,
+    /// How much of everything.
+    pub limits: HostLimits,
+}
+
 /// The use cases of runs.
 pub struct Runs {
     store: Arc<dyn Store>,
@@ -105,8 +113,7 @@ impl Runs {
         library: Arc<Library>,
         models: Arc<dyn Models>,
         projections: Arc<Projections>,
-        workflows: Workflows,
-        limits: HostLimits,
+        offer: Offer,
     ) -> Self {
         Self {
             store,
@@ -115,8 +122,8 @@ impl Runs {
             library,
             models,
             projections,
-            workflows,
-            limits,
+            workflows: offer.workflows,
+            limits: offer.limits,
         }
     }
 
@@ -156,7 +163,7 @@ impl Runs {
             Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
             Request::Workflow(request) => {
                 let definition = self.workflows.definition(&request.workflow_id);
-                plan_workflow(request, &self.limits, definition, caller.test)?
+                plan_workflow(*request, &self.limits, definition, caller.test)?
             }
         };
         self.record_run(caller, spec, claim).await

@@ -131,8 +131,8 @@ async fn a_version_goes_from_draft_into_service_and_everything_is_on_record() {
                 entry["resource"]
                     .as_str()
                     .unwrap()
-                    .split('@')
-                    .last()
+                    .rsplit('@')
+                    .next()
                     .unwrap(),
             )
         })

@@ -33,7 +33,7 @@ use touchstone::service::keys::{Issue, Keys};
 use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
 use touchstone::service::projections::Projections;
-use touchstone::service::runs::Runs;
+use touchstone::service::runs::{Offer, Runs};
 use touchstone::service::webhooks::Webhooks;
 use touchstone::service::webhooks::dispatcher::Dispatcher;
 use touchstone::service::worker::{Worker, WorkerSettings};
@@ -161,8 +161,10 @@ impl TestHost {
             library.clone(),
             models.clone(),
             projections.clone(),
-            Workflows { fixtures: true },
-            limits,
+            Offer {
+                workflows: Workflows { fixtures: true },
+                limits,
+            },
         ));
         let eval = EvalWork::new(
             store.clone(),

@@ -15,7 +15,7 @@ const CALL_USD: f64 = 0.000_02;
 /// Calls a tool before it says anything.
 fn tool_first(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     let reply = echo(text, nth)?;
-    if nth % 2 == 0 {
+    if nth.is_multiple_of(2) {
         return Ok(reply);
     }
     let call = ToolCall {

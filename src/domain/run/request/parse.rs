@@ -50,7 +50,7 @@ pub enum Request {
     /// For an eval run.
     Eval(Box<CreateRun>),
     /// For a run of a workflow.
-    Workflow(CreateWorkflow),
+    Workflow(Box<CreateWorkflow>),
 }
 
 impl Request {
@@ -85,7 +85,7 @@ pub fn parse(body: &Value) -> Result<Request, Problem> {
         }
         Some(_) => Err(body.invalid("mode", "must be \"eval\"")),
         None => match body.text("workflowId")? {
-            Some(id) => parse_workflow(&body, id).map(Request::Workflow),
+            Some(id) => parse_workflow(&body, id).map(|request| Request::Workflow(Box::new(request))),
             None => Err(body.invalid(
                 "mode",
                 "is missing; send `mode: \"eval\"` with `evalSuiteRef` and `agentId`, or a `workflowId`",
