@@ -20,6 +20,7 @@ use crate::domain::webhook::SCHEMES;
 use crate::domain::workflow::fixtures;
 use crate::domain::workflow::mock::MOCK_PROVIDERS;
 use crate::protocol::openwop::deployment::DeploymentState;
+use crate::protocol::openwop::flow_events::DrainPolicy;
 use crate::service::keys;
 use crate::service::webhooks::OVERLAP;
 
@@ -160,6 +161,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "secretRotation": {"overlapSeconds": OVERLAP.as_secs()},
         },
         "restTransport": {"conditionalRunGet": true},
+        "runs": {"pauseResume": {"supported": true, "drainPolicies": DrainPolicy::ALL}},
         "secrets": {"supported": false},
     });
     if settings.conformance
@@ -173,6 +175,14 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
 /// What only a host under a conformance suite has: workflows to name, one of which asks back, and mock providers.
 fn under_test() -> Map<String, Value> {
     let mut members = Map::new();
+    members.insert(
+        "supportedEnvelopes".to_owned(),
+        json!(["clarification.request", "error"]),
+    );
+    members.insert(
+        "schemaVersions".to_owned(),
+        json!({"clarification.request": 1, "error": 1}),
+    );
     members.insert("fixtures".to_owned(), json!(fixtures::IDS));
     members.insert(
         "testing".to_owned(),

@@ -172,6 +172,36 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             v1::runs::cancel::cancel,
         )
         .keyed(
+            post,
+            "/v1/runs/{runId}:pause",
+            Scope::RunsCancel,
+            v1::runs::pause::pause,
+        )
+        .keyed(
+            post,
+            "/v1/runs/{runId}:resume",
+            Scope::RunsCancel,
+            v1::runs::pause::resume,
+        )
+        .keyed(
+            post,
+            "/v1/runs/{runId}/interrupts/{nodeId}",
+            Scope::ApprovalsRespond,
+            v1::interrupts::resolve,
+        )
+        .open(get, "/v1/interrupts/{token}", v1::interrupts::inspect)
+        .open(
+            post,
+            "/v1/interrupts/{token}",
+            v1::interrupts::resolve_by_token,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/interrupts",
+            Scope::ApprovalsRespond,
+            v1::interrupts::list,
+        )
+        .keyed(
             get,
             "/v1/runs/{runId}:diff",
             Scope::RunsRead,

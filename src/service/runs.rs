@@ -3,13 +3,17 @@
 //! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
 
 mod fork;
+mod interrupts;
+mod pause;
 
+pub use self::interrupts::{GATE_NODE, GateDecision};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::fault::internal;
+use super::journal::Journal;
 use super::library::Library;
 use super::projections::{self, Projections};
 use super::workflows::Workflows;
@@ -101,6 +105,7 @@ pub struct Runs {
     models: Arc<dyn Models>,
     projections: Arc<Projections>,
     workflows: Workflows,
+    journal: Journal,
     limits: HostLimits,
 }
 
@@ -115,6 +120,8 @@ impl Runs {
         projections: Arc<Projections>,
         offer: Offer,
     ) -> Self {
+        let owner = ids.mint("service");
+        let journal = Journal::new(store.clone(), clock.clone(), ids.clone(), owner);
         Self {
             store,
             clock,
@@ -123,6 +130,7 @@ impl Runs {
             models,
             projections,
             workflows: offer.workflows,
+            journal,
             limits: offer.limits,
         }
     }

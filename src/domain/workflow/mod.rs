@@ -12,3 +12,4 @@ pub mod interrupt;
 pub mod mock;
 pub mod node;
 pub mod step;
+pub mod token;

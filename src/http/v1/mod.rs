@@ -4,6 +4,7 @@ pub mod agents;
 pub mod audit;
 pub mod deployments;
 pub mod host;
+pub mod interrupts;
 pub mod not_offered;
 pub mod openapi;
 pub mod runs;

@@ -16,6 +16,7 @@ fn path(operation: Operation, run: &str) -> String {
     operation
         .path
         .replace("{runId}", run)
+        .replace("{nodeId}", "gate")
         .replace("{workflowId}", "none")
         .replace("{agentId}", AGENT)
         .replace("{artifactId}", "none")

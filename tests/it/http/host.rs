@@ -98,6 +98,7 @@ pub struct TestHost {
     dir: Option<TempDir>,
     pub store: Arc<dyn Store>,
     pub keys: Arc<Keys>,
+    pub runs: Arc<Runs>,
     pub router: Router,
     pub shutdown: CancellationToken,
     pub executor: Arc<Executor>,
@@ -192,7 +193,7 @@ impl TestHost {
         ));
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
-            runs,
+            runs: runs.clone(),
             packs: Arc::new(Packs::new(store.clone(), clock.clone())),
             pack_rules: PackRules {
                 trust: Trust {
@@ -222,6 +223,7 @@ impl TestHost {
             dir: None,
             store,
             keys,
+            runs,
             router: router(state),
             shutdown,
             executor,

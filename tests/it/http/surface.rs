@@ -254,12 +254,6 @@ async fn what_is_not_offered_says_so() {
             .status,
         StatusCode::NOT_FOUND
     );
-    for action in ["pause", "resume"] {
-        let reply = host
-            .post(&format!("/v1/runs/{run}:{action}"), &json!({}))
-            .await;
-        assert_eq!(reply.status, StatusCode::NOT_FOUND, "{action}");
-    }
     assert_eq!(
         host.get("/v1/workflows/none").await.status,
         StatusCode::NOT_FOUND

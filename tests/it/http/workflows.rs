@@ -9,13 +9,13 @@ use touchstone::service::access::Scope;
 
 use super::host::TestHost;
 
-async fn at_work() -> TestHost {
+pub async fn at_work() -> TestHost {
     let host = TestHost::idle().await;
     host.work();
     host
 }
 
-async fn start(host: &TestHost, body: &Value) -> RunId {
+pub async fn start(host: &TestHost, body: &Value) -> RunId {
     let created = host.post("/v1/runs", body).await;
     assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
     created.json()["runId"].as_str().unwrap().into()
@@ -28,7 +28,7 @@ async fn outcome(host: &TestHost, body: &Value) -> (Vec<Value>, Value) {
     (log, host.get(&format!("/v1/runs/{run}")).await.json())
 }
 
-fn kinds(log: &[Value]) -> Vec<&str> {
+pub fn kinds(log: &[Value]) -> Vec<&str> {
     log.iter()
         .map(|event| event["type"].as_str().unwrap())
         .collect()

@@ -77,8 +77,11 @@ impl Model for CountingModel {
             *nth
         };
         tokio::task::yield_now().await;
-        if text == "hang" {
-            std::future::pending::<()>().await;
+        match text.as_str() {
+            "hang" => std::future::pending::<()>().await,
+            "stuck" if nth == 1 => std::future::pending::<()>().await,
+            "nap" => tokio::time::sleep(Duration::from_millis(300)).await,
+            _ => {}
         }
         (self.behaviour)(&text, nth)
     }

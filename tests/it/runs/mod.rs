@@ -5,6 +5,7 @@ mod budgets;
 mod failures;
 mod fork;
 mod journal;
+mod pause;
 mod resume;
 mod reuse;
 mod worker;

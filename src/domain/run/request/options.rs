@@ -72,7 +72,7 @@ impl RunOptions {
     }
 
     /// The whole, for this work.
-    pub(super) fn spec(self, workflow_id: String, work: Work, limits: &HostLimits) -> RunSpec {
+    pub fn spec(self, workflow_id: String, work: Work, limits: &HostLimits) -> RunSpec {
         let longest = limits.max_run_duration_ms;
         RunSpec {
             workflow_id,

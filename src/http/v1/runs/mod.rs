@@ -7,5 +7,6 @@ pub mod diff;
 pub mod eval_summary;
 pub mod events;
 pub mod fork;
+pub mod pause;
 pub mod poll;
 pub mod snapshot;

@@ -1,0 +1,84 @@
+//! Answering interrupts: by node with a key, by token without one (OpenWOP interrupt).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::Value;
+
+use crate::domain::ids::NodeId;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, RunPath};
+use crate::http::idempotency::{Done, once};
+use crate::protocol::error::Problem;
+use crate::service::access::Caller;
+
+/// `GET /v1/host/touchstone/runs/{runId}/interrupts`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let pending = state.runs.interrupts(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &pending)
+}
+
+/// `POST /v1/runs/{runId}/interrupts/{nodeId}`.
+pub async fn resolve(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    state.runs.record(&caller.tenant, &run).await?;
+    let node = NodeId::from(path.get("nodeId"));
+    let value = resume_value(&body)?;
+    let endpoint = format!("POST /v1/runs/{run}/interrupts/{node}");
+    let (runs, who) = (state.runs.clone(), caller.clone());
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let answered = runs.resolve(&who, &run, &node, &value).await?;
+        Ok(Done::new(StatusCode::OK, answered))
+    })
+    .await
+}
+
+/// `GET /v1/interrupts/{token}`.
+pub async fn inspect(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
+    let asked = state.runs.inspect_interrupt(path.get("token")).await?;
+    json(StatusCode::OK, &asked)
+}
+
+/// `POST /v1/interrupts/{token}`.
+pub async fn resolve_by_token(
+    State(state): State<Arc<HttpState>>,
+    path: PathParameters,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let value = resume_value(&body)?;
+    let answered = state
+        .runs
+        .resolve_by_token(path.get("token"), &value)
+        .await?;
+    json(StatusCode::OK, &answered)
+}
+
+/// `resumeValue` of a body. Any JSON will do here; what was asked for is known to the interrupt.
+fn resume_value(body: &Value) -> Result<Value, Problem> {
+    let members = body
+        .as_object()
+        .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))?;
+    if let Some(unknown) = members.keys().find(|key| *key != "resumeValue") {
+        return Err(Problem::validation(
+            unknown,
+            "unknown field; the only one is resumeValue",
+        ));
+    }
+    members
+        .get("resumeValue")
+        .cloned()
+        .ok_or_else(|| Problem::validation("resumeValue", "`resumeValue` is required"))
+}

@@ -1,0 +1,398 @@
+//! Interrupts: who asks, and how answers reach the run (OpenWOP interrupt; gates: RFC 0051).
+//!
+//! A run that waits for somebody is parked. An answer is an event in its log: it is decided on the folded state under the
+//! run's lease, so of two answers at once one counts and the other learns that it came late.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Runs;
+use crate::domain::audit::{Decision, Outcome};
+use crate::domain::ids::{NodeId, RunId, TenantId};
+use crate::domain::run::fold::{RunState, RunStatus};
+use crate::domain::run::record::{RunRecord, RunSpec, Work, WorkflowSpec};
+use crate::domain::run::request::RunOptions;
+use crate::domain::workflow::facts::InterruptFacts;
+use crate::domain::workflow::gate::{GatePolicy, Responder};
+use crate::domain::workflow::graph::Graph;
+use crate::domain::workflow::interrupt::{Refusal, answer, deadline};
+use crate::domain::workflow::node::NodeKind;
+use crate::domain::workflow::token::{Intent, InterruptToken};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::NewEvent;
+use crate::protocol::openwop::flow_events::InterruptKind;
+use crate::protocol::openwop::workflow::WorkflowDefinition;
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// How long a token is good for, unless its interrupt ends before.
+const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
+/// The name of the secret that signs tokens.
+const TOKEN_SECRET: &str = "interrupt-tokens";
+
+/// Whether a gate has been decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateDecision {
+    /// Not yet.
+    Pending,
+    /// It is open.
+    Granted,
+    /// It was refused, or nobody decided in time, or the run was cancelled.
+    Refused,
+}
+
+impl Runs {
+    /// The interrupts of a run that wait for an answer, with tokens for those that may be answered without a key.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn interrupts(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
+        let record = self.record(tenant, run).await?;
+        let pending: Vec<(NodeId, InterruptFacts)> = self
+            .look(run, |state| match state.status.is_terminal() {
+                true => Vec::new(),
+                false => state
+                    .flow
+                    .all_pending()
+                    .map(|(node, facts)| (node.clone(), facts.clone()))
+                    .collect(),
+            })
+            .await?;
+        let mut shown = Vec::with_capacity(pending.len());
+        for (node, facts) in pending {
+            let mut interrupt = described(run, &node, &facts);
+            if gate_of(&record, &node).is_some_and(|gate| gate.is_open())
+                && let Some(members) = interrupt.as_object_mut()
+            {
+                let token = self.token(&record, &node, &facts).await?;
+                members.insert("tokenExpiresAt".to_owned(), json!(token.expires_at));
+                let secret = self.token_secret().await?;
+                let text = token.sign(&secret).map_err(|cause| internal(&cause))?;
+                members.insert("token".to_owned(), json!(text));
+            }
+            shown.push(interrupt);
+        }
+        Ok(json!({"interrupts": shown}))
+    }
+
+    /// Answers the interrupt of a node.
+    ///
+    /// # Errors
+    /// `not_found` for the run, `interrupt_not_found` for the node; `interrupt_already_resolved`, `interrupt_cancelled`;
+    /// `validation_error` for an answer that is not what was asked for; `forbidden` for one who may not.
+    pub async fn resolve(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        node: &NodeId,
+        value: &Value,
+    ) -> Result<Value, Problem> {
+        let record = self.record(&caller.tenant, run).await?;
+        let scopes = caller.grants.scopes.iter();
+        let responder = Responder {
+            principal: caller.principal.clone(),
+            roles: caller.grants.roles.clone(),
+            scopes: scopes.map(|scope| scope.as_str().to_owned()).collect(),
+        };
+        self.answer(&record, node, None, &responder, value).await
+    }
+
+    /// What the interrupt of a token asks.
+    ///
+    /// # Errors
+    /// `interrupt_not_found`, `interrupt_expired`, `interrupt_already_resolved`.
+    pub async fn inspect_interrupt(&self, token: &str) -> Result<Value, Problem> {
+        let (token, record) = self.read_token(token).await?;
+        let facts = self
+            .look(&record.run_id, |state| pending(state, &token))
+            .await?;
+        let facts = facts.ok_or_else(already_resolved)?;
+        Ok(asked(&facts))
+    }
+
+    /// Answers the interrupt of a token. It is used up then.
+    ///
+    /// # Errors
+    /// As [`inspect_interrupt`](Self::inspect_interrupt), and as [`resolve`](Self::resolve).
+    pub async fn resolve_by_token(&self, token: &str, value: &Value) -> Result<Value, Problem> {
+        let (token, record) = self.read_token(token).await?;
+        if token.intent != Intent::Resolve {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "this token is for looking only",
+            ));
+        }
+        let responder = Responder {
+            principal: format!("token:{}", token.interrupt_id),
+            ..Responder::default()
+        };
+        let answered = self
+            .answer(
+                &record,
+                &token.node_id,
+                Some(&token.interrupt_id),
+                &responder,
+                value,
+            )
+            .await;
+        // A token that came too late is used up, whatever ended the wait.
+        answered.map_err(|problem| match problem.code {
+            ErrorCode::InterruptCancelled | ErrorCode::InterruptNotFound => already_resolved(),
+            _ => problem,
+        })
+    }
+
+    /// Records a run that asks for one approval and ends with it.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn open_gate(
+        &self,
+        tenant: &TenantId,
+        principal: &str,
+        title: &str,
+        artifact_id: &str,
+        gate: &GatePolicy,
+    ) -> Result<RunId, Problem> {
+        let mut config = serde_json::to_value(gate).map_err(|cause| internal(&cause))?;
+        if let Some(members) = config.as_object_mut() {
+            members.insert("title".to_owned(), json!(title));
+            members.insert("artifactId".to_owned(), json!(artifact_id));
+        }
+        let definition = json!({
+            "id": "approval-gate", "name": "Approval gate", "version": "1.0",
+            "nodes": [{"id": GATE_NODE, "typeId": "core.openwop.governance.approvalGate", "name": title,
+                       "position": {"x": 0, "y": 0}, "config": config, "inputs": {}}],
+            "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        });
+        let definition: WorkflowDefinition =
+            serde_json::from_value(definition).map_err(|cause| internal(&cause))?;
+        Graph::of(&definition).map_err(|cause| internal(&cause))?;
+        let spec = WorkflowSpec {
+            definition,
+            max_node_executions: 1,
+            mock_provider: None,
+        };
+        let spec = RunSpec {
+            // A person is waited for as long as it takes.
+            run_timeout_ms: None,
+            ..RunOptions::default().spec(
+                "approval-gate".to_owned(),
+                Work::Workflow(Arc::new(spec)),
+                &self.limits,
+            )
+        };
+        let run = super::NewRun {
+            tenant: tenant.clone(),
+            principal: principal.to_owned(),
+            spec,
+            fork: None,
+        };
+        Ok(self.record_new(run, Value::Null, None).await?.run_id)
+    }
+
+    /// Whether the gate of [`open_gate`](Self::open_gate) has been decided.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn gate_decision(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<GateDecision, Problem> {
+        self.record(tenant, run).await?;
+        self.look(run, |state| match state.status {
+            RunStatus::Completed => GateDecision::Granted,
+            RunStatus::Failed | RunStatus::Cancelled => GateDecision::Refused,
+            _ => GateDecision::Pending,
+        })
+        .await
+    }
+
+    async fn answer(
+        &self,
+        record: &RunRecord,
+        node: &NodeId,
+        interrupt_id: Option<&str>,
+        responder: &Responder,
+        value: &Value,
+    ) -> Result<Value, Problem> {
+        let run = &record.run_id;
+        let cancelling = self.cancelling(run).await?;
+        let gate = gate_of(record, node);
+        let decide = |state: &RunState| -> Result<Vec<NewEvent>, Problem> {
+            let facts = state
+                .flow
+                .node(node)
+                .and_then(|facts| facts.interrupt.as_ref());
+            let (Some(facts), Some(gate)) = (facts, &gate) else {
+                return Err(no_interrupt());
+            };
+            if interrupt_id.is_some_and(|id| id != facts.id) || facts.resolution.is_some() {
+                return Err(already_resolved());
+            }
+            if cancelling || state.status == RunStatus::Cancelled {
+                return Err(Problem::new(
+                    ErrorCode::InterruptCancelled,
+                    "the run was cancelled while it waited for this answer",
+                ));
+            }
+            if state.status.is_terminal() {
+                return Err(already_resolved());
+            }
+            answer(node, gate, facts, responder, value, self.clock.now()).map_err(refused)
+        };
+        // What can be refused is refused without taking the run.
+        self.look(run, decide).await??;
+        if let Some(override_of) = value.get("override") {
+            self.audit_override(record, node, responder, override_of)
+                .await?;
+        }
+        let state = self.journal.append(&record.tenant, run, decide).await?;
+        // The node has its answer; whatever comes of it is the worker's to record.
+        Ok(json!({"runId": run, "nodeId": node, "status": state.status}))
+    }
+
+    /// An override is on record before it has any effect.
+    async fn audit_override(
+        &self,
+        record: &RunRecord,
+        node: &NodeId,
+        responder: &Responder,
+        said: &Value,
+    ) -> Result<(), Problem> {
+        let reason = said.get("reason").and_then(Value::as_str);
+        let decision = Decision {
+            at: self.clock.now(),
+            principal: responder.principal.clone(),
+            action: "approval:override".to_owned(),
+            resource: format!("{}/{node}", record.run_id),
+            outcome: Outcome::Done,
+            reasons: reason.into_iter().map(str::to_owned).collect(),
+            run_id: Some(record.run_id.clone()),
+        };
+        self.store
+            .record_decision(&record.tenant, &decision)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    async fn token(
+        &self,
+        record: &RunRecord,
+        node: &NodeId,
+        facts: &InterruptFacts,
+    ) -> Result<InterruptToken, Problem> {
+        let life = self.clock.now().checked_add(TOKEN_LIFE);
+        let life = life.unwrap_or(Timestamp::MAX);
+        Ok(InterruptToken {
+            tenant: record.tenant.clone(),
+            run_id: record.run_id.clone(),
+            node_id: node.clone(),
+            interrupt_id: facts.id.clone(),
+            expires_at: deadline(facts).map_or(life, |end| end.min(life)),
+            intent: Intent::Resolve,
+        })
+    }
+
+    async fn token_secret(&self) -> Result<[u8; 32], Problem> {
+        self.store
+            .host_secret(TOKEN_SECRET, self.ids.secret())
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    async fn read_token(&self, text: &str) -> Result<(InterruptToken, Arc<RunRecord>), Problem> {
+        let secret = self.token_secret().await?;
+        let token = InterruptToken::read(text, &secret).map_err(|_| no_interrupt())?;
+        if token.expires_at <= self.clock.now() {
+            return Err(Problem::new(
+                ErrorCode::InterruptExpired,
+                "this token is past its time; ask for a new one",
+            ));
+        }
+        let record = self.record(&token.tenant, &token.run_id).await;
+        Ok((token, record.map_err(|_| no_interrupt())?))
+    }
+}
+
+/// The node of a gate's run.
+pub const GATE_NODE: &str = "gate";
+
+fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
+    let definition = &record.spec.workflow()?.definition;
+    let node = definition.nodes.iter().find(|known| known.id == *node)?;
+    match NodeKind::of(node) {
+        Ok(NodeKind::Interrupt(asked)) => Some(asked.gate),
+        _ => None,
+    }
+}
+
+fn pending(state: &RunState, token: &InterruptToken) -> Option<InterruptFacts> {
+    if state.status.is_terminal() {
+        return None;
+    }
+    let mut waiting = state.flow.all_pending();
+    let found =
+        waiting.find(|(node, facts)| **node == token.node_id && facts.id == token.interrupt_id);
+    found.map(|(_, facts)| facts.clone())
+}
+
+fn asked(facts: &InterruptFacts) -> Value {
+    let mut shown = json!({
+        "kind": facts.requested.kind,
+        "key": facts.requested.key,
+        "data": facts.requested.data,
+        "requestedAt": facts.requested_at,
+    });
+    if let Some(members) = shown.as_object_mut() {
+        if let Some(schema) = &facts.requested.resume_schema {
+            members.insert("resumeSchema".to_owned(), schema.clone());
+        }
+        if let Some(timeout) = facts.requested.timeout_ms {
+            members.insert("timeoutMs".to_owned(), json!(timeout));
+        }
+    }
+    shown
+}
+
+fn described(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
+    let mut shown = asked(facts);
+    if let Some(members) = shown.as_object_mut() {
+        members.insert("nodeId".to_owned(), json!(node));
+        members.insert("interruptId".to_owned(), json!(facts.id));
+        members.insert(
+            "resolveUrl".to_owned(),
+            json!(format!("/v1/runs/{run}/interrupts/{node}")),
+        );
+        if facts.requested.kind == InterruptKind::Approval {
+            members.insert("grantedBy".to_owned(), json!(facts.granted_by));
+        }
+    }
+    shown
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    match &refusal {
+        Refusal::Invalid { field, .. } => Problem::validation(field, refusal.to_string()),
+        Refusal::Forbidden(_) => Problem::new(ErrorCode::Forbidden, refusal.to_string()),
+        Refusal::Voted => Problem::new(ErrorCode::Conflict, refusal.to_string()),
+    }
+}
+
+fn no_interrupt() -> Problem {
+    Problem::new(
+        ErrorCode::InterruptNotFound,
+        "nothing waits for an answer here",
+    )
+}
+
+fn already_resolved() -> Problem {
+    Problem::new(
+        ErrorCode::InterruptAlreadyResolved,
+        "this was answered before, or nobody waits for it any more",
+    )
+}

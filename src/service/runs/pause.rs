@@ -1,0 +1,139 @@
+//! Pausing runs and letting them go on (OpenWOP `runs.pauseResume`).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Runs;
+use crate::domain::ids::RunId;
+use crate::domain::run::fold::{RunState, RunStatus};
+use crate::ports::{Head, PauseRequest};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::{Event, NewEvent};
+use crate::protocol::openwop::flow_events::{DrainPolicy, RunResumed};
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// How long a pause is waited for before it is answered. One that lets work end first may take longer to come into force.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Runs {
+    /// Asks for a run to be paused.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` with `details.runStatus` unless the run is under way.
+    pub async fn pause(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        drain_policy: DrainPolicy,
+        reason: Option<String>,
+    ) -> Result<Value, Problem> {
+        let record = self.record(&caller.tenant, run).await?;
+        let (status, paused_at) = self.look(run, standing).await?;
+        if status != RunStatus::Running || !record.spec.work.is_claimable() {
+            return Err(not_pausable(status, paused_at));
+        }
+        let request = PauseRequest {
+            paused_by: caller.principal.clone(),
+            reason,
+            drain_policy,
+            requested_at: self.clock.now(),
+        };
+        let news = self.store.request_pause(run, &request).await;
+        if !news.map_err(|cause| internal(&cause))? {
+            let (status, paused_at) = self.look(run, standing).await?;
+            return Err(not_pausable(status, paused_at));
+        }
+        self.store.notify_work().await;
+        let paused_at = self.await_pause(run).await?;
+        Ok(json!({
+            "runId": run,
+            "status": RunStatus::Paused,
+            "pausedAt": paused_at.unwrap_or(request.requested_at),
+        }))
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` with `details.runStatus` unless it is paused.
+    pub async fn resume(&self, caller: &Caller, run: &RunId) -> Result<Value, Problem> {
+        self.record(&caller.tenant, run).await?;
+        let resumable = |state: &RunState| match state.status {
+            RunStatus::Paused => Ok(()),
+            status => Err(conflict("the run is not paused", status)),
+        };
+        self.look(run, resumable).await??;
+        // First the request, then the event: a run whose process ends in between is paused still, and may be resumed.
+        let cleared = self.store.clear_pause(run).await;
+        cleared.map_err(|cause| internal(&cause))?;
+        let state = self
+            .journal
+            .append(&caller.tenant, run, |state| {
+                resumable(state)?;
+                let resumed = RunResumed {
+                    resumed_by: caller.principal.clone(),
+                };
+                Ok::<_, Problem>(vec![NewEvent::of_run(Event::RunResumed(resumed))])
+            })
+            .await?;
+        Ok(json!({
+            "runId": run,
+            "status": state.status,
+            "resumedAt": state.last_at.unwrap_or_else(|| self.clock.now()),
+        }))
+    }
+
+    /// When the run was paused, if that comes into force soon.
+    async fn await_pause(&self, run: &RunId) -> Result<Option<Timestamp>, Problem> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let (head, status, paused_at) = self
+                .look(run, |state| {
+                    let head = Head {
+                        sequence: state.sequence,
+                        ended: state.status.is_terminal(),
+                    };
+                    (head, state.status, state.paused_at)
+                })
+                .await?;
+            if paused_at.is_some() {
+                return Ok(paused_at);
+            }
+            if status.is_terminal() {
+                return Err(not_pausable(status, None));
+            }
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.store.run_changed(run, head, left).await;
+        }
+    }
+}
+
+fn standing(state: &RunState) -> (RunStatus, Option<Timestamp>) {
+    (state.status, state.paused_at)
+}
+
+fn conflict(message: &str, status: RunStatus) -> Problem {
+    Problem::new(ErrorCode::Conflict, message).with("runStatus", status.as_str())
+}
+
+fn not_pausable(status: RunStatus, paused_at: Option<Timestamp>) -> Problem {
+    let message = match status {
+        RunStatus::Paused => "the run is paused already",
+        RunStatus::Running => {
+            "a pause was asked for already; it comes into force once work in flight has ended"
+        }
+        _ => "only a run that is under way can be paused",
+    };
+    let problem = conflict(message, status);
+    match paused_at {
+        Some(at) => problem.with("pausedAt", at.to_string()),
+        None => problem,
+    }
+}

@@ -1,0 +1,343 @@
+//! Runs that ask somebody: approvals, clarifications, gates with a quorum; answers by node and by token.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
+use touchstone::domain::workflow::gate::GatePolicy;
+use touchstone::service::access::Scope;
+use touchstone::service::runs::{GATE_NODE, GateDecision};
+
+use super::host::{Reply, TestHost};
+use super::workflows::{at_work, kinds, start};
+
+/// Starts a fixture and waits until it waits.
+async fn waiting(host: &TestHost, workflow: &str, status: &str) -> RunId {
+    let run = start(host, &json!({"workflowId": workflow})).await;
+    until(host, &run, status).await;
+    run
+}
+
+async fn until(host: &TestHost, run: &RunId, status: &str) -> Value {
+    let mut after = 0;
+    loop {
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        if snapshot["status"] == status {
+            return snapshot;
+        }
+        let path = format!("/v1/runs/{run}/events/poll?lastSequence={after}&timeout=20");
+        let page = host.get(&path).await.json();
+        assert_eq!(
+            page["isComplete"], false,
+            "it ended as {}",
+            snapshot["status"]
+        );
+        after += page["events"].as_array().unwrap().len();
+    }
+}
+
+async fn answer(host: &TestHost, run: &RunId, node: &str, value: Value) -> Reply {
+    let path = format!("/v1/runs/{run}/interrupts/{node}");
+    host.post(&path, &json!({"resumeValue": value})).await
+}
+
+async fn token(host: &TestHost, run: &RunId) -> String {
+    let path = format!("/v1/host/touchstone/runs/{run}/interrupts");
+    let pending = host.get(&path).await.json();
+    pending["interrupts"][0]["token"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+async fn by_token(host: &TestHost, token: &str, value: &Value) -> Reply {
+    let path = format!("/v1/interrupts/{token}");
+    let call = host.request(Method::POST, &path).anonymous();
+    call.json(&json!({"resumeValue": value})).send().await
+}
+
+#[tokio::test]
+async fn an_approval_suspends_the_run_and_an_answer_resumes_it() {
+    let host = at_work().await;
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["currentNodeId"], "gate");
+
+    let answered = answer(&host, &run, "gate", json!({"action": "accept"})).await;
+    assert_eq!(answered.status, StatusCode::OK, "{answered:?}");
+    let log = host.ended(&run).await;
+    assert_eq!(
+        kinds(&log),
+        [
+            "run.started",
+            "node.started",
+            "interrupt.requested",
+            "node.suspended",
+            "approval.requested",
+            "approval.granted",
+            "approval.received",
+            "interrupt.resolved",
+            "node.resumed",
+            "node.completed",
+            "run.completed"
+        ]
+    );
+    let received = &log[6]["payload"];
+    assert_eq!(received["action"], "accept");
+    assert_eq!(received["decidedBy"], snapshot["owner"]["principal"]);
+    let again = answer(&host, &run, "gate", json!({"action": "accept"})).await;
+    assert_eq!(
+        (again.status, again.code().as_str()),
+        (StatusCode::CONFLICT, "interrupt_already_resolved")
+    );
+}
+
+#[tokio::test]
+async fn questions_are_answered_by_their_ids() {
+    let host = at_work().await;
+    let run = waiting(&host, "conformance-clarification", "waiting-input").await;
+    for wrong in [
+        json!({"answers": {}}),
+        json!({"answers": {"q1": 7}}),
+        json!("blue"),
+        Value::Null,
+    ] {
+        let refused = answer(&host, &run, "ask", wrong).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (StatusCode::BAD_REQUEST, "validation_error")
+        );
+    }
+    let answered = answer(&host, &run, "ask", json!({"answers": {"q1": "blue"}})).await;
+    assert_eq!(answered.status, StatusCode::OK);
+    let log = host.ended(&run).await;
+    assert_eq!(log[log.len() - 1]["type"], "run.completed");
+    let resolved = log
+        .iter()
+        .find(|event| event["type"] == "clarification.resolved");
+    assert_eq!(
+        resolved.unwrap()["payload"]["answers"],
+        json!({"q1": "blue"})
+    );
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_the_run_waiting() {
+    let host = at_work().await;
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    let before = host.get(&format!("/v1/runs/{run}")).await.json();
+    let maybe = answer(&host, &run, "gate", json!({"action": "maybe"})).await;
+    assert_eq!(maybe.json()["details"]["field"], "resumeValue.action");
+    let nowhere = answer(&host, &run, "no-such-node", json!({"action": "accept"})).await;
+    assert_eq!(
+        (nowhere.status, nowhere.code().as_str()),
+        (StatusCode::NOT_FOUND, "interrupt_not_found")
+    );
+    let stranger = host
+        .request(Method::POST, &format!("/v1/runs/{run}/interrupts/gate"))
+        .key(&host.other_key)
+        .json(&json!({"resumeValue": {"action": "accept"}}))
+        .send()
+        .await;
+    assert_eq!(stranger.status, StatusCode::NOT_FOUND);
+    assert_eq!(host.get(&format!("/v1/runs/{run}")).await.json(), before);
+
+    let refused = answer(
+        &host,
+        &run,
+        "gate",
+        json!({"action": "reject", "feedback": "no"}),
+    )
+    .await;
+    assert_eq!(refused.status, StatusCode::OK);
+    host.ended(&run).await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["error"]["code"], "approval_rejected");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_takes_no_answer() {
+    let host = at_work().await;
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    let token = token(&host, &run).await;
+    host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    host.ended(&run).await;
+    let late = answer(&host, &run, "gate", json!({"action": "accept"})).await;
+    assert_eq!(
+        (late.status, late.code().as_str()),
+        (StatusCode::UNPROCESSABLE_ENTITY, "interrupt_cancelled")
+    );
+    let used_up = by_token(&host, &token, &json!({"action": "accept"})).await;
+    assert_eq!(used_up.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn a_token_answers_once_and_only_its_own_interrupt() {
+    let host = at_work().await;
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    let token = token(&host, &run).await;
+    let path = format!("/v1/interrupts/{token}");
+    let asked = host.request(Method::GET, &path).anonymous().send().await;
+    assert_eq!(
+        (asked.status, &asked.json()["kind"]),
+        (StatusCode::OK, &json!("approval"))
+    );
+
+    let mut forged = token.clone();
+    let last = forged.pop().unwrap();
+    forged.insert(0, if last == 'A' { 'B' } else { 'A' });
+    for wrong in [forged.as_str(), "nonsense", "a.b"] {
+        let refused = by_token(&host, wrong, &json!({"action": "accept"})).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (StatusCode::NOT_FOUND, "interrupt_not_found")
+        );
+    }
+    let unsound = by_token(&host, &token, &json!({"action": "maybe"})).await;
+    assert_eq!(unsound.status, StatusCode::BAD_REQUEST);
+    // Of two at once, one counts.
+    let value = json!({"action": "accept"});
+    let (a, b) = tokio::join!(
+        by_token(&host, &token, &value),
+        by_token(&host, &token, &value)
+    );
+    let mut statuses = [a.status.as_u16(), b.status.as_u16()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409]);
+    let log = host.ended(&run).await;
+    assert_eq!(
+        log.iter()
+            .filter(|event| event["type"] == "interrupt.resolved")
+            .count(),
+        1
+    );
+    assert!(!log.iter().any(|event| event.to_string().contains(&token)));
+    let gone = host.request(Method::GET, &path).anonymous().send().await;
+    assert_eq!(
+        (gone.status, gone.code().as_str()),
+        (StatusCode::CONFLICT, "interrupt_already_resolved")
+    );
+}
+
+#[tokio::test]
+async fn a_restart_while_somebody_is_asked_changes_nothing() {
+    let host = TestHost::idle().await;
+    let first = host.work();
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    first.cancel();
+    // Nobody works: the answer is on record all the same, and whoever comes next goes on from it.
+    let answered = answer(&host, &run, "gate", json!({"action": "accept"})).await;
+    assert_eq!(answered.status, StatusCode::OK);
+    host.work();
+    let log = host.ended(&run).await;
+    assert_eq!(log[log.len() - 1]["type"], "run.completed");
+    assert_eq!(
+        log.iter()
+            .filter(|event| event["type"] == "interrupt.requested")
+            .count(),
+        1
+    );
+}
+
+/// A key of somebody who may answer interrupts, with a role or without.
+async fn somebody(host: &TestHost, name: &str, role: Option<&str>) -> String {
+    host.issue(|issue| {
+        issue.principal = Some(name.to_owned());
+        issue.scopes = vec![Scope::ApprovalsRespond];
+        issue.roles = role.into_iter().map(str::to_owned).collect();
+    })
+    .await
+}
+
+async fn answer_as(host: &TestHost, key: &str, run: &RunId, value: Value) -> Reply {
+    let path = format!("/v1/runs/{run}/interrupts/{GATE_NODE}");
+    let call = host.request(Method::POST, &path).key(key);
+    call.json(&json!({"resumeValue": value})).send().await
+}
+
+#[tokio::test]
+async fn a_gate_opens_when_enough_of_those_who_may_agree() {
+    let host = at_work().await;
+    let gate = GatePolicy {
+        required_role: Some("release-manager".to_owned()),
+        quorum: 2,
+        ..GatePolicy::default()
+    };
+    let acme = "acme".into();
+    let run = host
+        .runs
+        .open_gate(&acme, "ops", "Promote 1.2.0", "agent@1.2.0", &gate)
+        .await
+        .unwrap();
+    until(&host, &run, "waiting-approval").await;
+    let path = format!("/v1/host/touchstone/runs/{run}/interrupts");
+    let pending = host.get(&path).await.json();
+    assert!(
+        pending["interrupts"][0].get("token").is_none(),
+        "a token holds no role"
+    );
+
+    let ann = somebody(&host, "ann", Some("release-manager")).await;
+    let bob = somebody(&host, "bob", Some("release-manager")).await;
+    let eve = somebody(&host, "eve", None).await;
+    let accept = || json!({"action": "accept"});
+    let status = async |key: &str| answer_as(&host, key, &run, accept()).await.status;
+    assert_eq!(status(&eve).await, StatusCode::FORBIDDEN);
+    assert_eq!(status(&ann).await, StatusCode::OK);
+    assert_eq!(status(&ann).await, StatusCode::CONFLICT, "one voice each");
+    assert_eq!(
+        host.runs.gate_decision(&acme, &run).await.unwrap(),
+        GateDecision::Pending
+    );
+    assert_eq!(status(&bob).await, StatusCode::OK);
+    let log = host.ended(&run).await;
+    let progress: Vec<&Value> = log
+        .iter()
+        .filter(|event| event["type"] == "approval.granted")
+        .map(|event| &event["payload"]["quorumProgress"]["granted"])
+        .collect();
+    assert_eq!(progress, [1, 2]);
+    assert_eq!(
+        host.runs.gate_decision(&acme, &run).await.unwrap(),
+        GateDecision::Granted
+    );
+}
+
+#[rstest]
+#[case::overridden(json!({"action": "accept", "override": {"reason": "outage"}}), GateDecision::Granted)]
+#[case::refused(json!({"action": "reject"}), GateDecision::Refused)]
+#[tokio::test]
+async fn one_voice_may_override_or_refuse(#[case] value: Value, #[case] decision: GateDecision) {
+    let host = at_work().await;
+    let gate: GatePolicy = serde_json::from_value(json!({
+        "requiredScope": "approvals:respond", "quorum": 3,
+        "override": {"requiredRole": "release-manager", "audited": true},
+    }))
+    .unwrap();
+    let acme = "acme".into();
+    let run = host
+        .runs
+        .open_gate(&acme, "ops", "Promote", "agent@1.2.0", &gate)
+        .await
+        .unwrap();
+    until(&host, &run, "waiting-approval").await;
+    if value.get("override").is_some() {
+        let eve = somebody(&host, "eve", None).await;
+        let refused = answer_as(&host, &eve, &run, value.clone()).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN);
+        assert_eq!(host.store.audit_head(&acme).await.unwrap().sequence, 0);
+    }
+    let ann = somebody(&host, "ann", Some("release-manager")).await;
+    assert_eq!(
+        answer_as(&host, &ann, &run, value.clone()).await.status,
+        StatusCode::OK
+    );
+    host.ended(&run).await;
+    assert_eq!(
+        host.runs.gate_decision(&acme, &run).await.unwrap(),
+        decision
+    );
+    let audited = host.store.audit_head(&acme).await.unwrap().sequence;
+    assert_eq!(audited, u64::from(value.get("override").is_some()));
+}

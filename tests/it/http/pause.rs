@@ -1,0 +1,170 @@
+//! Pausing runs and letting them go on.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
+
+use super::host::{TestHost, says};
+use super::workflows::{at_work, kinds, start};
+
+/// A run that waits for this long, under way.
+async fn slow(host: &TestHost, millis: u64) -> RunId {
+    let body = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": millis}});
+    let run = start(host, &body).await;
+    let begun = format!("/v1/runs/{run}/events/poll?lastSequence=1&timeout=30");
+    assert_eq!(
+        host.get(&begun).await.json()["events"][0]["type"],
+        "node.started"
+    );
+    run
+}
+
+async fn status(host: &TestHost, run: &RunId) -> Value {
+    host.get(&format!("/v1/runs/{run}")).await.json()["status"].clone()
+}
+
+#[tokio::test]
+async fn a_run_that_is_paused_at_once_begins_its_node_anew() {
+    let host = at_work().await;
+    let run = slow(&host, 400).await;
+    let pause = format!("/v1/runs/{run}:pause");
+    let body = json!({"drainPolicy": "immediate", "reason": "lunch"});
+    let paused = host
+        .request(Method::POST, &pause)
+        .header("idempotency-key", "p1")
+        .json(&body)
+        .send()
+        .await;
+    assert_eq!(paused.status, StatusCode::ACCEPTED, "{paused:?}");
+    assert_eq!(status(&host, &run).await, "paused");
+    let repeated = host
+        .request(Method::POST, &pause)
+        .header("idempotency-key", "p1")
+        .json(&body)
+        .send()
+        .await;
+    assert_eq!(
+        (repeated.status, repeated.json()),
+        (StatusCode::ACCEPTED, paused.json())
+    );
+    let again = host.post(&pause, &json!({})).await;
+    assert_eq!(
+        (
+            again.status,
+            &again.json()["details"]["runStatus"],
+            &again.json()["details"]["pausedAt"]
+        ),
+        (
+            StatusCode::CONFLICT,
+            &json!("paused"),
+            &paused.json()["pausedAt"]
+        )
+    );
+
+    let resume = format!("/v1/runs/{run}:resume");
+    let resumed = host.post(&resume, &json!({})).await;
+    assert_eq!(
+        (resumed.status, &resumed.json()["status"]),
+        (StatusCode::ACCEPTED, &json!("running"))
+    );
+    assert_eq!(
+        host.post(&resume, &json!({})).await.status,
+        StatusCode::CONFLICT
+    );
+    let log = host.ended(&run).await;
+    assert_eq!(
+        kinds(&log),
+        [
+            "run.started",
+            "node.started",
+            "run.paused",
+            "run.resumed",
+            "node.started",
+            "node.completed",
+            "run.completed"
+        ]
+    );
+    assert_eq!(log[2]["payload"]["drainPolicy"], "immediate");
+    assert_eq!(log[4]["payload"]["attempt"], 2);
+}
+
+#[tokio::test]
+async fn a_run_that_is_drained_ends_its_node_first() {
+    let host = at_work().await;
+    let run = slow(&host, 400).await;
+    let paused = host
+        .post(&format!("/v1/runs/{run}:pause"), &json!({}))
+        .await;
+    assert_eq!(paused.status, StatusCode::ACCEPTED);
+    let after = format!("/v1/runs/{run}/events/poll?lastSequence=3&timeout=30");
+    assert_eq!(
+        host.get(&after).await.json()["events"][0]["type"],
+        "run.paused"
+    );
+    assert_eq!(status(&host, &run).await, "paused");
+    host.post(&format!("/v1/runs/{run}:resume"), &json!({}))
+        .await;
+    let log = host.ended(&run).await;
+    assert_eq!(
+        kinds(&log),
+        [
+            "run.started",
+            "node.started",
+            "node.completed",
+            "run.paused",
+            "run.resumed",
+            "run.completed"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_paused_run_can_be_cancelled_and_outlives_its_worker() {
+    let host = TestHost::idle().await;
+    let first = host.work();
+    let run = slow(&host, 60_000).await;
+    let pause = json!({"drainPolicy": "immediate"});
+    host.post(&format!("/v1/runs/{run}:pause"), &pause).await;
+    first.cancel();
+    host.work();
+    assert_eq!(status(&host, &run).await, "paused");
+    host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    let log = host.ended(&run).await;
+    assert_eq!(log[log.len() - 1]["type"], "run.cancelled");
+    let ended = host.post(&format!("/v1/runs/{run}:pause"), &pause).await;
+    assert_eq!(
+        (ended.status, &ended.json()["details"]["runStatus"]),
+        (StatusCode::CONFLICT, &json!("cancelled"))
+    );
+}
+
+#[rstest]
+#[case(json!({"drainPolicy": "soon"}), "drainPolicy")]
+#[case(json!({"reason": 7}), "reason")]
+#[tokio::test]
+async fn an_unsound_pause_is_refused_by_name(#[case] body: Value, #[case] field: &str) {
+    let host = at_work().await;
+    let run = slow(&host, 60_000).await;
+    let refused = host.post(&format!("/v1/runs/{run}:pause"), &body).await;
+    assert_eq!(
+        (refused.status, &refused.json()["details"]["field"]),
+        (StatusCode::BAD_REQUEST, &json!(field))
+    );
+    assert_eq!(status(&host, &run).await, "running");
+}
+
+#[tokio::test]
+async fn a_run_that_is_not_under_way_is_not_paused() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let run = host.create().await;
+    let refused = host
+        .post(&format!("/v1/runs/{run}:pause"), &json!({}))
+        .await;
+    assert_eq!(
+        (refused.status, &refused.json()["details"]["runStatus"]),
+        (StatusCode::CONFLICT, &json!("pending"))
+    );
+}

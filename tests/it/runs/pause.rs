@@ -1,0 +1,118 @@
+//! Eval runs that are paused: what was judged stays, what was in flight is done anew or ends first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rstest::rstest;
+use tokio_util::sync::CancellationToken;
+use touchstone::domain::ids::RunId;
+use touchstone::domain::run::fold::{RunState, RunStatus};
+use touchstone::ports::PauseRequest;
+use touchstone::protocol::openwop::events::{Event, NewEvent};
+use touchstone::protocol::openwop::flow_events::{DrainPolicy, RunResumed};
+use touchstone::service::journal::{Journal, JournalError};
+use touchstone::service::worker::{Worker, WorkerSettings};
+use touchstone::system::{SystemClock, SystemIds};
+
+use super::bench::{Bench, echo, outline};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn worker(bench: &Bench) -> Arc<Worker> {
+    let settings = WorkerSettings {
+        poll: Duration::from_millis(20),
+        drain: Duration::from_millis(10),
+        ..WorkerSettings::default()
+    };
+    Worker::new(
+        bench.store.clone(),
+        Arc::new(SystemClock),
+        bench.executor.clone(),
+        "replica".to_owned(),
+        settings,
+    )
+}
+
+async fn until(bench: &Bench, run: &RunId, reached: impl Fn(&Bench) -> bool, status: RunStatus) {
+    let waited = async {
+        while !(reached(bench) && bench.state(run).await.status == status) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waited).await.unwrap();
+}
+
+#[rstest]
+#[case::at_once(DrainPolicy::Immediate)]
+#[case::drained(DrainPolicy::DrainCurrentNode)]
+#[tokio::test]
+async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
+    let bench = Bench::new(echo).await;
+    // One at a time: the second task hangs, unless it is asked a second time.
+    let held = match policy {
+        DrainPolicy::Immediate => "stuck",
+        DrainPolicy::DrainCurrentNode => "nap",
+    };
+    let run = bench
+        .seed(&["a", held, "c"], |spec| spec.concurrency = 1)
+        .await;
+    let id = run.run_id.clone();
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(worker(&bench).work(shutdown.clone()));
+    until(
+        &bench,
+        &id,
+        |bench| bench.model.calls(held) == 1,
+        RunStatus::Running,
+    )
+    .await;
+    let request = PauseRequest {
+        paused_by: "key".to_owned(),
+        reason: None,
+        drain_policy: policy,
+        requested_at: Timestamp::now(),
+    };
+    assert!(bench.store.request_pause(&id, &request).await.unwrap());
+    bench.store.notify_work().await;
+    until(&bench, &id, |_| true, RunStatus::Paused).await;
+
+    let state = bench.state(&id).await;
+    let judged = match policy {
+        DrainPolicy::Immediate => 1,
+        DrainPolicy::DrainCurrentNode => 2,
+    };
+    assert_eq!(state.eval.scored_count, judged);
+    assert_eq!(
+        bench.model.calls("c"),
+        0,
+        "nothing begins while it is paused"
+    );
+    let log = outline(&bench.log(&id).await);
+    assert_eq!(log.last().unwrap().0, "run.paused");
+
+    bench.store.clear_pause(&id).await.unwrap();
+    let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
+    let journal = Journal::new(bench.store.clone(), clock, ids, "service".to_owned());
+    let resumed = Event::RunResumed(RunResumed {
+        resumed_by: "key".to_owned(),
+    });
+    let resume = |_: &RunState| Ok::<_, JournalError>(vec![NewEvent::of_run(resumed)]);
+    journal.append(&bench.tenant, &id, resume).await.unwrap();
+    until(&bench, &id, |_| true, RunStatus::Completed).await;
+    let log = outline(&bench.log(&id).await);
+    let count = |kind: &str| log.iter().filter(|(found, _)| found == kind).count();
+    assert_eq!((count("eval.started"), count("eval.scored")), (1, 3));
+    let calls = match policy {
+        DrainPolicy::Immediate => 2,
+        DrainPolicy::DrainCurrentNode => 1,
+    };
+    assert_eq!(bench.model.calls(held), calls);
+    assert_eq!(count("agent.invocation.started"), 2 + calls);
+    assert_eq!(
+        count("agent.invocation.started"),
+        count("agent.invocation.completed")
+    );
+    shutdown.cancel();
+    working.await.unwrap();
+}
