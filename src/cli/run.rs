@@ -1,5 +1,6 @@
 //! `touchstone run`: look at runs, cancel them, judge again what was not judged.
 
+mod annotate;
 mod diff;
 mod fork;
 
@@ -37,6 +38,11 @@ pub enum Command {
         after_help = "Examples:\n  touchstone run events run_0199c0de\n  touchstone run events run_0199c0de --follow\n  touchstone --json run events run_0199c0de | jq .type"
     )]
     Events(Events),
+    /// Say something about a run or the score of a task; what was recorded stays
+    #[command(
+        after_help = "Examples:\n  touchstone run annotate run_0199c0de --task refund-twice --correct billing\n  touchstone run annotate run_0199c0de --rating 4 --note good"
+    )]
+    Annotate(annotate::Annotate),
     /// Show what another run did differently
     #[command(
         after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
@@ -129,6 +135,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
             show(context, &session, &report, &arguments.outputs).await
         }
         Command::Events(arguments) => events(context, &arguments).await,
+        Command::Annotate(arguments) => annotate::run(context, &arguments).await,
         Command::Diff(arguments) => diff::run(context, &arguments).await,
         Command::Fork(arguments) => fork::run(context, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,

@@ -10,6 +10,7 @@ pub mod ids;
 pub mod money;
 pub mod pack;
 pub mod promotion;
+pub mod redaction;
 pub mod run;
 pub mod webhook;
 pub mod workflow;

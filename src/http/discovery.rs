@@ -19,6 +19,7 @@ use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
 use crate::domain::webhook::SCHEMES;
 use crate::domain::workflow::fixtures;
 use crate::domain::workflow::mock::MOCK_PROVIDERS;
+use crate::protocol::openwop::annotation::SignalKind;
 use crate::protocol::openwop::deployment::DeploymentState;
 use crate::protocol::openwop::flow_events::DrainPolicy;
 use crate::service::keys;
@@ -148,6 +149,11 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "supported": true,
             "layer1RetentionSeconds": IDEMPOTENCY_RETENTION_SECONDS,
             "crossRegion": "single-region",
+        },
+        "feedback": {
+            "supported": true,
+            "targets": ["run", "event", "node"],
+            "signals": SignalKind::ALL,
         },
         "replay": {
             "supported": true,

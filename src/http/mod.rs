@@ -48,6 +48,7 @@ use crate::domain::run::request::HostLimits;
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
+use crate::service::annotations::Annotating;
 use crate::service::audit::Audit;
 use crate::service::deployments::Deployments;
 use crate::service::diffs::Diffs;
@@ -134,6 +135,7 @@ impl Default for HttpSettings {
 /// What handlers work with.
 pub struct HttpState {
     runs: Arc<Runs>,
+    annotations: Arc<Annotating>,
     audit: Audit,
     deployments: Arc<Deployments>,
     diffs: Diffs,
@@ -189,6 +191,12 @@ impl HttpState {
                 deps.keys.roles(),
             ),
             openapi: v1::openapi::Document::load()?,
+            annotations: Arc::new(Annotating::new(
+                deps.runs.clone(),
+                deps.store.clone(),
+                deps.clock.clone(),
+                deps.ids.clone(),
+            )),
             diffs: Diffs::new(
                 deps.runs.clone(),
                 deps.store.clone(),

@@ -225,17 +225,17 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             Scope::ArtifactsRead,
             v1::not_offered::artifact,
         )
-        .not_offered(
+        .keyed(
             get,
             "/v1/runs/{runId}/annotations",
             Scope::RunsRead,
-            v1::not_offered::annotations,
+            v1::runs::annotations::list,
         )
-        .not_offered(
+        .keyed(
             post,
             "/v1/runs/{runId}/annotations",
             Scope::RunsCreate,
-            v1::not_offered::annotations,
+            v1::runs::annotations::create,
         )
         .keyed(
             get,

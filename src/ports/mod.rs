@@ -5,6 +5,7 @@
 //! that a forgotten check finds nothing instead of somebody else's data.
 
 mod agent;
+mod annotations;
 mod audit;
 mod blobs;
 mod clock;
@@ -26,6 +27,7 @@ pub use agent::{
     AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
     InvocationResult, Meter,
 };
+pub use annotations::{AnnotationRecord, Annotations};
 pub use audit::AuditLog;
 pub use blobs::Blobs;
 pub use clock::Clock;

@@ -1,8 +1,8 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::{
-    AuditLog, Blobs, Deployments, HostSecrets, Idempotency, Inventory, KeyStore, Pauses, RunLog,
-    Signals, WebhookStore, WorkQueue,
+    Annotations, AuditLog, Blobs, Deployments, HostSecrets, Idempotency, Inventory, KeyStore,
+    Pauses, RunLog, Signals, WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -55,6 +55,7 @@ pub trait Store:
     + Idempotency
     + Deployments
     + AuditLog
+    + Annotations
     + WebhookStore
 {
 }
@@ -70,6 +71,7 @@ impl<T> Store for T where
         + Idempotency
         + Deployments
         + AuditLog
+        + Annotations
         + WebhookStore
 {
 }

@@ -103,7 +103,9 @@ fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport) {
 fn tasks(text: &mut String, report: &EvalReport) {
     let all = report.tasks.len() <= SHOWN_IN_FULL;
     let mut shown = rows(report)
-        .filter(|(_, task)| all || task.outcome != TaskOutcome::Passed)
+        .filter(|(_, task)| {
+            all || task.outcome != TaskOutcome::Passed || !task.annotations.is_empty()
+        })
         .peekable();
     if shown.peek().is_none() {
         return;

@@ -15,4 +15,4 @@ mod sample;
 
 pub use comparison::{Comparison, compare};
 pub use ink::Ink;
-pub use words::{reason_of, usd};
+pub use words::{reason_of, said, usd};

@@ -92,6 +92,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         retries: 0,
         cost_estimated: false,
         reused_from: None,
+        annotations: Vec::new(),
     });
     EvalReport {
         run_id: run.into(),

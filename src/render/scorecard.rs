@@ -112,7 +112,9 @@ fn all_shown(report: &EvalReport, style: Style) -> bool {
 
 fn shown(report: &EvalReport, style: Style) -> impl Iterator<Item = RowOf<'_>> {
     let all = all_shown(report, style);
-    rows(report).filter(move |(_, task)| all || task.outcome != TaskOutcome::Passed)
+    rows(report).filter(move |(_, task)| {
+        all || task.outcome != TaskOutcome::Passed || !task.annotations.is_empty()
+    })
 }
 
 type RowOf<'a> = (

@@ -2,6 +2,7 @@
 
 use crate::domain::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::domain::money::NanoUsd;
+use crate::protocol::openwop::annotation::{Annotation, SignalKind};
 use crate::protocol::openwop::summary::TaskSummary;
 
 /// An amount, with as many decimals as make sense at its size.
@@ -76,6 +77,7 @@ pub fn reason_of(task: &TaskReport) -> String {
     if let Some(run) = &task.reused_from {
         parts.push(format!("judged in {run}"));
     }
+    parts.extend(task.annotations.iter().map(said));
     parts.join("; ")
 }
 
@@ -102,6 +104,34 @@ fn in_words(label: &str) -> String {
         }
     };
     text.to_owned()
+}
+
+/// What somebody said about a task, on one line.
+pub fn said(annotation: &Annotation) -> String {
+    let signal = &annotation.signal;
+    let what = match signal.kind {
+        SignalKind::Rating => format!("rated {} of 5", signal.rating.unwrap_or_default()),
+        SignalKind::Correction => {
+            format!(
+                "corrected to \"{}\"",
+                signal.correction.as_deref().unwrap_or_default()
+            )
+        }
+        SignalKind::Label => format!(
+            "labelled \"{}\"",
+            signal.label.as_deref().unwrap_or_default()
+        ),
+        SignalKind::Flag => "flagged".to_owned(),
+    };
+    let note = match &annotation.note {
+        Some(note) => format!(": {note}"),
+        None => String::new(),
+    };
+    let line = format!("{what} by {}{note}", annotation.actor.principal_ref);
+    // People write what they like; it stays on its line and shows nothing of its own to a terminal.
+    line.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 /// The verdict in a word.

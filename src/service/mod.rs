@@ -1,6 +1,7 @@
 //! Use cases over domain and ports.
 
 pub mod access;
+pub mod annotations;
 pub mod audit;
 pub mod deployments;
 pub mod diffs;

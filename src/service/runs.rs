@@ -17,7 +17,7 @@ use super::journal::Journal;
 use super::library::Library;
 use super::projections::{self, Projections};
 use super::workflows::Workflows;
-use crate::domain::eval::report::{EvalReport, Verdict, report};
+use crate::domain::eval::report::{EvalReport, Verdict, annotate, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
@@ -290,8 +290,19 @@ impl Runs {
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
-        self.look(run, |state| report(&record, &eval, &thresholds, state))
+        let mut report = self
+            .look(run, |state| report(&record, &eval, &thresholds, state))
+            .await?;
+        let said = self
+            .store
+            .annotations(run, 0)
             .await
+            .map_err(|cause| internal(&cause))?;
+        let of_tasks = said
+            .into_iter()
+            .filter_map(|record| Some((record.task?, record.annotation)));
+        annotate(&mut report, of_tasks);
+        Ok(report)
     }
 
     /// Asks for a run to be cancelled; a run that has ended keeps its status.

@@ -9,6 +9,11 @@ pub(super) fn sqlite() -> Migrator {
         (1, "core", include_str!("migrations/sqlite/0001_core.sql")),
         (2, "flow", include_str!("migrations/sqlite/0002_flow.sql")),
         (
+            4,
+            "annotations",
+            include_str!("migrations/sqlite/0004_annotations.sql"),
+        ),
+        (
             5,
             "deployments",
             include_str!("migrations/sqlite/0005_deployments.sql"),
@@ -31,6 +36,11 @@ pub(super) fn postgres() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/postgres/0001_core.sql")),
         (2, "flow", include_str!("migrations/postgres/0002_flow.sql")),
+        (
+            4,
+            "annotations",
+            include_str!("migrations/postgres/0004_annotations.sql"),
+        ),
         (
             5,
             "deployments",

@@ -185,6 +185,15 @@ impl PostgresStore {
         }
     }
 
+    pub(super) fn local_signals(&self) -> &LocalSignals {
+        &self.signals
+    }
+
+    pub(super) fn signal_annotated(&self, run: &RunId) {
+        self.signals.annotate(Some(run.clone()));
+        self.broadcast.annotated(run);
+    }
+
     pub(super) fn signal_cancel(&self, run: &RunId) {
         self.signals.touch(run);
         self.signals.ring();

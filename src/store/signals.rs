@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::timeout;
 
 use crate::domain::ids::RunId;
@@ -16,12 +16,16 @@ use crate::ports::Head;
 /// This many runs are kept in mind although nobody waits for them.
 const REMEMBERED: usize = 1024;
 
+/// Annotations a listener may lag behind; one that lags further looks at the store.
+const ANNOTATED: usize = 64;
+
 /// The signals of one process.
 pub(super) struct LocalSignals {
     runs: Mutex<Runs>,
     /// Rung whenever any log may have grown.
     grown: Notify,
     work: Notify,
+    annotated: broadcast::Sender<Option<RunId>>,
 }
 
 struct Runs {
@@ -58,7 +62,19 @@ impl LocalSignals {
             runs: Mutex::new(runs),
             grown: Notify::new(),
             work: Notify::new(),
+            annotated: broadcast::Sender::new(ANNOTATED),
         }
+    }
+
+    /// A run has a new annotation; of `None`, nobody knows.
+    pub(super) fn annotate(&self, run: Option<RunId>) {
+        // Nobody may listen.
+        let _ = self.annotated.send(run);
+    }
+
+    /// Runs that are annotated from now on.
+    pub(super) fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
+        self.annotated.subscribe()
     }
 
     /// Starts to wait for `run`: from now on, no signal is missed.
@@ -111,6 +127,7 @@ impl LocalSignals {
         }
         drop(runs);
         self.grown.notify_one();
+        self.annotate(None);
         self.ring();
     }
 

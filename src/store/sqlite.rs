@@ -203,6 +203,14 @@ impl SqliteStore {
         transaction.commit().await.map_err(backend)
     }
 
+    pub(super) fn local_signals(&self) -> &LocalSignals {
+        &self.signals
+    }
+
+    pub(super) fn signal_annotated(&self, run: &RunId) {
+        self.signals.annotate(Some(run.clone()));
+    }
+
     pub(super) fn signal_cancel(&self, run: &RunId) {
         self.signals.touch(run);
         self.signals.ring();

@@ -1,7 +1,10 @@
-//! The verdict in full: the summary plus what decides whether it can be trusted. Content-free: scores, ids, labels.
+//! The verdict in full: the summary plus what decides whether it can be trusted. Content-free: scores, ids, labels,
+//! and what people chose to write beside a task.
 //!
 //! `EvalSummary` is closed and has no room for *why*. This projection of the same facts says which tasks the machinery could
 //! not get judged, which fixtures were missing, what was left out of matching, and whether the suite was signed.
+
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +13,7 @@ use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec};
+use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 
@@ -65,6 +69,9 @@ pub struct TaskReport {
     /// The run that judged it, if another one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<RunId>,
+    /// What people said about it (RFC 0056). The outcome stays as it was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<Annotation>,
 }
 
 #[expect(
@@ -148,6 +155,26 @@ pub struct EvalReport {
     /// From `run.started` to the end, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+}
+
+/// Puts what people said beside the tasks it is about. Nothing else of the report changes, but that it says so.
+pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (TaskId, Annotation)>) {
+    let mut by_task: HashMap<TaskId, Vec<Annotation>> = HashMap::new();
+    for (task, annotation) in annotations {
+        by_task.entry(task).or_default().push(annotation);
+    }
+    let mut annotated = 0;
+    for task in &mut report.tasks {
+        if let Some(said) = by_task.remove(&task.task_id) {
+            task.annotations = said;
+            annotated += 1;
+        }
+    }
+    if annotated > 0 {
+        report.notes.push(format!(
+            "people annotated {annotated} task(s); scores and verdict are as recorded"
+        ));
+    }
 }
 
 /// Folds the record of an eval run, what it was asked to do, and its state into the report.
@@ -267,5 +294,6 @@ fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
         retries: facts.retries,
         cost_estimated: facts.usage_estimated,
         reused_from: facts.reused_from.clone(),
+        annotations: Vec::new(),
     }
 }

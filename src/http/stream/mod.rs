@@ -4,6 +4,7 @@
 //! seam to lose or double an event at. It ends after the terminal event, when the host shuts down, and when the key it was
 //! opened with is revoked; a client resumes with `Last-Event-ID`.
 
+mod annotated;
 mod batch;
 pub mod mode;
 mod values;
@@ -18,12 +19,16 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::info;
 
+use self::annotated::Notes;
 use self::mode::{Mode, StreamOptions};
 use super::HttpState;
 use super::subscribers::Place;
+use crate::domain::ids::RunId;
 use crate::domain::run::record::RunRecord;
 use crate::ports::Head;
 use crate::service::access::Caller;
@@ -75,6 +80,8 @@ impl Subscription {
 enum Woken {
     /// The log may have grown.
     Changed,
+    /// The run may have a new annotation.
+    Annotated,
     /// The time between two signs of life is over.
     Tick,
     /// The host shuts down.
@@ -84,6 +91,8 @@ enum Woken {
 /// What every kind of stream waits for.
 struct Waiting {
     follow: Follow,
+    annotated: broadcast::Receiver<Option<RunId>>,
+    run: RunId,
     ticks: tokio::time::Interval,
     sent_since_tick: bool,
 }
@@ -98,16 +107,27 @@ impl Waiting {
             follow: state
                 .log
                 .follow(&subscription.run.run_id, subscription.head),
+            annotated: state.store.annotated(),
+            run: subscription.run.run_id.clone(),
             ticks,
             sent_since_tick: false,
         }
     }
 
     async fn next(&mut self, state: &HttpState) -> Woken {
-        tokio::select! {
-            () = state.shutdown.cancelled() => Woken::Shutdown,
-            () = self.follow.changed() => Woken::Changed,
-            _ = self.ticks.tick() => Woken::Tick,
+        loop {
+            tokio::select! {
+                () = state.shutdown.cancelled() => return Woken::Shutdown,
+                () = self.follow.changed() => return Woken::Changed,
+                _ = self.ticks.tick() => return Woken::Tick,
+                told = self.annotated.recv() => match told {
+                    Ok(Some(run)) if run != self.run => {}
+                    // One that was missed, or of which nobody knows, may be of this run.
+                    Ok(_) | Err(RecvError::Lagged(_)) => return Woken::Annotated,
+                    // The store is gone; whatever reads from it says so.
+                    Err(RecvError::Closed) => std::future::pending().await,
+                },
+            }
         }
     }
 
@@ -148,6 +168,9 @@ fn events(
         let run = subscription.run.run_id.clone();
         let (mut position, mut head) = (subscription.position, subscription.head);
         let mut waiting = Waiting::new(&subscription);
+        let Ok(mut notes) = Notes::from_now_on(&state, &run, filter, head.ended).await else {
+            return;
+        };
         let mut closing = false;
         if !head.ended {
             yield Ok(OPEN);
@@ -191,6 +214,12 @@ fn events(
             }
             match waiting.next(&state).await {
                 Woken::Changed => {}
+                Woken::Annotated => {
+                    for frame in notes.frames(&state, &run, position, !buffer.is_zero()).await {
+                        waiting.sent_since_tick = true;
+                        yield Ok(frame);
+                    }
+                }
                 Woken::Shutdown => closing = true,
                 Woken::Tick => {
                     if !may_stay(&subscription).await {

@@ -48,6 +48,8 @@ pub fn stream(
             loop {
                 match waiting.next(&state).await {
                     Woken::Changed => break,
+                    // No part of a snapshot.
+                    Woken::Annotated => {}
                     Woken::Shutdown => return,
                     Woken::Tick => {
                         if !may_stay(&subscription).await {

@@ -11,16 +11,6 @@ use crate::http::extract::RunPath;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 
-/// Annotations without `feedback`: `501` (RFC 0056).
-pub async fn annotations() -> Answer {
-    Err(Problem::new(
-        ErrorCode::CapabilityNotProvided,
-        "this host does not offer annotations (`feedback` is not advertised)",
-    )
-    .with("requiredCapability", "feedback")
-    .into())
-}
-
 /// Eval runs create no artifacts: every id is unknown, in a run that is there and in one that is not.
 pub async fn artifact(
     State(state): State<Arc<HttpState>>,

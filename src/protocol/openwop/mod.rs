@@ -1,5 +1,6 @@
 //! OpenWOP v1 documents.
 
+pub mod annotation;
 pub mod deployment;
 pub mod diff;
 pub mod events;

@@ -37,6 +37,9 @@ enum Signal {
     Cancel {
         run: RunId,
     },
+    Annotated {
+        run: RunId,
+    },
     Work,
 }
 
@@ -56,6 +59,7 @@ struct Outbox {
 struct Pending {
     heads: HashMap<RunId, Head>,
     cancels: HashSet<RunId>,
+    annotated: HashSet<RunId>,
     work: bool,
 }
 
@@ -95,6 +99,12 @@ impl Broadcast {
         });
     }
 
+    pub(super) fn annotated(&self, run: &RunId) {
+        self.outbox.put(|pending| {
+            pending.annotated.insert(run.clone());
+        });
+    }
+
     pub(super) fn work(&self) {
         self.outbox.put(|pending| pending.work = true);
     }
@@ -119,8 +129,13 @@ impl Pending {
             ended: head.ended,
         });
         let cancels = self.cancels.into_iter().map(|run| Signal::Cancel { run });
+        let annotated = self
+            .annotated
+            .into_iter()
+            .map(|run| Signal::Annotated { run });
         heads
             .chain(cancels)
+            .chain(annotated)
             .chain(self.work.then_some(Signal::Work))
     }
 }
@@ -152,6 +167,7 @@ async fn listen(mut listener: PgListener, signals: Arc<LocalSignals>) {
                     signals.touch(&run);
                     signals.ring();
                 }
+                Ok(Signal::Annotated { run }) => signals.annotate(Some(run)),
                 Ok(Signal::Work) => signals.ring(),
                 // A replica of another version may know other signals.
                 Err(_) => signals.touch_all(),

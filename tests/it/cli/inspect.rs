@@ -70,3 +70,51 @@ fn a_replay_needs_no_model_and_a_branch_judges_anew() {
     let usage = home.run(&["run", "fork", &run, "--mode", "branch"]);
     assert_eq!(usage.code, 2, "{}", usage.stderr);
 }
+
+#[test]
+fn a_correction_is_shown_beside_the_score_everywhere() {
+    let home = Home::with_pack();
+    let mut rules = vec![but("thanks", json!({"output": {"queue": "spam"}}))];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let report = home.eval(&["--json"]).document();
+    let run = home.run_of(&report);
+    let said = home.run(&[
+        "run",
+        "annotate",
+        &run,
+        "--task",
+        "thanks",
+        "--correct",
+        "spam is right",
+        "--note",
+        "ask Ann",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let line = "corrected to \"spam is right\" by local: ask Ann";
+    assert!(said.stdout.contains(line), "{}", said.stdout);
+    let shown = home.run(&["run", "show", &run, "--markdown", "eval.md"]);
+    assert!(shown.stdout.contains(line), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("scores and verdict are as recorded"),
+        "{}",
+        shown.stdout
+    );
+    let markdown = std::fs::read_to_string(home.path("eval.md")).unwrap();
+    assert!(markdown.contains("spam is right"), "{markdown}");
+    let after = home.run(&["--json", "run", "show", &run]).document();
+    assert_eq!(after["summary"], report["summary"]);
+    let rated = home
+        .run(&["--json", "run", "annotate", &run, "--rating", "4"])
+        .document();
+    assert_eq!(rated["signal"], json!({"kind": "rating", "rating": 4}));
+    for (arguments, code) in [
+        (&["--task", "no-such-task", "--flag"][..], 2),
+        (&["--rating", "6"], 2),
+        (&["--note", "nothing said"], 2),
+        (&["--flag", "--label", "x"], 2),
+    ] {
+        let done = home.run(&[&["run", "annotate", &run], arguments].concat());
+        assert_eq!(done.code, code, "{arguments:?}: {}", done.stderr);
+    }
+}

@@ -55,6 +55,7 @@ static FRAMES: LazyLock<HashMap<&'static str, Validator>> = LazyLock::new(|| {
     [
         "runEvent",
         "batch",
+        "runAnnotated",
         "stateSnapshot",
         "webhookDelivery",
         "webhookVerification",
@@ -209,6 +210,7 @@ fn check_message(name: &str, data: &Value) {
 pub fn check_frame(event: &str, data: &Value) {
     let name = match event {
         "batch" => "batch",
+        "run.annotated" => "runAnnotated",
         "state.snapshot" => "stateSnapshot",
         _ => "runEvent",
     };

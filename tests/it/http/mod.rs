@@ -1,6 +1,7 @@
 //! The OpenWOP surface, through the real router; every answer is held against the API description.
 
 mod access;
+mod annotations;
 mod contract;
 mod dedup;
 mod deployments;

@@ -85,7 +85,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         document["agents"]["evalSuite"]["modes"],
         json!(["golden", "regression"])
     );
-    for absent in ["feedback", "debugBundle", "fixtures"] {
+    for absent in ["debugBundle", "fixtures"] {
         assert!(document.get(absent).is_none(), "{absent} is not offered");
     }
     assert_eq!(
@@ -233,21 +233,6 @@ async fn a_refused_pack_or_suite_says_why_and_leaves_nothing() {
 async fn what_is_not_offered_says_so() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
-    for method in [Method::GET, Method::POST] {
-        let path = format!("/v1/runs/{run}/annotations");
-        let reply = host
-            .request(method, &path)
-            .json(&json!({"signal": {"kind": "flag"}}))
-            .send()
-            .await;
-        assert_eq!(
-            (reply.status, reply.code()),
-            (
-                StatusCode::NOT_IMPLEMENTED,
-                "capability_not_provided".to_owned()
-            )
-        );
-    }
     assert_eq!(
         host.get(&format!("/v1/runs/{run}/artifacts/none"))
             .await

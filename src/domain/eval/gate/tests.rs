@@ -25,6 +25,7 @@ fn passing() -> EvalReport {
         retries: 0,
         cost_estimated: false,
         reused_from: None,
+        annotations: Vec::new(),
     };
     EvalReport {
         run_id: "run_1".into(),

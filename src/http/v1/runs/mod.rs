@@ -1,5 +1,6 @@
 //! Runs.
 
+pub mod annotations;
 pub mod bulk_cancel;
 pub mod cancel;
 pub mod create;

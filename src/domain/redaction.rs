@@ -1,0 +1,130 @@
+//! Credential-shaped text, masked before it is kept or shown (OpenWOP SR-1).
+//!
+//! Shapes, not meanings: what looks like a key, a token or a password is replaced by `[REDACTED:<kind>]`. Ordinary text that
+//! merely contains a part of such a shape (`task-1` contains `sk-1`) stays as it is.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// Kinds of credentials with what they look like. The first group, if there is one, is kept.
+const SHAPES: &[(&str, &str)] = &[
+    (
+        "private-key",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+    ),
+    (
+        "jwt",
+        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    ),
+    ("bearer", r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}"),
+    (
+        "api-key",
+        r"(^|[^A-Za-z0-9])(?:sk|pk|rk)[-_][A-Za-z0-9_-]{6,}",
+    ),
+    ("aws-key", r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}"),
+    (
+        "github-token",
+        r"\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{16,}",
+    ),
+    ("slack-token", r"\bxox[a-z]-[A-Za-z0-9-]{8,}"),
+    ("google-key", r"\bAIza[A-Za-z0-9_-]{30,}"),
+    ("touchstone-key", r"\btsk_[a-z0-9]{1,64}_[A-Za-z0-9_-]{16,}"),
+    ("host-key", r"\bhk_(?:test|live)_[A-Za-z0-9_-]{6,}"),
+    ("userinfo", r"(://)[^\s/:@]*:[^\s/@]+@"),
+    (
+        "secret",
+        r#"(?i)((?:api[_-]?key|secret|passwd|password|access[_-]?token)["']?\s*[:=]\s*["']?)[^\s"',;]{4,}"#,
+    ),
+];
+
+#[expect(
+    clippy::expect_used,
+    reason = "the expressions are constants, and a test uses every one of them"
+)]
+static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
+    let compile = |(kind, shape): &(&'static str, &str)| {
+        (
+            *kind,
+            Regex::new(shape).expect("a shape is a sound expression"),
+        )
+    };
+    SHAPES.iter().map(compile).collect()
+});
+
+/// The text with every credential-shaped part masked; borrowed if there is none.
+pub fn mask(text: &str) -> Cow<'_, str> {
+    let mut masked = Cow::Borrowed(text);
+    for (kind, pattern) in PATTERNS.iter() {
+        if pattern.is_match(&masked) {
+            let replace = |found: &Captures<'_>| {
+                let kept = found.get(1).map_or("", |group| group.as_str());
+                format!("{kept}[REDACTED:{kind}]")
+            };
+            masked = Cow::Owned(pattern.replace_all(&masked, replace).into_owned());
+        }
+    }
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("use sk-canary0123456789 instead", "use [REDACTED:api-key] instead")]
+    #[case("sk-abcdefghijklmnop", "[REDACTED:api-key]")]
+    #[case("key AKIAIOSFODNN7EXAMPLE!", "key [REDACTED:aws-key]!")]
+    #[case("ghp_0123456789abcdefghijklmnopqrstuvwxyz", "[REDACTED:github-token]")]
+    #[case("xoxb-123456789012-abcdef", "[REDACTED:slack-token]")]
+    #[case("AIzaSyA0123456789012345678901234567890", "[REDACTED:google-key]")]
+    #[case(
+        "Authorization: Bearer abc.def-ghi",
+        "Authorization: Bearer [REDACTED:bearer]"
+    )]
+    #[case("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "[REDACTED:jwt]")]
+    #[case("tsk_0a1b2c_AAAAAAAAAAAAAAAAAAAAAAAAAAA", "[REDACTED:touchstone-key]")]
+    #[case("hk_test_abcdef123", "[REDACTED:host-key]")]
+    #[case("postgres://app:hunter2@db/x", "postgres://[REDACTED:userinfo]db/x")]
+    #[case(
+        "password = hunter22, user = x",
+        "password = [REDACTED:secret], user = x"
+    )]
+    #[case(
+        "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY----- end",
+        "[REDACTED:private-key] end"
+    )]
+    #[case("-----BEGIN RSA PRIVATE KEY-----\nAAAA", "[REDACTED:private-key]")]
+    fn what_looks_like_a_credential_is_masked(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(mask(text), expected);
+    }
+
+    #[rstest]
+    #[case("task-1 and desk-lamp-in-the-corner")]
+    #[case("the secret of success")]
+    #[case("bearer of bad news")]
+    #[case("tokens: 12, sk-1")]
+    #[case("https://example.com/a:b?c=d")]
+    #[case("")]
+    fn ordinary_text_stays_as_it_is(#[case] text: &str) {
+        assert!(matches!(mask(text), Cow::Borrowed(_)), "{}", mask(text));
+    }
+
+    proptest! {
+        #[test]
+        fn masking_again_changes_nothing(text in ".{0,40}(sk-|Bearer |AKIA|password=)?[A-Za-z0-9]{0,24}.{0,20}") {
+            let once = mask(&text).into_owned();
+            prop_assert_eq!(mask(&once).into_owned(), once.clone());
+        }
+
+        #[test]
+        fn a_key_never_survives(before in "[ \\n,;:'\"(]?", key in "sk-[a-z0-9]{12,40}", after in "[ .,;)]?.{0,10}") {
+            let text = format!("{before}{key}{after}");
+            prop_assert!(!mask(&text).contains(&key));
+        }
+    }
+}

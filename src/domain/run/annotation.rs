@@ -1,0 +1,196 @@
+//! Reading an annotation (RFC 0056). Its texts are content of people: bounded, and masked where they look like a credential.
+
+use serde_json::{Map, Value};
+
+use crate::domain::ids::{EventId, TaskId};
+use crate::domain::redaction::mask;
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::annotation::{AnnotationSignal, SignalKind};
+
+/// Annotations of one run at most.
+pub const MAX_ANNOTATIONS: u32 = 1_000;
+const MAX_CORRECTION_CHARS: usize = 8_192;
+const MAX_NOTE_CHARS: usize = 4_096;
+const MAX_LABEL_CHARS: usize = 256;
+const MAX_ID_CHARS: usize = 128;
+
+/// What somebody wants to say, with every text masked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewAnnotation {
+    /// About which event.
+    pub event_id: Option<EventId>,
+    /// About which node.
+    pub node_id: Option<TaskId>,
+    /// What.
+    pub signal: AnnotationSignal,
+    /// In words.
+    pub note: Option<String>,
+}
+
+/// Reads the body of `POST /v1/runs/{runId}/annotations`, which is closed on every level.
+///
+/// # Errors
+/// `validation_error` naming the field.
+pub fn parse(body: &Value) -> Result<NewAnnotation, Problem> {
+    let body = Members::of(body, "", &["target", "signal", "note"])?;
+    let empty = Value::Object(Map::new());
+    let target = body.get("target").unwrap_or(&empty);
+    let target = Members::of(target, "target", &["eventId", "nodeId"])?;
+    let signal = body
+        .get("signal")
+        .ok_or_else(|| body.invalid("signal", "is required"))?;
+    let signal = Members::of(signal, "signal", &["kind", "rating", "correction", "label"])?;
+    let kind = match signal.get("kind").and_then(Value::as_str) {
+        Some("rating") => SignalKind::Rating,
+        Some("correction") => SignalKind::Correction,
+        Some("label") => SignalKind::Label,
+        Some("flag") => SignalKind::Flag,
+        _ => {
+            return Err(signal.invalid(
+                "kind",
+                "must be \"rating\", \"correction\", \"label\" or \"flag\"",
+            ));
+        }
+    };
+    let rating =
+        match signal.get("rating") {
+            None => None,
+            Some(rating) => {
+                let rating = rating.as_u64().and_then(|rating| u8::try_from(rating).ok());
+                let rating = rating.filter(|rating| (1..=5).contains(rating));
+                Some(rating.ok_or_else(|| {
+                    signal.invalid("rating", "must be a whole number from 1 to 5")
+                })?)
+            }
+        };
+    let read = AnnotationSignal {
+        kind,
+        rating,
+        correction: signal.words("correction", MAX_CORRECTION_CHARS)?,
+        label: signal.words("label", MAX_LABEL_CHARS)?,
+    };
+    let missing = match kind {
+        SignalKind::Rating if read.rating.is_none() => Some("rating"),
+        SignalKind::Correction if read.correction.is_none() => Some("correction"),
+        SignalKind::Label if read.label.is_none() => Some("label"),
+        _ => None,
+    };
+    if let Some(member) = missing {
+        return Err(signal.invalid(member, "is required by `signal.kind`"));
+    }
+    Ok(NewAnnotation {
+        event_id: target.text("eventId", MAX_ID_CHARS)?.map(EventId::from),
+        node_id: target.text("nodeId", MAX_ID_CHARS)?.map(TaskId::from),
+        signal: read,
+        note: body.words("note", MAX_NOTE_CHARS)?,
+    })
+}
+
+/// The members of a closed object.
+struct Members<'a> {
+    members: &'a Map<String, Value>,
+    path: &'static str,
+}
+
+impl<'a> Members<'a> {
+    fn of(value: &'a Value, path: &'static str, known: &[&str]) -> Result<Self, Problem> {
+        let Some(members) = value.as_object() else {
+            let what = if path.is_empty() { "the body" } else { path };
+            return Err(Problem::validation(
+                path,
+                format!("{what} must be an object"),
+            ));
+        };
+        let members = Self { members, path };
+        match members
+            .members
+            .keys()
+            .find(|key| !known.contains(&key.as_str()))
+        {
+            None => Ok(members),
+            Some(unknown) => Err(members.invalid(
+                unknown,
+                &format!("is unknown; known are {}", known.join(", ")),
+            )),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.members.get(name)
+    }
+
+    fn text(&self, name: &str, most: usize) -> Result<Option<&'a str>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.chars().count() <= most => Ok(Some(text)),
+            Some(_) => {
+                let what = format!("must be a text of at most {most} characters");
+                Err(self.invalid(name, &what))
+            }
+        }
+    }
+
+    /// What somebody wrote, masked.
+    fn words(&self, name: &str, most: usize) -> Result<Option<String>, Problem> {
+        Ok(self.text(name, most)?.map(|text| mask(text).into_owned()))
+    }
+
+    fn invalid(&self, name: &str, what: &str) -> Problem {
+        let field = if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        };
+        Problem::validation(&field, format!("`{field}` {what}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!({"kind": "rating", "rating": 5}))]
+    #[case(json!({"kind": "label", "label": "good-answer"}))]
+    #[case(json!({"kind": "flag"}))]
+    #[case(json!({"kind": "correction", "correction": "the window is 30 days"}))]
+    fn every_kind_of_signal_reads_back_as_it_was(#[case] signal: Value) {
+        let read = parse(&json!({"signal": signal, "note": "checked"})).unwrap();
+        assert_eq!(serde_json::to_value(&read.signal).unwrap(), signal);
+        assert_eq!(read.note.as_deref(), Some("checked"));
+    }
+
+    #[rstest]
+    #[case(json!([]), "")]
+    #[case(json!({}), "signal")]
+    #[case(json!({"signal": {}}), "signal.kind")]
+    #[case(json!({"signal": {"kind": "applause"}}), "signal.kind")]
+    #[case(json!({"signal": {"kind": "rating"}}), "signal.rating")]
+    #[case(json!({"signal": {"kind": "rating", "rating": 6}}), "signal.rating")]
+    #[case(json!({"signal": {"kind": "rating", "rating": 0}}), "signal.rating")]
+    #[case(json!({"signal": {"kind": "rating", "rating": 4.5}}), "signal.rating")]
+    #[case(json!({"signal": {"kind": "rating", "rating": "5"}}), "signal.rating")]
+    #[case(json!({"signal": {"kind": "label"}}), "signal.label")]
+    #[case(json!({"signal": {"kind": "correction"}}), "signal.correction")]
+    #[case(json!({"signal": {"kind": "flag", "weight": 1}}), "signal.weight")]
+    #[case(json!({"signal": {"kind": "flag"}, "actor": {"principalRef": "me"}}), "actor")]
+    #[case(json!({"signal": {"kind": "flag"}, "target": {"runId": "other"}}), "target.runId")]
+    #[case(json!({"signal": {"kind": "flag"}, "target": {"eventId": 1}}), "target.eventId")]
+    #[case(json!({"signal": {"kind": "flag"}, "note": 7}), "note")]
+    #[case(json!({"signal": {"kind": "flag"}, "note": "x".repeat(5000)}), "note")]
+    fn an_unsound_body_is_refused_by_field(#[case] body: Value, #[case] field: &str) {
+        let problem = parse(&body).unwrap_err();
+        assert_eq!(problem.details["field"], field, "{problem}");
+    }
+
+    #[test]
+    fn texts_are_masked_before_anybody_keeps_them() {
+        let body = json!({"signal": {"kind": "correction", "correction": "use sk-canary123456789"},
+                          "note": "key AKIAIOSFODNN7EXAMPLE"});
+        let read = parse(&body).unwrap();
+        assert!(!format!("{read:?}").contains("canary") && !format!("{read:?}").contains("AKIA"));
+    }
+}

@@ -1,0 +1,172 @@
+//! What people say about runs (RFC 0056): recorded beside the log, listed, told to whoever watches.
+
+use std::sync::Arc;
+
+use super::access::Caller;
+use super::fault::internal;
+use super::runs::Runs;
+use crate::domain::audit::{Decision, Outcome};
+use crate::domain::ids::{EventId, RunId, TaskId, TenantId};
+use crate::domain::run::annotation::{MAX_ANNOTATIONS, NewAnnotation};
+use crate::domain::run::record::{RunRecord, Work};
+use crate::ports::{Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Store};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::annotation::{Actor, Annotation, AnnotationTarget};
+use crate::protocol::openwop::events::EventDocument;
+use crate::protocol::openwop::workflow::WorkflowNode;
+
+/// The use cases of annotations.
+pub struct Annotating {
+    runs: Arc<Runs>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+impl Annotating {
+    /// The use cases over their ports.
+    pub fn new(
+        runs: Arc<Runs>,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
+        Self {
+            runs,
+            store,
+            clock,
+            ids,
+        }
+    }
+
+    /// Records an annotation of a run, whether it goes on or has ended. The log and what it adds up to stay as they are.
+    ///
+    /// # Errors
+    /// `not_found`; `validation_error` for an event or node the run does not have; `conflict` for a run that has as many
+    /// annotations as it may.
+    pub async fn annotate(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        new: NewAnnotation,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Annotation, Problem> {
+        let record = self.runs.record(&caller.tenant, run).await?;
+        let mut task = None;
+        if let Some(event) = &new.event_id {
+            task = self.scored_by(run, event).await?;
+        }
+        if let Some(node) = &new.node_id {
+            require_node(&record, node)?;
+            if record.spec.eval().is_some() {
+                task = task.or_else(|| Some(node.clone()));
+            }
+        }
+        let annotation = Annotation {
+            annotation_id: self.ids.mint("ann"),
+            target: AnnotationTarget {
+                run_id: run.clone(),
+                event_id: new.event_id,
+                node_id: new.node_id,
+            },
+            signal: new.signal,
+            actor: Actor {
+                principal_ref: caller.principal.clone(),
+            },
+            note: new.note,
+            created_at: self.clock.now(),
+        };
+        let decision = Decision {
+            at: annotation.created_at,
+            principal: caller.principal.clone(),
+            action: "runs:annotate".to_owned(),
+            resource: annotation.annotation_id.clone(),
+            outcome: Outcome::Done,
+            reasons: Vec::new(),
+            run_id: Some(run.clone()),
+        };
+        let body = serde_json::to_vec(&annotation).map_err(|cause| internal(&cause))?;
+        let completes = claim.map(|claim| IdempotencyCompletion {
+            claim: claim.clone(),
+            status: 201,
+            body: body.into(),
+        });
+        let recorded = self
+            .store
+            .annotate(
+                &caller.tenant,
+                task.as_ref(),
+                &annotation,
+                &decision,
+                MAX_ANNOTATIONS,
+                completes.as_ref(),
+            )
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if !recorded {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                format!("this run has {MAX_ANNOTATIONS} annotations, as many as it may have"),
+            )
+            .with("maxAnnotations", MAX_ANNOTATIONS));
+        }
+        self.store.notify_annotated(run).await;
+        Ok(annotation)
+    }
+
+    /// The annotations of a run, in the order they were made.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn list(&self, tenant: &TenantId, run: &RunId) -> Result<Vec<Annotation>, Problem> {
+        self.runs.record(tenant, run).await?;
+        let found = self
+            .store
+            .annotations(run, 0)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        Ok(found.into_iter().map(|record| record.annotation).collect())
+    }
+
+    /// The task that an event scored, if that is what it did.
+    async fn scored_by(&self, run: &RunId, event: &EventId) -> Result<Option<TaskId>, Problem> {
+        let absent = || {
+            Problem::validation(
+                "target.eventId",
+                "the run has no such event; `GET /v1/runs/{runId}/events` lists those it has",
+            )
+        };
+        let sequence = self
+            .store
+            .sequence_of(run, event.as_str())
+            .await
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(absent)?;
+        let found = self
+            .store
+            .read(run, sequence.saturating_sub(1), 1)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let stored = found.first().ok_or_else(absent)?;
+        let document = EventDocument::read(&stored.body).map_err(|cause| internal(&cause))?;
+        Ok(document.node_id.filter(|_| document.kind == "eval.scored"))
+    }
+}
+
+fn require_node(record: &RunRecord, node: &TaskId) -> Result<(), Problem> {
+    let known = match &record.spec.work {
+        Work::Eval(eval) => eval.tasks.contains(node),
+        Work::Workflow(spec) => {
+            let names = |known: &WorkflowNode| known.id.as_str() == node.as_str();
+            spec.definition.nodes.iter().any(names)
+        }
+        Work::Journal => false,
+    };
+    if known {
+        return Ok(());
+    }
+    Err(Problem::validation(
+        "target.nodeId",
+        "the run has no such node",
+    ))
+}

@@ -1,0 +1,107 @@
+//! Annotations, beside the log.
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+
+use super::audit::record;
+use super::convert::{backend, column};
+use super::idempotency::complete;
+use super::{PostgresStore, SqliteStore};
+use crate::domain::audit::Decision;
+use crate::domain::ids::{RunId, TaskId, TenantId};
+use crate::ports::{AnnotationRecord, Annotations, IdempotencyCompletion, StoreError};
+use crate::protocol::openwop::annotation::Annotation;
+
+/// The end of the tenant's audit chain is held, so that numbers are given one after the other.
+const ADD: &str = "INSERT INTO annotation (run_number, number, task, document)
+    SELECT run.number, COALESCE((SELECT MAX(given.number) FROM annotation given
+        WHERE given.run_number = run.number), 0) + 1, $3, $4
+    FROM run WHERE run.run_id = $1 AND run.tenant = $2 RETURNING number";
+const OF_RUN: &str = "SELECT number, task, document FROM annotation
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND number > $2 ORDER BY number";
+const LAST: &str = "SELECT COALESCE(MAX(number), 0) FROM annotation
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1)";
+
+type Row = (i64, Option<String>, String);
+
+fn record_of((number, task, document): Row) -> Result<AnnotationRecord, StoreError> {
+    Ok(AnnotationRecord {
+        number: column("annotation", "number").number(number)?,
+        task: task.map(TaskId::from),
+        annotation: column("annotation", "document").document(&document)?,
+    })
+}
+
+macro_rules! annotations {
+    ($store:ty) => {
+        #[async_trait]
+        impl Annotations for $store {
+            async fn annotate(
+                &self,
+                tenant: &TenantId,
+                task: Option<&TaskId>,
+                annotation: &Annotation,
+                decision: &Decision,
+                most: u32,
+                completes: Option<&IdempotencyCompletion>,
+            ) -> Result<bool, StoreError> {
+                let document = column("annotation", "document").text(annotation)?;
+                let mut transaction = self.begin_write().await?;
+                record!(transaction, tenant, decision);
+                let number: Option<i64> = sqlx::query_scalar(ADD)
+                    .bind(annotation.target.run_id.as_str())
+                    .bind(tenant.as_str())
+                    .bind(task.map(TaskId::as_str))
+                    .bind(document)
+                    .fetch_optional(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let number =
+                    number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
+                if number > i64::from(most) {
+                    transaction.rollback().await.map_err(backend)?;
+                    return Ok(false);
+                }
+                if let Some(completion) = completes {
+                    complete!(transaction, completion)?;
+                }
+                transaction.commit().await.map_err(backend)?;
+                Ok(true)
+            }
+
+            async fn annotations(
+                &self,
+                run: &RunId,
+                after: u64,
+            ) -> Result<Vec<AnnotationRecord>, StoreError> {
+                let rows: Vec<Row> = sqlx::query_as(OF_RUN)
+                    .bind(run.as_str())
+                    .bind(i64::try_from(after).unwrap_or(i64::MAX))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError> {
+                let last: i64 = sqlx::query_scalar(LAST)
+                    .bind(run.as_str())
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                column("annotation", "number").number(last)
+            }
+
+            async fn notify_annotated(&self, run: &RunId) {
+                self.signal_annotated(run);
+            }
+
+            fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
+                self.local_signals().annotated()
+            }
+        }
+    };
+}
+
+annotations!(SqliteStore);
+annotations!(PostgresStore);

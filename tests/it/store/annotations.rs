@@ -1,0 +1,152 @@
+//! Annotations beside the log.
+
+use std::sync::Arc;
+
+use rstest::rstest;
+use tokio::time::timeout;
+use touchstone::domain::audit::{Decision, Outcome};
+use touchstone::domain::ids::{RunId, TaskId};
+use touchstone::ports::{Store, StoreError};
+use touchstone::protocol::openwop::annotation::{
+    Actor, Annotation, AnnotationSignal, AnnotationTarget, SignalKind,
+};
+
+use super::{Engine, Engine::*, TOO_LONG, at, open, record, tenant};
+
+fn annotation(run: &RunId, id: &str) -> Annotation {
+    Annotation {
+        annotation_id: id.to_owned(),
+        target: AnnotationTarget {
+            run_id: run.clone(),
+            event_id: None,
+            node_id: None,
+        },
+        signal: AnnotationSignal {
+            kind: SignalKind::Flag,
+            rating: None,
+            correction: None,
+            label: None,
+        },
+        actor: Actor {
+            principal_ref: "key_1".to_owned(),
+        },
+        note: Some("ž🦀".to_owned()),
+        created_at: at(1),
+    }
+}
+
+async fn add(
+    store: &dyn Store,
+    owner: &str,
+    run: &RunId,
+    id: &str,
+    most: u32,
+) -> Result<bool, StoreError> {
+    let decision = Decision {
+        at: at(1),
+        principal: "key_1".to_owned(),
+        action: "runs:annotate".to_owned(),
+        resource: id.to_owned(),
+        outcome: Outcome::Done,
+        reasons: Vec::new(),
+        run_id: Some(run.clone()),
+    };
+    let task = TaskId::from("task-0");
+    store
+        .annotate(
+            &tenant(owner),
+            Some(&task),
+            &annotation(run, id),
+            &decision,
+            most,
+            None,
+        )
+        .await
+}
+
+#[rstest]
+#[tokio::test]
+async fn they_are_numbered_within_their_run_and_found_after_a_number(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    for run in ["run_1", "run_2"] {
+        store.create(&record(run, "acme", 1), None).await.unwrap();
+    }
+    let (first, second) = (RunId::from("run_1"), RunId::from("run_2"));
+    for (run, id) in [(&first, "a"), (&second, "b"), (&first, "c")] {
+        assert!(add(store.as_ref(), "acme", run, id, 10).await.unwrap());
+    }
+    let found = store.annotations(&first, 0).await.unwrap();
+    let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(found[0].annotation, annotation(&first, "a"));
+    assert_eq!(found[0].task, Some("task-0".into()));
+    assert_eq!(store.annotations(&first, 1).await.unwrap(), found[1..]);
+    assert_eq!(store.last_annotation(&first).await.unwrap(), 2);
+    assert_eq!(store.last_annotation(&"run_3".into()).await.unwrap(), 0);
+    assert_eq!(store.audit_head(&tenant("acme")).await.unwrap().sequence, 3);
+
+    // One too many, and another tenant's, leave nothing: no entry of the audit log either.
+    assert!(!add(store.as_ref(), "acme", &first, "d", 2).await.unwrap());
+    assert!(
+        add(store.as_ref(), "globex", &first, "e", 10)
+            .await
+            .is_err()
+    );
+    assert_eq!(store.annotations(&first, 0).await.unwrap(), found);
+    assert_eq!(store.audit_head(&tenant("acme")).await.unwrap().sequence, 3);
+    assert_eq!(
+        store.audit_head(&tenant("globex")).await.unwrap().sequence,
+        0
+    );
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_at_once_none_is_lost_and_no_number_is_given_twice(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    store
+        .create(&record("run_1", "acme", 1), None)
+        .await
+        .unwrap();
+    let replicas = [store, database.open().await];
+    let many = (0..16).map(|n| {
+        let store = Arc::clone(&replicas[n % 2]);
+        tokio::spawn(async move {
+            add(
+                store.as_ref(),
+                "acme",
+                &"run_1".into(),
+                &format!("a{n}"),
+                100,
+            )
+            .await
+            .unwrap()
+        })
+    });
+    for one in many.collect::<Vec<_>>() {
+        assert!(one.await.unwrap());
+    }
+    let found = replicas[0].annotations(&"run_1".into(), 0).await.unwrap();
+    let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
+    assert_eq!(numbers, (1..=16).collect::<Vec<_>>());
+}
+
+#[rstest]
+#[tokio::test]
+async fn listeners_are_told_on_every_replica(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let mut listeners = vec![store.annotated()];
+    let other = database.open().await;
+    if engine == Postgres {
+        listeners.push(other.annotated());
+    }
+    store.notify_annotated(&"run_1".into()).await;
+    for listener in &mut listeners {
+        let told = timeout(TOO_LONG, listener.recv()).await.unwrap().unwrap();
+        assert_eq!(told, Some("run_1".into()));
+    }
+}
