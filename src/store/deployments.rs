@@ -112,6 +112,14 @@ macro_rules! deployments {
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
+                // Its tenant's webhooks are told of deployments too.
+                sqlx::query(Self::FOLLOW_RUN)
+                    .bind(number)
+                    .bind(tenant.as_str())
+                    .bind(0_i64)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
                 for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
                     sqlx::query(EVENT)
                         .bind(number)

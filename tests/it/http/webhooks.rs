@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::contract;
-use super::host::{Reply, TestHost, create_body, says};
+use super::host::{AGENT, Reply, TestHost, create_body, says};
 use crate::webhooks::receiver::{Answer, Received, Receiver};
 
 const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -228,6 +228,26 @@ async fn registration_and_removal_are_carried_out_once_under_one_key() {
         assert_eq!(gone.status, StatusCode::NO_CONTENT);
         assert_eq!(gone.header("openwop-idempotent-replay"), replayed);
     }
+}
+
+#[tokio::test]
+async fn a_transition_of_a_deployment_is_told_though_its_run_ends_as_it_is_made() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    host.dispatch();
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let wants = json!({"url": receiver.url(), "events": ["deployment.promoted"]});
+    assert_eq!(register(&host, &wants).await.status, StatusCode::CREATED);
+    let moved = host
+        .post(
+            &format!("/v1/agents/{AGENT}/deployments"),
+            &json!({"version": "1.0.0", "transition": "promote"}),
+        )
+        .await;
+    assert_eq!(moved.status, StatusCode::OK, "{moved:?}");
+    let told = receiver.wait_for(1).await[0].json();
+    contract::check_delivery(&told);
+    assert_eq!(told["event"]["payload"]["toState"], "test");
 }
 
 #[tokio::test]
