@@ -57,11 +57,15 @@ pub fn json_text(status: StatusCode, text: Bytes) -> Response {
 
 /// The answer to what this host has no route for.
 pub async fn no_such_route() -> Failure {
+    no_such_route_problem().into()
+}
+
+/// The same, for a route that is there for others only.
+pub fn no_such_route_problem() -> Problem {
     Problem::new(
         ErrorCode::NotFound,
         "no such endpoint; `/v1/openapi.json` lists what this host serves",
     )
-    .into()
 }
 
 /// The answer to a method a route does not have.

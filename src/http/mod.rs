@@ -58,6 +58,7 @@ use crate::service::log_reader::LogReader;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
+use crate::service::seams::Seams;
 use crate::service::webhooks::Webhooks;
 use crate::telemetry::Metrics;
 
@@ -144,6 +145,7 @@ pub struct HttpState {
     pack_rules: PackRules,
     keys: Arc<Keys>,
     webhooks: Arc<Webhooks>,
+    seams: Seams,
     projections: Arc<Projections>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -170,17 +172,24 @@ impl HttpState {
             deps.runs.clone(),
             deps.channels.clone(),
         ));
-        let deployments = Deployments::new(
+        let deployments = Arc::new(Deployments::new(
             deps.store.clone(),
             deps.clock.clone(),
             deps.ids.clone(),
             gates.clone(),
             deps.channels.clone(),
+        ));
+        let seams = Seams::new(
+            deps.runs.clone(),
+            deps.packs.clone(),
+            deployments.clone(),
+            deps.store.clone(),
         );
         Ok(Arc::new(Self {
             audit: Audit::new(deps.store.clone()),
-            deployments: Arc::new(deployments),
+            deployments,
             gates,
+            seams,
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
             limits: Limits::new(deps.settings.rates),

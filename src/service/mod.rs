@@ -17,6 +17,7 @@ pub mod packs;
 pub mod projections;
 pub mod run_writer;
 pub mod runs;
+pub mod seams;
 pub mod webhooks;
 pub mod worker;
 pub mod workflows;

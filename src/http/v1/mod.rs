@@ -8,5 +8,6 @@ pub mod interrupts;
 pub mod not_offered;
 pub mod openapi;
 pub mod runs;
+pub mod sample;
 pub mod webhooks;
 pub mod workflows;

@@ -18,6 +18,7 @@ mod outage;
 mod pause;
 mod recorder;
 mod runs;
+mod seams;
 mod server;
 mod sse;
 mod streams;

@@ -1,0 +1,46 @@
+//! Seams about agents: an eval run, one invocation, a deployment transition.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::{open_to, open_to_those_with};
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::OptionalJsonBody;
+use crate::service::access::{Caller, Scope};
+
+/// `POST /v1/host/sample/agents/eval-run`; answers once the run has ended.
+pub async fn eval_run(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.eval(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/agents/live-invoke`; answers once the invocation has ended.
+pub async fn live_invoke(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.invoke(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/agents/deployment-transition`. The use case asks for the scope.
+pub async fn deployment_transition(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to(&state, &caller)?;
+    json(
+        StatusCode::OK,
+        &state.seams.transition(&caller, &body).await?,
+    )
+}

@@ -1,0 +1,35 @@
+//! `GET /v1/host/sample/test/runs/{runId}/events`: a run's log, filtered; empty for a run that is not there.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::open_to_those_with;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{PathParameters, Query};
+use crate::service::access::{Caller, Scope};
+use crate::service::seams::Asked;
+
+/// `GET /v1/host/sample/test/runs/{runId}/events`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    query: Query,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsRead)?;
+    let text = |name: &str| query.get(name).map(str::to_owned);
+    let asked = Asked {
+        kind: text("type"),
+        node_id: text("nodeId"),
+        correlation_id: text("correlationId"),
+        causation_id: text("causationId"),
+    };
+    let run = path.get("runId").into();
+    let events = state.seams.log(&caller.tenant, &run, &asked).await?;
+    json(StatusCode::OK, &json!({"events": events}))
+}

@@ -1,0 +1,32 @@
+//! Test seams for conformance suites, under `/v1/host/sample` (OpenWOP host-sample test seams). On a host that is not under
+//! one, and for keys that are not for tests, there is nothing here.
+
+pub mod agents;
+pub mod log;
+pub mod reset;
+
+use crate::http::HttpState;
+use crate::http::answer::no_such_route_problem;
+use crate::protocol::error::Problem;
+use crate::service::access::{Caller, Scope, authorise};
+
+/// Lets a caller through to the seams.
+///
+/// # Errors
+/// `not_found`, as for a route that does not exist.
+fn open_to(state: &HttpState, caller: &Caller) -> Result<(), Problem> {
+    if state.settings.conformance && caller.test {
+        Ok(())
+    } else {
+        Err(no_such_route_problem())
+    }
+}
+
+/// The same for a seam that does what takes a scope elsewhere.
+///
+/// # Errors
+/// `not_found`, `forbidden`.
+fn open_to_those_with(state: &HttpState, caller: &Caller, scope: Scope) -> Result<(), Problem> {
+    open_to(state, caller)?;
+    authorise(caller, scope)
+}

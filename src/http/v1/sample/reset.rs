@@ -1,0 +1,22 @@
+//! `POST /v1/host/sample/test/reset`. The seams keep nothing, so there is nothing to clear; runs are real and stay.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::open_to;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::service::access::Caller;
+
+/// `POST /v1/host/sample/test/reset`.
+pub async fn reset(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    open_to(&state, &caller)?;
+    json(StatusCode::OK, &json!({"reset": true}))
+}

@@ -1,0 +1,375 @@
+//! What a conformance suite drives beside the surface (OpenWOP host-sample test seams).
+//!
+//! A seam only arranges what a client could arrange by itself, and calls the same use cases: it decides nothing, keeps
+//! nothing and writes no event of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::access::Caller;
+use super::deployments::Deployments;
+use super::fault::internal;
+use super::packs::{ImportError, Packs};
+use super::runs::{Dedup, Runs};
+use crate::domain::access::Grants;
+use crate::domain::ids::{AgentId, RunId, TenantId};
+use crate::ports::Store;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState};
+
+/// The suite the seams run: made here, since a suite may not know any of ours.
+const SUITE: &str = "private.touchstone.evals.conformance-seam";
+/// Tasks of that suite at most.
+const MOST_TASKS: u64 = 50;
+/// How long a seam waits for its run: callers read the outcome at once.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(1);
+/// Events of a log that are looked through.
+const MOST_EVENTS: u64 = 100_000;
+const PAGE: u32 = 1024;
+
+/// Which events of a log are asked for; what is absent asks for nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Type.
+    pub kind: Option<String>,
+    /// Node.
+    pub node_id: Option<String>,
+    /// Correlation; no event of ours has one.
+    pub correlation_id: Option<String>,
+    /// Cause.
+    pub causation_id: Option<String>,
+}
+
+impl Asked {
+    fn takes(&self, event: &Value) -> bool {
+        [
+            ("type", &self.kind),
+            ("nodeId", &self.node_id),
+            ("correlationId", &self.correlation_id),
+            ("causationId", &self.causation_id),
+        ]
+        .into_iter()
+        .all(|(member, asked)| {
+            asked
+                .as_deref()
+                .is_none_or(|asked| event.get(member).and_then(Value::as_str) == Some(asked))
+        })
+    }
+}
+
+/// The seams over the use cases.
+pub struct Seams {
+    runs: Arc<Runs>,
+    packs: Arc<Packs>,
+    deployments: Arc<Deployments>,
+    store: Arc<dyn Store>,
+}
+
+impl Seams {
+    /// Over these use cases.
+    pub fn new(
+        runs: Arc<Runs>,
+        packs: Arc<Packs>,
+        deployments: Arc<Deployments>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        Self {
+            runs,
+            packs,
+            deployments,
+            store,
+        }
+    }
+
+    /// The log of a run; nothing for a run that is not there or another tenant's.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn log(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        asked: &Asked,
+    ) -> Result<Vec<Value>, Problem> {
+        let mut found = Vec::new();
+        match self.runs.record(tenant, run).await {
+            Ok(_) => {}
+            Err(problem) if problem.code == ErrorCode::NotFound => return Ok(found),
+            Err(problem) => return Err(problem),
+        }
+        let mut after = 0;
+        while after < MOST_EVENTS {
+            let page = self
+                .store
+                .read(run, after, PAGE)
+                .await
+                .map_err(|cause| internal(&cause))?;
+            let Some(last) = page.last() else { break };
+            after = last.sequence;
+            for event in &page {
+                let event: Value =
+                    serde_json::from_slice(&event.body).map_err(|cause| internal(&cause))?;
+                if asked.takes(&event) {
+                    found.push(event);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Runs an eval to its end: `{agentId?, modes?, taskCount?}`.
+    ///
+    /// # Errors
+    /// Those of creating a run.
+    pub async fn eval(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
+        let members = closed(body, &["agentId", "modes", "taskCount"])?;
+        let tasks = match members.get("taskCount") {
+            None | Some(Value::Null) => 1,
+            Some(count) => count
+                .as_u64()
+                .filter(|count| (1..=MOST_TASKS).contains(count))
+                .ok_or_else(|| {
+                    Problem::validation(
+                        "taskCount",
+                        format!("`taskCount` must be a whole number from 1 to {MOST_TASKS}"),
+                    )
+                })?,
+        };
+        let run = self
+            .evaluate(caller, members.get("agentId"), members.get("modes"), tasks)
+            .await?;
+        let summary = self.runs.summary(&caller.tenant, &run).await?;
+        Ok(json!({
+            "runId": run,
+            "suiteId": summary.suite_id,
+            "suiteVersion": summary.suite_version,
+            "taskCount": summary.task_count,
+            "passed": summary.passed,
+            "aggregateScore": summary.aggregate_score,
+        }))
+    }
+
+    /// Invokes an agent once: `{agentId?, source?}`. What else the seam knows elsewhere is refused here, since nothing of
+    /// the use cases can be asked for it.
+    ///
+    /// # Errors
+    /// Those of creating a run.
+    pub async fn invoke(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
+        let members = closed(body, &["agentId", "source"])?;
+        match members.get("source") {
+            None | Some(Value::Null) => {}
+            Some(source) if source == "run-api" => {}
+            Some(_) => {
+                return Err(Problem::validation(
+                    "source",
+                    "agents are invoked by runs only: `source` must be `run-api`",
+                ));
+            }
+        }
+        let run = self
+            .evaluate(caller, members.get("agentId"), None, 1)
+            .await?;
+        let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
+        let payload = |kind: &str| {
+            log.iter()
+                .find(|event| event.get("type").and_then(Value::as_str) == Some(kind))
+                .and_then(|event| event.get("payload"))
+        };
+        let started = payload("agent.invocation.started").ok_or_else(nothing_came)?;
+        let completed = payload("agent.invocation.completed").ok_or_else(nothing_came)?;
+        Ok(json!({
+            "runId": run,
+            "invocationId": started.get("invocationId"),
+            "outcome": completed.get("outcome"),
+        }))
+    }
+
+    /// Asks for a transition: `{scenario, agentId?, version?, channel?, evalRunId?}`. Every scenario is one request to the use
+    /// case; `unauthorized` makes it as a caller who is granted nothing, `eval-gate-unmet` names evidence that is none.
+    ///
+    /// # Errors
+    /// `validation_error`; `conflict` when no version is left that the scenario could move.
+    pub async fn transition(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
+        let fields = ["scenario", "agentId", "version", "channel", "evalRunId"];
+        let members = closed(body, &fields)?;
+        let agent = self.agent(caller, members.get("agentId")).await?;
+        let records = self.deployments.list(&caller.tenant, &agent).await?;
+        let asked = members.get("version").and_then(Value::as_str);
+        let mut request = json!({"transition": "promote"});
+        let scenario = members.get("scenario").and_then(Value::as_str);
+        let mover = match scenario {
+            Some("promote" | "eval-gate-unmet") => caller.clone(),
+            Some("unauthorized") => Caller {
+                grants: Grants::default(),
+                ..caller.clone()
+            },
+            _ => {
+                return Err(Problem::validation(
+                    "scenario",
+                    "`scenario` must be `promote`, `unauthorized` or `eval-gate-unmet`",
+                ));
+            }
+        };
+        let version = movable(&records, asked).ok_or_else(|| {
+            Problem::new(
+                ErrorCode::Conflict,
+                "no version of this agent is in `draft` or `test`; install another one",
+            )
+        })?;
+        let evidence = match scenario {
+            // An id that no run has.
+            Some("eval-gate-unmet") => Some(json!("run_of_no_eval")),
+            _ => members.get("evalRunId").cloned(),
+        };
+        if let Some(request) = request.as_object_mut() {
+            request.insert("version".to_owned(), json!(version));
+            if let Some(evidence) = evidence.filter(|evidence| !evidence.is_null()) {
+                request.insert("evalRunId".to_owned(), evidence);
+            }
+        }
+        match self
+            .deployments
+            .transition(&mover, &agent, &request, None)
+            .await
+        {
+            Ok(moved) => {
+                Ok(json!({"runId": moved.run_id, "record": moved.record, "allowed": true}))
+            }
+            Err(refused) if refused.details.contains_key("runId") => Ok(json!({
+                "runId": refused.details.get("runId"),
+                "allowed": false,
+                "error": refused.code,
+            })),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    async fn evaluate(
+        &self,
+        caller: &Caller,
+        agent: Option<&Value>,
+        modes: Option<&Value>,
+        tasks: u64,
+    ) -> Result<RunId, Problem> {
+        let agent = self.agent(caller, agent).await?;
+        let suite = suite(tasks).to_string();
+        let suite = self
+            .packs
+            .import_suite(&caller.tenant, suite.as_bytes())
+            .await
+            .map_err(|error| match error {
+                ImportError::Problem(problem) => problem,
+                ImportError::Faults(_) => nothing_came(),
+            })?;
+        let mut body = json!({
+            "mode": "eval",
+            "evalSuiteRef": format!("{}@{}", suite.suite_id, suite.version),
+            "agentId": agent,
+        });
+        if let (Some(modes), Some(body)) =
+            (modes.filter(|modes| !modes.is_null()), body.as_object_mut())
+        {
+            body.insert("configurable".to_owned(), json!({"evalModes": modes}));
+        }
+        let run = self
+            .runs
+            .create(caller, &body, Dedup::Off, None)
+            .await?
+            .run_id;
+        self.wait_for(&run).await?;
+        Ok(run)
+    }
+
+    /// The agent that is named, or the first one there is.
+    async fn agent(&self, caller: &Caller, named: Option<&Value>) -> Result<AgentId, Problem> {
+        match named {
+            None | Some(Value::Null) => {}
+            Some(Value::String(agent)) => return Ok(AgentId::from(agent.as_str())),
+            Some(_) => {
+                return Err(Problem::validation("agentId", "`agentId` must be a text"));
+            }
+        }
+        let inventory = self.packs.agents(&caller.tenant).await?;
+        let first = inventory.agents.first().ok_or_else(|| {
+            Problem::new(
+                ErrorCode::Conflict,
+                "no agent is installed; install a pack first",
+            )
+        })?;
+        Ok(first.agent_id.as_str().into())
+    }
+
+    async fn wait_for(&self, run: &RunId) -> Result<(), Problem> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let head = self.store.head(run).await;
+            let head = head.map_err(|cause| internal(&cause))?.unwrap_or_default();
+            if head.ended {
+                return Ok(());
+            }
+            self.store.run_changed(run, head, LOOK).await;
+        }
+        Err(Problem::new(
+            ErrorCode::Unavailable,
+            "the run has not ended in time; look at it later",
+        )
+        .with("runId", run.as_str()))
+    }
+}
+
+/// The version to move: the one that is named, or the lowest that can be promoted without a gate.
+fn movable<'a>(records: &'a [AgentDeployment], named: Option<&'a str>) -> Option<&'a str> {
+    let movable = |record: &&AgentDeployment| {
+        matches!(record.state, DeploymentState::Draft | DeploymentState::Test)
+    };
+    named.or_else(|| {
+        records
+            .iter()
+            .find(movable)
+            .map(|record| record.version.as_str())
+    })
+}
+
+/// A suite of so many tasks. The version names their number, so that each is always the same document.
+fn suite(tasks: u64) -> Value {
+    let tasks_of_it: Vec<Value> = (1..=tasks)
+        .map(|n| {
+            let say = format!("answer {n}");
+            json!({
+                "taskId": format!("task-{n}"),
+                "input": {"say": say},
+                "expected": {"kind": "golden", "match": {"strategy": "contains", "value": say}},
+            })
+        })
+        .collect();
+    json!({
+        "suiteId": SUITE,
+        "version": format!("1.0.{tasks}"),
+        "modes": ["golden"],
+        "tasks": tasks_of_it,
+    })
+}
+
+fn closed<'a>(body: &'a Value, fields: &[&str]) -> Result<&'a Map<String, Value>, Problem> {
+    let members = body
+        .as_object()
+        .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))?;
+    match members.keys().find(|key| !fields.contains(&key.as_str())) {
+        Some(unknown) => Err(Problem::validation(
+            unknown,
+            format!("this seam knows {}", fields.join(", ")),
+        )),
+        None => Ok(members),
+    }
+}
+
+fn nothing_came() -> Problem {
+    Problem::new(
+        ErrorCode::InternalError,
+        "the seam's run has not left what it should; look at its log",
+    )
+}

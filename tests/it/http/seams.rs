@@ -1,0 +1,214 @@
+//! Test seams for conformance suites: what they drive is real, and without the setting they are not there.
+
+use axum::http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use touchstone::http::HttpSettings;
+use touchstone::service::access::Scope;
+
+use super::host::{AGENT, TestHost, says};
+
+const LOG: &str = "/v1/host/sample/test/runs";
+const EVAL: &str = "/v1/host/sample/agents/eval-run";
+const INVOKE: &str = "/v1/host/sample/agents/live-invoke";
+const TRANSITION: &str = "/v1/host/sample/agents/deployment-transition";
+const RESET: &str = "/v1/host/sample/test/reset";
+
+/// A host under test with the agent installed, and a test key of its tenant.
+async fn under_test() -> (TestHost, String) {
+    let host = TestHost::with(HttpSettings {
+        conformance: true,
+        ..HttpSettings::default()
+    })
+    .await;
+    host.equip(&says(&["a"])).await;
+    host.work();
+    let key = host
+        .issue(|issue| {
+            issue.scopes = Scope::ALL.to_vec();
+            issue.test = true;
+        })
+        .await;
+    (host, key)
+}
+
+/// Seams are not described, so their answers are read as they are.
+async fn send(
+    host: &TestHost,
+    key: &str,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> (StatusCode, Value) {
+    let response = host.request(method, path).key(key).json(body).open().await;
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+async fn post(host: &TestHost, key: &str, path: &str, body: Value) -> Value {
+    let (status, answer) = send(host, key, Method::POST, path, &body).await;
+    assert_eq!(status, StatusCode::OK, "{path} {body}: {answer}");
+    answer
+}
+
+async fn log(host: &TestHost, key: &str, run: &Value, query: &str) -> Vec<Value> {
+    let path = format!("{LOG}/{}/events{query}", run.as_str().unwrap());
+    let (status, answer) = send(host, key, Method::GET, &path, &json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    answer["events"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn without_the_setting_or_a_test_key_there_is_nothing() {
+    let plain = TestHost::idle().await;
+    let test_key = plain
+        .issue(|issue| {
+            issue.scopes = Scope::ALL.to_vec();
+            issue.test = true;
+        })
+        .await;
+    let (under_test, _) = under_test().await;
+    for (host, key) in [(&plain, &test_key), (&under_test, &under_test.key)] {
+        for (method, path) in [
+            (Method::GET, format!("{LOG}/__probe__/events")),
+            (Method::POST, EVAL.to_owned()),
+            (Method::POST, INVOKE.to_owned()),
+            (Method::POST, TRANSITION.to_owned()),
+            (Method::POST, RESET.to_owned()),
+        ] {
+            let (status, answer) = send(host, key, method, &path, &json!({})).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+            let (_, absent) = send(
+                host,
+                key,
+                Method::GET,
+                "/v1/host/sample/nothing",
+                &json!({}),
+            )
+            .await;
+            assert_eq!(answer, absent, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_log_seam_repeats_the_log_and_knows_no_other_tenants_run() {
+    let (host, key) = under_test().await;
+    let run = host.create().await;
+    let whole = host.ended(&run).await;
+    let run = json!(run);
+    assert_eq!(log(&host, &key, &run, "").await, whole);
+    let scored = log(&host, &key, &run, "?type=eval.scored").await;
+    assert_eq!(scored.len(), 1);
+    let node = scored[0]["nodeId"].as_str().unwrap();
+    assert!(
+        log(
+            &host,
+            &key,
+            &run,
+            &format!("?nodeId={node}&type=eval.scored")
+        )
+        .await
+            == scored
+    );
+    assert!(log(&host, &key, &run, "?type=no.such").await.is_empty());
+    assert!(log(&host, &key, &json!("__probe__"), "").await.is_empty());
+    let foreign = host
+        .issue(|issue| {
+            issue.tenant = "globex".into();
+            issue.scopes = Scope::ALL.to_vec();
+            issue.test = true;
+        })
+        .await;
+    assert!(log(&host, &foreign, &run, "").await.is_empty());
+    post(&host, &key, RESET, json!({})).await;
+    assert_eq!(log(&host, &key, &run, "").await, whole, "real runs stay");
+}
+
+#[tokio::test]
+async fn the_eval_seam_leaves_a_whole_eval_run() {
+    let (host, key) = under_test().await;
+    let made = post(&host, &key, EVAL, json!({"modes": ["golden"]})).await;
+    assert_eq!(
+        (&made["taskCount"], &made["passed"], &made["aggregateScore"]),
+        (&json!(1), &json!(true), &json!(1.0))
+    );
+    let path = format!("/v1/runs/{}/eval-summary", made["runId"].as_str().unwrap());
+    assert_eq!(host.get(&path).await.json()["suiteId"], made["suiteId"]);
+    let three = post(&host, &key, EVAL, json!({"taskCount": 3, "agentId": AGENT})).await;
+    assert_eq!(three["taskCount"], 3);
+    assert_eq!(
+        log(&host, &key, &three["runId"], "?type=eval.scored")
+            .await
+            .len(),
+        3
+    );
+    for bad in [
+        json!({"modes": ["rubric"]}),
+        json!({"taskCount": 0}),
+        json!({"agentId": "community.nobody.x"}),
+        json!({"more": 1}),
+    ] {
+        let (status, answer) = send(&host, &key, Method::POST, EVAL, &bad).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{bad}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_invocation_seam_brackets_one_invocation() {
+    let (host, key) = under_test().await;
+    let made = post(&host, &key, INVOKE, json!({"source": "run-api"})).await;
+    assert_eq!(made["outcome"], "completed");
+    let agents: Vec<Value> = log(&host, &key, &made["runId"], "")
+        .await
+        .into_iter()
+        .filter(|event| event["type"].as_str().unwrap().starts_with("agent."))
+        .collect();
+    for (event, kind) in [
+        (&agents[0], "agent.invocation.started"),
+        (&agents[agents.len() - 1], "agent.invocation.completed"),
+    ] {
+        assert_eq!(event["type"], kind);
+        assert_eq!(event["payload"]["invocationId"], made["invocationId"]);
+    }
+}
+
+#[tokio::test]
+async fn the_transition_seam_moves_a_version_or_says_why_not() {
+    let (host, key) = under_test().await;
+    for (scenario, error) in [
+        ("unauthorized", "forbidden"),
+        ("eval-gate-unmet", "eval_gate_unmet"),
+    ] {
+        let refused = post(&host, &key, TRANSITION, json!({"scenario": scenario})).await;
+        assert_eq!(
+            (&refused["allowed"], &refused["error"]),
+            (&json!(false), &json!(error))
+        );
+        let log = log(&host, &key, &refused["runId"], "").await;
+        assert!(
+            log.iter()
+                .all(|event| event["type"] != "deployment.promoted")
+        );
+        assert_eq!(log[1]["type"], "authorization.decided");
+    }
+    let moved = post(&host, &key, TRANSITION, json!({"scenario": "promote"})).await;
+    assert_eq!(moved["record"]["state"], "test");
+    let promoted = log(&host, &key, &moved["runId"], "?type=deployment.promoted").await;
+    assert_eq!(promoted[0]["payload"]["toState"], "test");
+    let records = host
+        .get(&format!("/v1/agents/{AGENT}/deployments"))
+        .await
+        .json();
+    assert_eq!(records[0], moved["record"], "it is the real one");
+    let (status, _) = send(
+        &host,
+        &key,
+        Method::POST,
+        TRANSITION,
+        &json!({"scenario": "x"}),
+    )
+    .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
