@@ -24,7 +24,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::domain::agent::{
-    Brief, Conversation, Limits, ModelReply, Next, ToolCall, ToolOutcome, estimate, usage_from_size,
+    Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply, Next, ToolCall,
+    ToolOutcome, estimate, usage_from_size,
 };
 use crate::domain::budget::Estimate;
 use crate::domain::ids::EventId;
@@ -54,7 +55,12 @@ impl AgentRuntime for Runtime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let mut running = Running::start(&invocation, meter, sink);
-        let ending = running.converse(self.limits).await;
+        let allowed = invocation.max_loop_iterations.unwrap_or(u32::MAX);
+        let limits = Limits {
+            turns: self.limits.turns.min(allowed),
+            ..self.limits
+        };
+        let ending = running.converse(limits).await;
         running.finish(ending)
     }
 }
@@ -181,6 +187,13 @@ impl<'a> Running<'a> {
                         said: None,
                         schema_valid,
                     };
+                }
+                // The caller's bound is the run's end, not the agent's failure (RFC 0058).
+                Next::Failed {
+                    reason: FailureReason::TurnLimit,
+                    ..
+                } if invocation.max_loop_iterations == Some(limits.turns) => {
+                    return Ending::unjudged(LOOP_LIMIT_EXCEEDED);
                 }
                 Next::Failed {
                     reason,

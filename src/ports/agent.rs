@@ -45,6 +45,8 @@ pub struct Invocation<'a> {
     pub temperature: Option<f64>,
     /// Most tokens of one answer.
     pub max_tokens: Option<u64>,
+    /// Model turns the run's caller allows.
+    pub max_loop_iterations: Option<u32>,
     /// The task's id, for `provider.usage`.
     pub node_id: &'a TaskId,
 }
@@ -62,7 +64,8 @@ pub enum InvocationEnd {
         /// A label from a closed list (`invalid_output`, `turn_limit`, `refused`, `empty_answer`, …).
         reason: String,
     },
-    /// The machinery failed: nothing can be said of the agent. `budget_exhausted` when the meter refused.
+    /// The machinery failed, or a bound of the run was reached: nothing can be said of the agent. `budget_exhausted` when
+    /// the meter refused, `loop_limit_exceeded` beyond the caller's model turns.
     Unjudged {
         /// A label from a closed list.
         reason: String,

@@ -1,5 +1,9 @@
 //! The closed lists of an agent's own failures. A failure of the machinery is never among them.
 
+/// The label of an invocation that needed more model turns than its run's caller allows: no failure of the agent, but a
+/// bound of the run that was reached (RFC 0058).
+pub const LOOP_LIMIT_EXCEEDED: &str = "loop_limit_exceeded";
+
 /// Why an agent reached no decision, or one that does not count. The task scores 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {

@@ -195,6 +195,10 @@ pub struct EvalSpec {
     /// Most tokens of one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
+    /// Model turns of one task's agent loop; one more ends the run (RFC 0058). The runtime has a bound of its own, beyond
+    /// which only the task fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_loop_iterations: Option<u32>,
     /// Host ceiling on the run's cost: beyond it no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
+use crate::domain::ids::NodeId;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{CancelRequest, PauseRequest};
 use crate::protocol::openwop::events::{
@@ -72,42 +73,49 @@ pub(super) fn time_out(run: &RunRecord, writer: &RunWriter, now: Timestamp) {
     let limit = run.spec.run_timeout_ms.unwrap_or_default();
     let observed = running_for(writer, now).max(limit + 1);
     warn!(run_id = %run.run_id, limit, "the run reached its longest duration");
-    fail_at_cap(
-        writer,
-        "run-duration",
-        to_f64(limit),
-        to_f64(observed),
-        "run_timeout",
-        "the run reached its longest duration",
-    );
+    let breach = Breach {
+        kind: "run-duration",
+        limit: to_f64(limit),
+        observed: to_f64(observed),
+        node: None,
+        code: "run_timeout",
+        message: "the run reached its longest duration",
+    };
+    breach.end(writer);
 }
 
-/// Records a hard bound and the failure that follows from it, in one transaction.
-pub(super) fn fail_at_cap(
-    writer: &RunWriter,
-    kind: &str,
-    limit: f64,
-    observed: f64,
-    code: &str,
-    message: &str,
-) {
-    let breached = CapBreached {
-        kind: kind.to_owned(),
-        limit,
-        observed,
-        node_id: None,
-    };
-    let error = RunError {
-        code: code.to_owned(),
-        message: message.to_owned(),
-    };
-    writer.emit_all(&[
-        NewEvent::of_run(Event::CapBreached(breached)),
-        NewEvent::of_run(Event::RunFailed(RunFailed {
-            error,
-            failed_node_id: None,
-        })),
-    ]);
+/// A hard bound that was reached.
+pub(super) struct Breach<'a> {
+    pub(super) kind: &'a str,
+    pub(super) limit: f64,
+    pub(super) observed: f64,
+    /// Where, if it was reached in one place.
+    pub(super) node: Option<&'a NodeId>,
+    pub(super) code: &'a str,
+    pub(super) message: &'a str,
+}
+
+impl Breach<'_> {
+    /// Records it and the failure that follows from it, in one transaction.
+    pub(super) fn end(self, writer: &RunWriter) {
+        let breached = CapBreached {
+            kind: self.kind.to_owned(),
+            limit: self.limit,
+            observed: self.observed,
+            node_id: self.node.cloned(),
+        };
+        let error = RunError {
+            code: self.code.to_owned(),
+            message: self.message.to_owned(),
+        };
+        writer.emit_all(&[
+            NewEvent::of_run(Event::CapBreached(breached)),
+            NewEvent::of_run(Event::RunFailed(RunFailed {
+                error,
+                failed_node_id: self.node.cloned(),
+            })),
+        ]);
+    }
 }
 
 #[expect(

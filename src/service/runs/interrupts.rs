@@ -22,7 +22,7 @@ use crate::domain::workflow::interrupt::{Refusal, answer, deadline};
 use crate::domain::workflow::node::NodeKind;
 use crate::domain::workflow::token::{Intent, InterruptToken};
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::events::NewEvent;
+use crate::protocol::openwop::events::{Event, NewEvent};
 use crate::protocol::openwop::flow_events::InterruptKind;
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 use crate::service::access::Caller;
@@ -246,10 +246,9 @@ impl Runs {
             answer(node, gate, facts, responder, value, self.clock.now()).map_err(refused)
         };
         // What can be refused is refused without taking the run.
-        self.look(run, decide).await??;
-        if let Some(override_of) = value.get("override") {
-            self.audit_override(record, node, responder, override_of)
-                .await?;
+        let decided = self.look(run, decide).await??;
+        if let Some(reason) = overridden(&decided) {
+            self.audit_override(record, node, responder, reason).await?;
         }
         let state = self.journal.append(&record.tenant, run, decide).await?;
         // The node has its answer; whatever comes of it is the worker's to record.
@@ -262,16 +261,15 @@ impl Runs {
         record: &RunRecord,
         node: &NodeId,
         responder: &Responder,
-        said: &Value,
+        reason: &str,
     ) -> Result<(), Problem> {
-        let reason = said.get("reason").and_then(Value::as_str);
         let decision = Decision {
             at: self.clock.now(),
             principal: responder.principal.clone(),
             action: "approval:override".to_owned(),
             resource: format!("{}/{node}", record.run_id),
             outcome: Outcome::Done,
-            reasons: reason.into_iter().map(str::to_owned).collect(),
+            reasons: vec![reason.to_owned()],
             run_id: Some(record.run_id.clone()),
         };
         self.store
@@ -317,6 +315,14 @@ impl Runs {
         let record = self.record(&token.tenant, &token.run_id).await;
         Ok((token, record.map_err(|_| no_interrupt())?))
     }
+}
+
+/// Why somebody decided alone, if that is what an answer comes to.
+fn overridden(decided: &[NewEvent]) -> Option<&str> {
+    decided.iter().find_map(|event| match &event.event {
+        Event::ApprovalOverridden(over) => Some(over.reason.as_str()),
+        _ => None,
+    })
 }
 
 /// The node of a gate's run.

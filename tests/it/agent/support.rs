@@ -158,6 +158,7 @@ impl Trial {
             fixtures: Some(&self.fixtures),
             temperature: Some(0.0),
             max_tokens: Some(50),
+            max_loop_iterations: None,
             node_id: &task,
         };
         self.runtime

@@ -246,6 +246,7 @@ impl Bench {
             concurrency: 4,
             temperature: None,
             max_tokens: Some(16),
+            max_loop_iterations: None,
             cost_ceiling: None,
             budget: BudgetSpec::default(),
             retry_of: None,

@@ -1,5 +1,6 @@
 //! Budgets of callers (RFC 0084): what is enforced, and what is said of it.
 
+use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::agent::{ModelReply, ToolCall};
 use touchstone::domain::budget::policy::BudgetSpec;
@@ -116,6 +117,43 @@ async fn tool_calls_end_the_run_at_their_bound_and_not_beyond() {
         json!({"kind": "budget-tool-calls", "limit": 2.0, "observed": 3.0})
     );
     assert_eq!(events[5].1["error"]["code"], "budget_exhausted");
+}
+
+#[rstest]
+#[case::one_more_is_needed(Some(1), Some("loop_limit_exceeded"))]
+#[case::just_enough(Some(2), None)]
+#[case::beyond_the_runtimes_own(Some(1000), None)]
+#[case::unbounded(None, None)]
+#[tokio::test]
+async fn more_model_turns_than_the_caller_allows_end_the_run(
+    #[case] most: Option<u32>,
+    #[case] code: Option<&str>,
+) {
+    let bench = Bench::new(tool_first).await;
+    let run = bench
+        .seed(&["a", "b"], |spec| {
+            spec.concurrency = 1;
+            spec.max_loop_iterations = most;
+        })
+        .await;
+    assert!(bench.execute().await);
+    let state = bench.state(&run.run_id).await;
+    assert_eq!(state.error.map(|error| error.code).as_deref(), code);
+    let events = budget_events(&bench.log(&run.run_id).await);
+    if code.is_some() {
+        assert_eq!(
+            of(&events, "cap.breached"),
+            [
+                &json!({"kind": "loop-iterations", "limit": 1.0, "observed": 2.0, "nodeId": "task-0"})
+            ]
+        );
+        assert_eq!(
+            state.eval.scored_count, 0,
+            "a bound of the run says nothing of the agent"
+        );
+    } else {
+        assert_eq!((events.len(), state.eval.scored_count), (0, 2));
+    }
 }
 
 #[tokio::test]

@@ -148,6 +148,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 concurrency: 10,
                 temperature: None,
                 max_tokens: None,
+                max_loop_iterations: None,
                 cost_ceiling: None,
                 budget: BudgetSpec::default(),
                 retry_of: None,

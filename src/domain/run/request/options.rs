@@ -52,10 +52,7 @@ impl RunOptions {
             members: &configurable,
             prefix: "configurable.",
         };
-        // There are no loops to bound: checked and recorded, and nothing to do.
-        fields.whole("maxLoopIterations", 1)?;
-        // Bounds the nodes of a workflow; the tasks of an eval are no nodes.
-        fields.whole("recursionLimit", 1)?;
+        check_reserved(&fields)?;
         Ok(Self {
             tenant_id: body.text("tenantId")?.map(str::to_owned),
             scope_id: scope_id(body)?,
@@ -87,6 +84,24 @@ impl RunOptions {
             tags: self.tags,
             metadata: self.metadata,
         }
+    }
+}
+
+/// Reserved keys are sound whatever kind of run they come with. Where one has nothing to bound (agent loops in a workflow,
+/// nodes in an eval) it is recorded and has nothing to do.
+fn check_reserved(configurable: &Fields<'_>) -> Result<(), Problem> {
+    configurable.whole("recursionLimit", 1)?;
+    configurable.whole("maxLoopIterations", 1)?;
+    configurable.whole("maxTokens", 1)?;
+    configurable.number("temperature", 0.0, 2.0)?;
+    configurable.number("escalationThreshold", 0.0, 1.0)?;
+    const VERBOSITIES: &[&str] = &["summary", "full", "off"];
+    match configurable.text("reasoningVerbosity")? {
+        Some(other) if !VERBOSITIES.contains(&other) => Err(configurable.invalid(
+            "reasoningVerbosity",
+            &format!("must be one of {}", VERBOSITIES.join(", ")),
+        )),
+        _ => Ok(()),
     }
 }
 

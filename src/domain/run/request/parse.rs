@@ -38,6 +38,8 @@ pub struct CreateRun {
     pub temperature: Option<f64>,
     /// `configurable.maxTokens`.
     pub max_tokens: Option<u64>,
+    /// `configurable.maxLoopIterations`.
+    pub max_loop_iterations: Option<u32>,
     /// `configurable.budget`.
     pub budget: BudgetSpec,
     /// What every run may be given.
@@ -106,7 +108,6 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
         prefix: "configurable.",
     };
     refuse_what_would_be_ignored(&fields)?;
-    fields.number("escalationThreshold", 0.0, 1.0)?;
     let ignore = match fields.object("evalMatch")? {
         None => Vec::new(),
         Some(matching) => {
@@ -123,10 +124,6 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
         None => BudgetSpec::default(),
         Some(members) => budget(&members)?,
     };
-    // An eval task has no nodes and no loops to bound, so these are checked and recorded, and have nothing to do.
-    for unused in ["recursionLimit", "maxLoopIterations"] {
-        fields.whole(unused, 1)?;
-    }
     Ok(CreateRun {
         suite,
         agent_id,
@@ -140,6 +137,9 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
             .map(|tasks| u32::try_from(tasks).unwrap_or(u32::MAX)),
         temperature: fields.number("temperature", 0.0, 2.0)?,
         max_tokens: fields.whole("maxTokens", 1)?,
+        max_loop_iterations: fields
+            .whole("maxLoopIterations", 1)?
+            .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
         budget,
         options: RunOptions::read(body)?,
     })

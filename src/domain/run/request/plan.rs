@@ -243,6 +243,7 @@ pub fn plan(
         concurrency,
         temperature: request.temperature,
         max_tokens: request.max_tokens,
+        max_loop_iterations: request.max_loop_iterations,
         // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
         cost_ceiling: limits.max_cost_per_suite,
         budget: BudgetSpec {

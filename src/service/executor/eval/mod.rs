@@ -20,7 +20,8 @@ use self::record::{close_open_invocation, record_score};
 use self::reuse::take_over;
 use super::Reached;
 use super::control::{Signal, Stop, Watch};
-use super::endings::{fail_at_cap, running_for};
+use super::endings::{Breach, running_for};
+use crate::domain::agent::LOOP_LIMIT_EXCEEDED;
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
@@ -66,6 +67,7 @@ enum LoopEnd {
     AllScored,
     Stopped(Stop),
     BudgetExhausted(Dimension),
+    LoopLimit(TaskId),
 }
 
 impl EvalWork {
@@ -274,6 +276,7 @@ impl EvalWork {
             tokio::select! {
                 ended = flying.join_next() => match ended {
                     Some(Ok(TaskEnd::Scored)) | None => {}
+                    Some(Ok(TaskEnd::LoopLimit(task))) => return LoopEnd::LoopLimit(task),
                     Some(Ok(TaskEnd::Closed)) => return LoopEnd::Stopped(Stop::Lost),
                     Some(Ok(TaskEnd::BudgetExhausted(dimension))) => return LoopEnd::BudgetExhausted(dimension),
                     Some(Err(cause)) => {
@@ -322,6 +325,7 @@ impl EvalWork {
             fixtures: task.fixtures.as_ref(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
+            max_loop_iterations: spec.max_loop_iterations,
             node_id: id,
         };
         let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
@@ -342,6 +346,11 @@ impl EvalWork {
                 }
             });
         drop(permit);
+        if let InvocationEnd::Unjudged { reason } = &result.end
+            && reason == LOOP_LIMIT_EXCEEDED
+        {
+            return TaskEnd::LoopLimit(id.clone());
+        }
         if let InvocationEnd::Unjudged { reason } = &result.end
             && reason == BUDGET_EXHAUSTED
             && let Some(dimension) = context.meter.exhausted(spec)
@@ -371,14 +380,27 @@ impl EvalWork {
                     Dimension::Tokens | Dimension::Cost => consumed,
                     Dimension::ToolCalls | Dimension::Retries => consumed + 1.0,
                 };
-                fail_at_cap(
-                    writer,
-                    dimension.cap(),
+                let breach = Breach {
+                    kind: dimension.cap(),
                     limit,
                     observed,
-                    BUDGET_EXHAUSTED,
-                    "the run's budget is used up",
-                );
+                    node: None,
+                    code: BUDGET_EXHAUSTED,
+                    message: "the run's budget is used up",
+                };
+                breach.end(writer);
+            }
+            LoopEnd::LoopLimit(task) => {
+                let limit = f64::from(spec.max_loop_iterations.unwrap_or_default());
+                let breach = Breach {
+                    kind: "loop-iterations",
+                    limit,
+                    observed: limit + 1.0,
+                    node: Some(&task),
+                    code: LOOP_LIMIT_EXCEEDED,
+                    message: "a task's agent needs more model turns than `maxLoopIterations` allows",
+                };
+                breach.end(writer);
             }
             LoopEnd::AllScored => {
                 let thresholds = context.thresholds();
@@ -423,6 +445,7 @@ enum TaskEnd {
     Scored,
     Closed,
     BudgetExhausted(Dimension),
+    LoopLimit(TaskId),
 }
 
 struct RunContext {
