@@ -96,9 +96,9 @@ class Touchstone:
             raise Failure(f"`touchstone {' '.join(arguments)}` ended with {done.returncode}: {said}")
         return done.stdout
 
-    def key(self, tenant: str, *scopes: str) -> str:
-        """A fresh API key; without scopes, one that evaluates but does not deploy."""
-        asked = [word for scope in scopes for word in ("--scope", scope)]
+    def key(self, tenant: str, *scopes: str, test: bool = False) -> str:
+        """A fresh API key; without scopes, one that evaluates but does not deploy. Mock providers and seams take a test key."""
+        asked = [word for scope in scopes for word in ("--scope", scope)] + (["--test"] if test else [])
         return self.run("key", "create", "--tenant", tenant, *asked).strip()
 
     def signed_pack(self, source: Path) -> Path:
@@ -196,9 +196,9 @@ class ConformanceHost:
             mark = secrets.token_hex(4)
             first, second = f"first-{mark}", f"second-{mark}"
             keys = {
-                "apiKey": touchstone.key(first, "all"),
-                "secondTenantKey": touchstone.key(second, "all"),
-                "limitedKey": touchstone.key(first),
+                "apiKey": touchstone.key(first, "all", test=True),
+                "secondTenantKey": touchstone.key(second, "all", test=True),
+                "limitedKey": touchstone.key(first, test=True),
             }
             archive = touchstone.signed_pack(here / "agent")
             self.serving = Serving(touchstone, self.folder / "host.log")
