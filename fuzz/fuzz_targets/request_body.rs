@@ -26,6 +26,7 @@ const LIMITS: HostLimits = HostLimits {
     max_cost_per_suite: None,
     max_run_duration_ms: 3_600_000,
     max_node_executions: 1_000,
+    advisory_budgets: false,
     default_concurrency: 16,
     max_concurrency: 256,
 };
@@ -72,7 +73,7 @@ fuzz_target!(|data: &[u8]| {
         }
         Request::Workflow(request) => {
             let definition = fixture(&request.workflow_id);
-            if let Ok(spec) = plan_workflow(request, &LIMITS, definition, true) {
+            if let Ok(spec) = plan_workflow(*request, &LIMITS, definition, true) {
                 assert!(spec.eval().is_none());
                 assert_kept(&spec);
             }

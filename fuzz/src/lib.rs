@@ -1,5 +1,6 @@
 //! What the fuzz targets and their seeds share.
 
+use jiff::Timestamp;
 use serde_json::json;
 use touchstone::domain::run::record::RunRecord;
 
@@ -16,4 +17,9 @@ pub fn run_record() -> RunRecord {
     let record = json!({"runId": "run_fuzz", "tenant": "fuzz", "principal": "key_1", "createdAt": "2026-01-01T00:00:00Z",
         "spec": {"workflowId": "fuzz", "work": "journal"}});
     serde_json::from_value(record).expect("a record")
+}
+
+/// When everything happens.
+pub fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("a moment")
 }

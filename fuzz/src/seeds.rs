@@ -12,12 +12,14 @@ use touchstone_fuzz::event_id;
 
 fn main() -> io::Result<()> {
     let pack = new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 5] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 7] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
         ("request_body", texts(&bodies())),
         ("last_event_id", positions()),
+        ("interrupt_token", tokens()),
+        ("interrupt_answer", answers()),
     ];
     for (target, inputs) in seeds {
         let folder = Path::new("corpus").join(target);
@@ -132,6 +134,24 @@ fn bodies() -> Vec<Value> {
         body[field] = value;
         bodies.push(body);
     }
+    for (workflow, inputs) in [
+        ("conformance-noop", json!({})),
+        ("conformance-identity", json!({"payload": {"a": 1}})),
+        ("conformance-delay", json!({"delayMs": 5})),
+        ("conformance-idempotent", json!({"nonce": "n"})),
+    ] {
+        let limits = json!({"recursionLimit": 3, "maxLoopIterations": 2, "runTimeoutMs": 1000});
+        bodies.push(json!({"workflowId": workflow, "inputs": inputs, "configurable": limits}));
+    }
+    for (id, config) in [
+        ("stream-text", json!({"tokens": ["a", "b"], "delayMsPerToken": 1, "finishReason": "stop", "usage": {"promptTokens": 1}})),
+        ("tool-calls", json!({"toolCalls": [{"name": "crm:lookup", "arguments": {"id": 1}}]})),
+        ("error", json!({"code": "boom", "message": "no"})),
+        ("usage-only", json!({"usage": {"completionTokens": 2}})),
+    ] {
+        let provider = json!({"mockProvider": {"id": id, "config": config}});
+        bodies.push(json!({"workflowId": "conformance-stream-text", "configurable": provider}));
+    }
     bodies
 }
 
@@ -140,4 +160,34 @@ fn positions() -> Vec<Vec<u8>> {
     seeds.extend(["", "0", "1", "40", "41", "18446744073709551615", "18446744073709551616", "-1", " 1", "1,2", "evt_", "é"].map(str::to_owned));
     seeds.push("9".repeat(200));
     seeds.into_iter().map(String::into_bytes).collect()
+}
+
+/// Payloads that are signed, and texts that are not.
+fn tokens() -> Vec<Vec<u8>> {
+    let payload = json!({"tenant": "acme", "runId": "run_1", "nodeId": "gate", "interruptId": "int-gate-1",
+                         "expiresAt": "2027-01-15T08:00:00Z", "intent": "resolve"});
+    let mut seeds = vec![[b"\x01", payload.to_string().as_bytes()].concat()];
+    for (member, value) in [("expiresAt", json!("tomorrow")), ("intent", json!("inspect")), ("runId", json!(7)), ("more", json!([]))] {
+        let mut other = payload.clone();
+        other[member] = value;
+        seeds.push([b"\x01", other.to_string().as_bytes()].concat());
+    }
+    seeds.extend(["", ".", "a.b", "eyJ9.AAAA", "e30.e30.e30", "é.é"].map(|text| [b"\x00", text.as_bytes()].concat()));
+    seeds
+}
+
+fn answers() -> Vec<Vec<u8>> {
+    let values = [
+        json!({"action": "accept"}),
+        json!({"action": "reject", "feedback": "no"}),
+        json!({"action": "accept", "override": {"reason": "outage"}}),
+        json!({"action": "timeout"}),
+        json!({"answers": {"q1": "blue", "q2": ""}}),
+        json!({"answers": {}}),
+        json!({"event": {"id": 1}}),
+        Value::Null,
+        json!("accept"),
+    ];
+    let seeds = (0..4).flat_map(|which| values.iter().map(move |value| [&[which], value.to_string().as_bytes()].concat()));
+    seeds.collect()
 }
