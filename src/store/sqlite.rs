@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Sqlite, SqlitePool, Transaction};
 
@@ -217,12 +218,23 @@ impl SqliteStore {
     }
 }
 
-/// Whether another process was at the same work.
+/// Whether another process may have been at the same work: a table or column that is there already looks like any other
+/// statement that failed, so those are all tried again.
 fn is_contention(error: &sqlx::Error) -> bool {
-    let text = error.to_string();
-    ["locked", "busy", "already exists", "UNIQUE constraint"]
-        .iter()
-        .any(|sign| text.contains(sign))
+    const BUSY: i32 = 5;
+    const LOCKED: i32 = 6;
+    match error {
+        sqlx::Error::Migrate(error) => matches!(
+            **error,
+            MigrateError::Execute(_) | MigrateError::ExecuteMigration(..)
+        ),
+        sqlx::Error::Database(error) => error
+            .code()
+            .and_then(|code| code.parse::<i32>().ok())
+            // The lower byte says what, the others more closely why.
+            .is_some_and(|code| matches!(code & 0xff, BUSY | LOCKED)),
+        _ => false,
+    }
 }
 
 #[async_trait]
