@@ -124,20 +124,6 @@ impl App {
             ids.mint("replica"),
             worker_settings(&config),
         );
-        let runs = Arc::new(Runs::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library,
-            models,
-            projections.clone(),
-            Offer {
-                workflows: Workflows {
-                    fixtures: config.conformance.enabled,
-                },
-                limits: config.host_limits(),
-            },
-        ));
         let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
         let dispatcher = Dispatcher::new(
             store.clone(),
@@ -150,6 +136,21 @@ impl App {
             clock.clone(),
             ids.clone(),
             notifier,
+        ));
+        let runs = Arc::new(Runs::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            library,
+            models,
+            projections.clone(),
+            Offer {
+                workflows: Workflows {
+                    fixtures: config.conformance.enabled,
+                },
+                limits: config.host_limits(),
+                webhooks: webhooks.clone(),
+            },
         ));
         let streams = CancellationToken::new();
         let state = HttpState::new(HttpDeps {

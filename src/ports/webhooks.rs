@@ -7,8 +7,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use url::Url;
 
-use super::{Fence, StoreError, StoredEvent};
+use super::{Fence, IdempotencyCompletion, StoreError, StoredEvent};
 use crate::domain::ids::{RunId, TenantId, WebhookId};
+use crate::domain::run::record::RunRecord;
 use crate::domain::webhook::{Circuit, Secrets};
 
 /// A subscription as it is kept.
@@ -73,6 +74,15 @@ pub struct Window {
 pub trait WebhookStore: Send + Sync {
     /// Adds a subscription; `false` if the tenant has `most` already.
     async fn add_webhook(&self, webhook: &WebhookRecord, most: u32) -> Result<bool, StoreError>;
+    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a subscription of its own: it follows
+    /// this run only, is served once the run has ended, and is gone then. None of the methods on a tenant's subscriptions
+    /// knows it.
+    async fn create_calling_back(
+        &self,
+        run: &RunRecord,
+        callback: &WebhookRecord,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError>;
     /// One subscription.
     async fn webhook(
         &self,

@@ -16,6 +16,7 @@ use super::fault::internal;
 use super::journal::Journal;
 use super::library::Library;
 use super::projections::{self, Projections};
+use super::webhooks::Webhooks;
 use super::workflows::Workflows;
 use crate::domain::eval::report::{EvalReport, Verdict, annotate, report};
 use crate::domain::eval::scoring::summary;
@@ -31,7 +32,7 @@ use crate::domain::run::retry::may_retry;
 use crate::domain::run::snapshot::{snapshot, visible_status};
 use crate::ports::{
     CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, ModelBinding, Models,
-    Store, StoreError,
+    Store, StoreError, WebhookRecord,
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{ModelClass, Thresholds};
@@ -86,6 +87,8 @@ struct NewRun {
     principal: String,
     spec: RunSpec,
     fork: Option<Fork>,
+    /// Who is told how it ends, beside the tenant's subscriptions.
+    callback: Option<WebhookRecord>,
 }
 
 /// What this host lets a run be.
@@ -94,6 +97,8 @@ pub struct Offer {
     pub workflows: Workflows,
     /// How much of everything.
     pub limits: HostLimits,
+    /// Who is told of it.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// The use cases of runs.
@@ -107,6 +112,7 @@ pub struct Runs {
     workflows: Workflows,
     journal: Journal,
     limits: HostLimits,
+    webhooks: Arc<Webhooks>,
 }
 
 impl Runs {
@@ -132,14 +138,15 @@ impl Runs {
             workflows: offer.workflows,
             journal,
             limits: offer.limits,
+            webhooks: offer.webhooks,
         }
     }
 
     /// Creates a run. With a claim, the idempotency record is completed in the same transaction.
     ///
     /// # Errors
-    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`; `run_already_active` under
-    /// [`Dedup::Enforce`].
+    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`; `webhook_url_rejected` for a
+    /// `callbackUrl` that leads inward; `run_already_active` under [`Dedup::Enforce`].
     pub async fn create(
         &self,
         caller: &Caller,
@@ -167,6 +174,7 @@ impl Runs {
                 "`X-Dedup: enforce` allows one active run of a scope; name it by `scopeId`",
             ));
         }
+        let callback_url = options.callback_url.take();
         let spec = match request {
             Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
             Request::Workflow(request) => {
@@ -174,7 +182,11 @@ impl Runs {
                 plan_workflow(*request, &self.limits, definition, caller.test)?
             }
         };
-        self.record_run(caller, spec, claim).await
+        let callback = match callback_url {
+            Some(url) => Some(self.webhooks.callback(caller, url).await?),
+            None => None,
+        };
+        self.record_run(caller, spec, callback, claim).await
     }
 
     /// Creates a run that reuses every judged task of `source` and executes only the rest, with everything else pinned as
@@ -203,7 +215,7 @@ impl Runs {
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());
         }
-        self.record_run(caller, spec, claim).await
+        self.record_run(caller, spec, None, claim).await
     }
 
     /// The record of a run of this tenant.
@@ -441,6 +453,7 @@ impl Runs {
         &self,
         caller: &Caller,
         spec: RunSpec,
+        callback: Option<WebhookRecord>,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let run = NewRun {
@@ -448,6 +461,7 @@ impl Runs {
             principal: caller.principal.clone(),
             spec,
             fork: None,
+            callback,
         };
         self.record_new(run, Value::Null, claim).await
     }
@@ -469,6 +483,10 @@ impl Runs {
         if let (Some(members), Value::Object(answer)) = (body.as_object_mut(), answer) {
             members.extend(answer);
         }
+        if let (Some(members), Some(callback)) = (body.as_object_mut(), &run.callback) {
+            let secret = json!(callback.secrets.current.expose());
+            members.insert("callbackSecret".to_owned(), secret);
+        }
         let record = RunRecord {
             run_id: run_id.clone(),
             tenant: run.tenant,
@@ -482,13 +500,19 @@ impl Runs {
             status: 201,
             body: body.to_string().into(),
         });
-        self.store
-            .create(&record, completes.as_ref())
-            .await
-            .map_err(|cause| match cause {
-                StoreError::ScopeTaken(active) => already_active(&active),
-                cause => internal(&cause),
-            })?;
+        let completes = completes.as_ref();
+        let recorded = match &run.callback {
+            Some(callback) => {
+                self.store
+                    .create_calling_back(&record, callback, completes)
+                    .await
+            }
+            None => self.store.create(&record, completes).await,
+        };
+        recorded.map_err(|cause| match cause {
+            StoreError::ScopeTaken(active) => already_active(&active),
+            cause => internal(&cause),
+        })?;
         self.store.notify_work().await;
         Ok(Created { run_id, body })
     }

@@ -7,10 +7,13 @@ use std::borrow::Cow;
 
 use super::convert::{Batch, NEVER, backend, column, head_of};
 use super::idempotency::complete;
+use super::webhooks::{FOLLOW, add};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent};
+use crate::ports::{
+    Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent, WebhookRecord,
+};
 
 const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until, scope)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING RETURNING number";
@@ -58,11 +61,12 @@ fn is_named(body: &[u8], event_id: &str) -> Result<bool, StoreError> {
 
 macro_rules! run_log {
     ($store:ty) => {
-        #[async_trait]
-        impl RunLog for $store {
-            async fn create(
+        impl $store {
+            /// Records a new run, with a subscription of its own if it has one.
+            pub(super) async fn create_run(
                 &self,
                 run: &RunRecord,
+                callback: Option<&WebhookRecord>,
                 completes: Option<&IdempotencyCompletion>,
             ) -> Result<(), StoreError> {
                 let record = column("run_record", "record").text(run)?;
@@ -113,10 +117,30 @@ macro_rules! run_log {
                         .await
                         .map_err(backend)?;
                 }
+                if let Some(callback) = callback {
+                    let subscription = add!(transaction, callback, Some(number))?;
+                    sqlx::query(FOLLOW)
+                        .bind(subscription)
+                        .bind(number)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
                 if let Some(completion) = completes {
                     complete!(transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)
+            }
+        }
+
+        #[async_trait]
+        impl RunLog for $store {
+            async fn create(
+                &self,
+                run: &RunRecord,
+                completes: Option<&IdempotencyCompletion>,
+            ) -> Result<(), StoreError> {
+                self.create_run(run, None, completes).await
             }
 
             async fn run(

@@ -56,13 +56,13 @@ impl SqliteStore {
         ORDER BY sequence";
     pub(super) const FOLLOW_RUN: &str =
         "INSERT INTO webhook_run (webhook_number, run_number, sequence)
-        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following";
+        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL";
     pub(super) const CLAIM_WEBHOOK: &str =
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = $3
         WHERE number = (SELECT w.number FROM webhook w
             WHERE w.lease_until <= $2 AND w.following AND EXISTS (
                 SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
-                WHERE f.webhook_number = w.number AND r.head > f.sequence)
+                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
             ORDER BY w.served_at, w.number LIMIT 1)
         RETURNING fence, id";
     pub(super) const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event

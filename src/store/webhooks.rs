@@ -10,35 +10,42 @@ use super::convert::{after, backend, column};
 use super::runs::event_of;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId, WebhookId};
+use crate::domain::run::record::RunRecord;
 use crate::domain::webhook::{Circuit, Secret, Secrets};
 use crate::ports::{
-    Fence, Followed, StoreError, StoredEvent, WebhookClaim, WebhookRecord, WebhookStore, Window,
+    Fence, Followed, IdempotencyCompletion, StoreError, StoredEvent, WebhookClaim, WebhookRecord,
+    WebhookStore, Window,
 };
 
-const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1";
-const ADD: &str = "INSERT INTO webhook (id, tenant, settings, secret, created_at, circuit)
-    VALUES ($1, $2, $3, $4, $5, $6) RETURNING number";
+const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
+pub(super) const ADD: &str =
+    "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING number";
+pub(super) const FOLLOW: &str =
+    "INSERT INTO webhook_run (webhook_number, run_number, sequence) VALUES ($1, $2, 0)";
 const FOLLOW_UNFINISHED: &str = "INSERT INTO webhook_run (webhook_number, run_number, sequence)
     SELECT $1, number, head FROM run WHERE tenant = $2 AND NOT ended";
 const ONE: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
-    FROM webhook WHERE tenant = $1 AND id = $2";
+    FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
 const OF_TENANT: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
-    FROM webhook WHERE tenant = $1 ORDER BY number";
+    FROM webhook WHERE tenant = $1 AND run_number IS NULL ORDER BY number";
 const CLAIMED: &str =
     "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
     FROM webhook WHERE id = $1";
-const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2";
+const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
 const ROTATE: &str = "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6
     WHERE tenant = $1 AND id = $2 AND secret = $3";
 /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
 const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
     JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
-    WHERE w.lease_until <= $1 AND w.following AND r.head > f.sequence)";
-const GROWN: &str = "SELECT run_id, sequence, head FROM webhook_run JOIN run ON number = run_number
-    WHERE webhook_number = (SELECT number FROM webhook WHERE id = $1) AND head > sequence
-    ORDER BY run_number LIMIT $2";
+    WHERE w.lease_until <= $1 AND w.following AND r.head > f.sequence
+        AND (w.run_number IS NULL OR r.ended))";
+const GROWN: &str = "SELECT r.run_id, f.sequence, r.head FROM webhook w
+    JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+    WHERE w.id = $1 AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)
+    ORDER BY f.run_number LIMIT $2";
 const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = $4
     WHERE id = $1 AND fence = $2 RETURNING number";
 const CHECK: &str =
@@ -49,6 +56,9 @@ const SERVED: &str = "UPDATE webhook_run SET sequence = $3
 const DONE: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2
         AND ended AND head <= webhook_run.sequence)";
+/// The subscription of a single run has nothing left to wait for.
+const GONE: &str = "DELETE FROM webhook WHERE number = $1 AND run_number IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)";
 const PASS_OVER: &str =
     "UPDATE webhook_run SET sequence = (SELECT head FROM run WHERE number = run_number)
     WHERE webhook_number = $1";
@@ -70,6 +80,18 @@ struct Settings {
     tags: Vec<String>,
     standard: bool,
     created_by: String,
+}
+
+/// Those of a record, as text.
+pub(super) fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
+    let settings = Settings {
+        url: webhook.url.to_string(),
+        events: webhook.events.clone(),
+        tags: webhook.tags.clone(),
+        standard: webhook.standard,
+        created_by: webhook.created_by.clone(),
+    };
+    column("webhook", "settings").text(&settings)
 }
 
 type Row = (
@@ -134,13 +156,6 @@ macro_rules! webhook_store {
                 webhook: &WebhookRecord,
                 most: u32,
             ) -> Result<bool, StoreError> {
-                let settings = Settings {
-                    url: webhook.url.to_string(),
-                    events: webhook.events.clone(),
-                    tags: webhook.tags.clone(),
-                    standard: webhook.standard,
-                    created_by: webhook.created_by.clone(),
-                };
                 let mut transaction = self.begin_registration().await?;
                 let present: i64 = sqlx::query_scalar(COUNT)
                     .bind(webhook.tenant.as_str())
@@ -150,16 +165,7 @@ macro_rules! webhook_store {
                 if present >= i64::from(most) {
                     return Ok(false);
                 }
-                let number: i64 = sqlx::query_scalar(ADD)
-                    .bind(webhook.id.as_str())
-                    .bind(webhook.tenant.as_str())
-                    .bind(column("webhook", "settings").text(&settings)?)
-                    .bind(webhook.secrets.current.expose())
-                    .bind(webhook.created_at.as_microsecond())
-                    .bind(column("webhook", "circuit").text(&webhook.circuit)?)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
+                let number = add!(transaction, webhook, None)?;
                 sqlx::query(FOLLOW_UNFINISHED)
                     .bind(number)
                     .bind(webhook.tenant.as_str())
@@ -168,6 +174,15 @@ macro_rules! webhook_store {
                     .map_err(backend)?;
                 transaction.commit().await.map_err(backend)?;
                 Ok(true)
+            }
+
+            async fn create_calling_back(
+                &self,
+                run: &RunRecord,
+                callback: &WebhookRecord,
+                completes: Option<&IdempotencyCompletion>,
+            ) -> Result<(), StoreError> {
+                self.create_run(run, Some(callback), completes).await
             }
 
             async fn webhook(
@@ -326,6 +341,11 @@ macro_rules! webhook_store {
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
+                sqlx::query(GONE)
+                    .bind(number)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
                 transaction.commit().await.map_err(backend)
             }
 
@@ -388,6 +408,30 @@ macro_rules! webhook_store {
         }
     };
 }
+
+/// Adds a subscription, of a single run or (`None`) of its tenant, and answers its number.
+macro_rules! add {
+    ($transaction:expr, $webhook:expr, $run:expr) => {
+        async {
+            let webhook: &WebhookRecord = $webhook;
+            let run: Option<i64> = $run;
+            let number: i64 = sqlx::query_scalar($crate::store::webhooks::ADD)
+                .bind(webhook.id.as_str())
+                .bind(webhook.tenant.as_str())
+                .bind($crate::store::webhooks::settings_of(webhook)?)
+                .bind(webhook.secrets.current.expose())
+                .bind(run)
+                .bind(webhook.created_at.as_microsecond())
+                .bind(column("webhook", "circuit").text(&webhook.circuit)?)
+                .fetch_one(&mut *$transaction)
+                .await
+                .map_err(backend)?;
+            Ok::<i64, StoreError>(number)
+        }
+        .await
+    };
+}
+pub(super) use add;
 
 /// The number of a claimed subscription, locked, if the claim is still the newest.
 macro_rules! held {

@@ -15,5 +15,7 @@ pub use secret::{Secret, Secrets};
 pub const SCHEME_V1: &str = "v1";
 /// The companion scheme a subscription may ask for: Standard Webhooks 1.0.0, symmetric (RFC 0201).
 pub const SCHEME_STANDARD: &str = "standard-webhooks-1";
+/// What the `callbackUrl` of a run is told of: how it ended.
+pub const ENDINGS: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
 /// What is offered.
 pub const SCHEMES: [&str; 2] = [SCHEME_V1, SCHEME_STANDARD];

@@ -140,8 +140,17 @@ fn texts(
 }
 
 fn url(members: &Map<String, Value>) -> Result<Url, Problem> {
-    let invalid = |rule: &str| Problem::validation("url", format!("`url` {rule}"));
-    let text = text(members, "url")?.ok_or_else(|| invalid("is missing"))?;
+    let text = text(members, "url")?
+        .ok_or_else(|| Problem::validation("url", "`url` is missing".to_owned()))?;
+    address("url", text)
+}
+
+/// Reads where deliveries are to go.
+///
+/// # Errors
+/// `validation_error` naming `field`.
+pub fn address(field: &str, text: &str) -> Result<Url, Problem> {
+    let invalid = |rule: &str| Problem::validation(field, format!("`{field}` {rule}"));
     if text.len() > MAX_URL {
         return Err(invalid(&format!(
             "must not be longer than {MAX_URL} characters"

@@ -68,6 +68,7 @@ impl Runs {
             principal: record.principal.clone(),
             spec,
             fork: Some(fork),
+            callback: None,
         };
         self.record_new(run, answer, claim).await
     }

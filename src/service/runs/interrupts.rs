@@ -190,6 +190,7 @@ impl Runs {
             principal: principal.to_owned(),
             spec,
             fork: None,
+            callback: None,
         };
         Ok(self.record_new(run, Value::Null, None).await?.run_id)
     }

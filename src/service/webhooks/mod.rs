@@ -11,12 +11,13 @@ use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tracing::info;
+use url::Url;
 
 use super::access::Caller;
 use super::fault::internal;
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::domain::webhook::registration::{Registration, parse_rotation};
-use crate::domain::webhook::{Circuit, Delivery, SCHEME_STANDARD, Secret, Secrets};
+use crate::domain::webhook::{Circuit, Delivery, ENDINGS, SCHEME_STANDARD, Secret, Secrets};
 use crate::ports::{Clock, Ids, Notifier, Store, Undelivered, WebhookRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 
@@ -77,7 +78,7 @@ impl Webhooks {
     pub async fn register(&self, caller: &Caller, body: &Value) -> Result<Registered, Problem> {
         let asked = Registration::parse(body)?;
         own_tenant(caller, asked.tenant_id.as_deref())?;
-        self.notifier.admit(&asked.url).await.map_err(rejected)?;
+        self.admit("url", &asked.url).await?;
         let standard = asked.is_standard();
         let secret = match asked.secret {
             Some(secret) => secret,
@@ -115,6 +116,36 @@ impl Webhooks {
             webhook,
             secret: (!standard).then_some(secret),
             schemes: asked.schemes,
+        })
+    }
+
+    /// A subscription to how a single run ends, to be recorded with the run.
+    ///
+    /// # Errors
+    /// `webhook_url_rejected`.
+    pub async fn callback(&self, caller: &Caller, url: Url) -> Result<WebhookRecord, Problem> {
+        self.admit("callbackUrl", &url).await?;
+        Ok(WebhookRecord {
+            id: WebhookId::from(self.ids.mint("wh")),
+            tenant: caller.tenant.clone(),
+            url,
+            events: ENDINGS.map(str::to_owned).to_vec(),
+            tags: Vec::new(),
+            standard: false,
+            secrets: Secrets::of(Secret::minted(self.ids.secret())),
+            created_by: caller.key_id.to_string(),
+            created_at: self.clock.now(),
+            circuit: Circuit::default(),
+        })
+    }
+
+    async fn admit(&self, field: &str, url: &Url) -> Result<(), Problem> {
+        self.notifier.admit(url).await.map_err(|cause| {
+            let reason = match cause {
+                Undelivered::Refused(reason) => reason,
+                Undelivered::Failed(_) => "the URL cannot be delivered to",
+            };
+            rejected(field, reason)
         })
     }
 
@@ -213,7 +244,7 @@ impl Webhooks {
             Ok(body) => serde_json::from_slice::<Value>(body).is_ok_and(|body| {
                 body.get("challenge").and_then(Value::as_str) == Some(&challenge)
             }),
-            Err(Undelivered::Refused(_)) => return answer.map(drop).map_err(rejected),
+            Err(Undelivered::Refused(reason)) => return Err(rejected("url", reason)),
             Err(Undelivered::Failed(_)) => false,
         };
         if agreed {
@@ -240,12 +271,8 @@ fn own_tenant(caller: &Caller, named: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-fn rejected(cause: Undelivered) -> Problem {
-    let reason = match cause {
-        Undelivered::Refused(reason) => reason,
-        Undelivered::Failed(_) => "the URL cannot be delivered to",
-    };
-    Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
+fn rejected(field: &str, reason: &'static str) -> Problem {
+    Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", field)
 }
 
 fn not_found() -> Problem {

@@ -155,6 +155,14 @@ impl TestHost {
             max_concurrency: 64,
             advisory_budgets: false,
         };
+        let notifier: Arc<dyn Notifier> =
+            Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
+        let webhooks = Arc::new(Webhooks::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            notifier.clone(),
+        ));
         let runs = Arc::new(Runs::new(
             store.clone(),
             clock.clone(),
@@ -165,6 +173,7 @@ impl TestHost {
             Offer {
                 workflows: Workflows { fixtures: true },
                 limits,
+                webhooks: webhooks.clone(),
             },
         ));
         let eval = EvalWork::new(
@@ -183,14 +192,6 @@ impl TestHost {
             projections.clone(),
             eval,
         );
-        let notifier: Arc<dyn Notifier> =
-            Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
-        let webhooks = Arc::new(Webhooks::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            notifier.clone(),
-        ));
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs: runs.clone(),

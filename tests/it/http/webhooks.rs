@@ -251,6 +251,52 @@ async fn a_transition_of_a_deployment_is_told_though_its_run_ends_as_it_is_made(
 }
 
 #[tokio::test]
+async fn a_callback_is_told_how_its_run_ends_and_nothing_else() {
+    let host = TestHost::working(&says(&["a"])).await;
+    host.dispatch();
+    let (receiver, everything) = (
+        Receiver::start(Answer::Status(204)).await,
+        Receiver::start(Answer::Status(204)).await,
+    );
+    let mut wants = create_body();
+    wants["callbackUrl"] = json!(receiver.url());
+    let made = host.post("/v1/runs", &wants).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let made = made.json();
+    assert!(listed(&host).await.is_empty(), "it is no subscription");
+    register(&host, &body(&everything.url())).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let told = &receiver.wait_for(1).await[0];
+    everything.wait_for(2).await;
+    contract::check_delivery(&told.json());
+    assert_eq!(told.json()["runId"], made["runId"]);
+    assert_eq!(told.json()["event"]["type"], "run.completed");
+    assert!(told.is_signed_by(made["callbackSecret"].as_str().unwrap()));
+    assert_eq!(receiver.got().len(), 1, "another run is not its business");
+    let plain = host.post("/v1/runs", &create_body()).await.json();
+    assert_eq!(plain.get("callbackSecret"), None);
+}
+
+#[tokio::test]
+async fn a_callback_that_leads_inward_is_refused_and_no_run_is_made() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    for url in ["https://169.254.169.254/latest", "http://example.com/h"] {
+        let mut wants = create_body();
+        wants["callbackUrl"] = json!(url);
+        let refused = host.post("/v1/runs", &wants).await;
+        assert_eq!(
+            (refused.status, refused.code()),
+            (StatusCode::BAD_REQUEST, "webhook_url_rejected".to_owned())
+        );
+        assert_eq!(refused.json()["details"]["field"], "callbackUrl");
+    }
+    let runs = host.store.recent(&"acme".into(), 9).await.unwrap();
+    assert!(runs.is_empty());
+}
+
+#[tokio::test]
 async fn nothing_is_delivered_after_removal_or_for_other_tags() {
     let host = TestHost::working(&says(&["a"])).await;
     host.dispatch();

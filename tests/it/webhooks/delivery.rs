@@ -92,6 +92,11 @@ struct Log {
 impl Log {
     async fn of(store: &Arc<dyn Store>, id: &str, owner: &str) -> Self {
         store.create(&record(id, owner, 1), None).await.unwrap();
+        Self::claimed(store, id).await
+    }
+
+    /// Of a run that was recorded already.
+    async fn claimed(store: &Arc<dyn Store>, id: &str) -> Self {
         let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
         assert_eq!(claim.run.run_id.as_str(), id);
         Self {
@@ -172,6 +177,42 @@ async fn what_waits_is_delivered_after_a_restart_and_nothing_twice(
         store.grown(&"wh_1".into(), 9).await.unwrap().is_empty(),
         "and nothing is left"
     );
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_then(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let receiver = Receiver::start(Answer::Status(500)).await;
+    let clock = Told::new();
+    let callback = subscription("wh_1", &receiver);
+    store
+        .create_calling_back(&record("run_1", "acme", 1), &callback, None)
+        .await
+        .unwrap();
+    let mut log = Log::claimed(&store, "run_1").await;
+    let mut other = Log::of(&store, "run_2", "acme").await;
+    log.append(2, false).await;
+    other.append(2, true).await;
+    let due = store.claim_webhook("nobody", clock.now(), TTL).await;
+    assert_eq!(due.unwrap(), None, "its run goes on, the other is not its");
+    assert_eq!(store.webhooks(&tenant("acme")).await.unwrap(), []);
+    let id = "wh_1".into();
+    assert!(!store.remove_webhook(&tenant("acme"), &id).await.unwrap());
+    log.append(1, true).await;
+    drop((log, other, store));
+    let store = database.open().await;
+    let replica = Replica::start(&store, &clock, "second");
+    let got = receiver.wait_for(3).await;
+    replica.stop().await;
+    assert_eq!(by_run(&got)["run_1"], [1, 2, 3], "each once, taken or not");
+    let left = store.claim_webhook("nobody", clock.now(), TTL).await;
+    assert_eq!(left.unwrap(), None);
+    // Its id is free again: nothing of it is left.
+    let again = store.add_webhook(&callback, 9).await;
+    assert!(again.unwrap());
 }
 
 #[rstest]

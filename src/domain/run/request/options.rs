@@ -1,10 +1,12 @@
 //! What every create request may carry, whatever kind of run it asks for (OpenWOP run-options).
 
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::fields::Fields;
 use super::plan::HostLimits;
 use crate::domain::run::record::{RunScope, RunSpec, Work};
+use crate::domain::webhook::registration::address;
 use crate::protocol::error::Problem;
 
 const MAX_TAGS: usize = 100;
@@ -20,6 +22,8 @@ pub struct RunOptions {
     pub tenant_id: Option<String>,
     /// `scopeId`.
     pub scope_id: Option<String>,
+    /// `callbackUrl`, which is told how the run ends. Where it may point is not judged here: that takes a resolver.
+    pub callback_url: Option<Url>,
     /// Whether no other run of the scope may be active (`X-Dedup: enforce`).
     pub exclusive: bool,
     /// `configurable.runTimeoutMs`.
@@ -40,12 +44,8 @@ impl RunOptions {
     /// # Errors
     /// `validation_error` naming the field.
     pub(super) fn read(body: &Fields<'_>) -> Result<Self, Problem> {
-        for unsupported in ["callbackUrl", "residency"] {
-            if body.get(unsupported).is_some() {
-                return Err(
-                    body.invalid(unsupported, "is not supported by this host; leave it out")
-                );
-            }
+        if body.get("residency").is_some() {
+            return Err(body.invalid("residency", "is not supported by this host; leave it out"));
         }
         let configurable = body.object("configurable")?.unwrap_or_default();
         let fields = Fields {
@@ -56,6 +56,10 @@ impl RunOptions {
         Ok(Self {
             tenant_id: body.text("tenantId")?.map(str::to_owned),
             scope_id: scope_id(body)?,
+            callback_url: body
+                .text("callbackUrl")?
+                .map(|text| address("callbackUrl", text))
+                .transpose()?,
             exclusive: false,
             run_timeout_ms: fields.whole("runTimeoutMs", 1)?,
             inputs: body.object("inputs")?.unwrap_or_default(),

@@ -1,3 +1,4 @@
+-- One with a run number is that run's own (`callbackUrl`): it follows no other run, and is gone once it was told of the end.
 -- Secrets stand apart from the settings, so that no list reads them by accident.
 CREATE TABLE webhook (
     number          BIGINT  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -7,6 +8,7 @@ CREATE TABLE webhook (
     secret          TEXT    NOT NULL,
     previous_secret TEXT,
     previous_until  BIGINT,
+    run_number      BIGINT,
     created_at      BIGINT  NOT NULL,
     circuit         TEXT    NOT NULL,
     following       BOOLEAN NOT NULL DEFAULT TRUE,
