@@ -1,8 +1,69 @@
 //! `bufferMs`: several events in one frame.
 
-use bytes::Bytes;
+use std::time::Duration;
 
-use crate::service::log_reader::{Filter, PagedEvent};
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Waiting, later};
+use crate::domain::ids::RunId;
+use crate::http::HttpState;
+use crate::ports::Head;
+use crate::service::log_reader::{Error, Filter, PagedEvent};
+
+/// What makes a run wait for somebody, who should hear of it at once.
+const SUSPENDED: &str = "node.suspended";
+
+/// Why a window was closed.
+pub enum Gathered {
+    /// Its time is over, or nothing in it may wait longer: this is where the log ends now.
+    Upto(Head),
+    /// The stream is to end.
+    Closing,
+}
+
+/// Lets what comes after `position` gather in a log that reaches `head`, for as long as `buffer` and no event that may not
+/// wait says.
+///
+/// # Errors
+/// The log cannot be read.
+pub async fn gather(
+    state: &HttpState,
+    waiting: &mut Waiting,
+    position: u64,
+    mut head: Head,
+    buffer: Duration,
+) -> Result<Gathered, Error> {
+    let flush_at = Instant::now() + buffer;
+    let mut looked = position;
+    while !head.ended && !suspends(state, &waiting.run, looked, head.sequence).await? {
+        looked = head.sequence;
+        tokio::select! {
+            () = state.shutdown.cancelled() => return Ok(Gathered::Closing),
+            () = tokio::time::sleep_until(flush_at) => break,
+            () = waiting.follow.changed() => head = later(head, waiting.follow.head()),
+        }
+    }
+    Ok(Gathered::Upto(head))
+}
+
+/// Whether a node was suspended after the one sequence, up to the other.
+async fn suspends(
+    state: &HttpState,
+    run: &RunId,
+    mut after: u64,
+    upto: u64,
+) -> Result<bool, Error> {
+    while after < upto {
+        let page = state.log.page_after(run, after, upto).await?;
+        let mut events = page.events_after(after).iter();
+        if events.any(|event| event.kind.as_ref() == SUSPENDED) {
+            return Ok(true);
+        }
+        after = page.last();
+    }
+    Ok(false)
+}
 
 /// One `batch` frame with the events that pass; its id is the highest sequence in it. `None` if none passes.
 pub fn frame(events: &[PagedEvent], filter: Filter) -> Option<Bytes> {

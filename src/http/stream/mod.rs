@@ -25,6 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::info;
 
 use self::annotated::Notes;
+use self::batch::Gathered;
 use self::mode::{Mode, StreamOptions};
 use super::HttpState;
 use super::subscribers::Place;
@@ -33,7 +34,7 @@ use crate::domain::run::record::RunRecord;
 use crate::ports::Head;
 use crate::service::access::Caller;
 use crate::service::fault::chain;
-use crate::service::log_reader::{Filter, Follow};
+use crate::service::log_reader::{self, Filter, Follow};
 
 /// Sent at once on a run that goes on, so that a client behind a proxy knows it is connected.
 const OPEN: Bytes = Bytes::from_static(b": open\n\n");
@@ -158,6 +159,10 @@ async fn may_stay(subscription: &Subscription) -> bool {
     valid.is_ok()
 }
 
+fn unreadable(run: &RunId, cause: &log_reader::Error) {
+    tracing::error!(run_id = %run, cause = chain(cause), "a stream ends: the log cannot be read");
+}
+
 fn events(
     subscription: Subscription,
     filter: Filter,
@@ -177,22 +182,17 @@ fn events(
         }
         loop {
             head = later(head, waiting.follow.head());
-            let flush_at = Instant::now() + buffer;
-            // Gathers until the window closes; the end of the run or of the stream closes it at once.
-            while !buffer.is_zero() && position < head.sequence && !head.ended && !closing {
-                tokio::select! {
-                    () = state.shutdown.cancelled() => closing = true,
-                    () = tokio::time::sleep_until(flush_at) => break,
-                    () = waiting.follow.changed() => head = later(head, waiting.follow.head()),
+            if !buffer.is_zero() && position < head.sequence && !closing {
+                match batch::gather(&state, &mut waiting, position, head, buffer).await {
+                    Ok(Gathered::Upto(grown)) => head = grown,
+                    Ok(Gathered::Closing) => closing = true,
+                    Err(cause) => return unreadable(&run, &cause),
                 }
             }
             while position < head.sequence {
                 let page = match state.log.page_after(&run, position, head.sequence).await {
                     Ok(page) => page,
-                    Err(cause) => {
-                        tracing::error!(run_id = %run, cause = chain(&cause), "a stream ends: the log cannot be read");
-                        return;
-                    }
+                    Err(cause) => return unreadable(&run, &cause),
                 };
                 let frames = if buffer.is_zero() {
                     page.frames_after(position, filter)

@@ -125,6 +125,15 @@ pub fn step(n: u64) -> Event {
     }
 }
 
+/// One of about so many octets.
+pub fn padded(n: u64, octets: usize) -> Event {
+    Event::ModelRetried(ModelRetried {
+        attempt: 1,
+        reason: "x".repeat(octets),
+        wait_ms: n,
+    })
+}
+
 pub fn cancelled() -> Event {
     Event::RunCancelled(RunCancelled {
         reason: None,

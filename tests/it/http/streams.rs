@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
 use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 
 use super::host::{TestHost, id_of, says};
 use super::recorder::{Recorder, cancelled, started, step};
 use super::sse::{Frame, Frames};
+use super::workflows::start;
 
 async fn host() -> TestHost {
     let host = TestHost::idle().await;
@@ -214,6 +216,127 @@ async fn values_shows_the_run_on_connect_and_at_its_end() {
         .rest()
         .await;
     assert_eq!(resumed.len(), 1, "a snapshot to go on from");
+}
+
+/// The stream of a run that asks for an approval, opened before anything has happened.
+async fn asking(query: &str) -> (TestHost, RunId, Frames) {
+    let host = TestHost::idle().await;
+    let run = start(&host, &json!({"workflowId": "conformance-approval"})).await;
+    let path = format!("/v1/runs/{run}/events?{query}");
+    let frames = Frames::of(host.request(Method::GET, &path).open().await);
+    host.work();
+    (host, run, frames)
+}
+
+async fn approve(host: &TestHost, run: &RunId) {
+    let path = format!("/v1/runs/{run}/interrupts/gate");
+    let body = json!({"resumeValue": {"action": "accept"}});
+    let resumed = host.post(&path, &body).await;
+    assert_eq!(resumed.status, StatusCode::OK, "{resumed:?}");
+}
+
+#[tokio::test]
+async fn values_shows_each_state_a_run_comes_to_once() {
+    let (host, run, mut frames) = asking("streamMode=values").await;
+    let mut shown: Vec<Value> = Vec::new();
+    while let Some(frame) = frames.next().await {
+        let snapshot = frame.data["payload"].clone();
+        assert_ne!(shown.last(), Some(&snapshot));
+        if snapshot["status"] == "waiting-approval"
+            && shown
+                .last()
+                .is_none_or(|last| last["status"] != "waiting-approval")
+        {
+            approve(&host, &run).await;
+        }
+        shown.push(snapshot);
+    }
+    let mut statuses: Vec<&str> = shown
+        .iter()
+        .map(|snapshot| snapshot["status"].as_str().unwrap())
+        .collect();
+    statuses.dedup();
+    assert_eq!(statuses[0], "pending");
+    assert!(
+        statuses.ends_with(&["waiting-approval", "completed"])
+            || statuses.ends_with(&["waiting-approval", "running", "completed"]),
+        "{statuses:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_makes_a_run_wait_for_somebody_waits_for_no_window() {
+    let (host, run, mut frames) = asking("streamMode=updates&bufferMs=5000").await;
+    let began = std::time::Instant::now();
+    let mut told = false;
+    while !told {
+        let batch = frames.next().await.unwrap();
+        let documents = batch.data.as_array().unwrap();
+        told = documents
+            .iter()
+            .any(|document| document["type"] == "node.suspended");
+    }
+    assert!(began.elapsed() < Duration::from_millis(2500));
+    approve(&host, &run).await;
+    let last = frames.rest().await.pop().unwrap();
+    let documents = last.data.as_array().unwrap();
+    assert_eq!(documents.last().unwrap()["type"], "run.completed");
+}
+
+#[tokio::test]
+async fn messages_are_the_words_of_a_model_and_mixed_modes_their_union() {
+    let host = TestHost::idle().await;
+    host.work();
+    let key = host
+        .issue(|issue| {
+            issue.test = true;
+            issue.scopes = vec![Scope::RunsCreate];
+        })
+        .await;
+    let config = json!({"tokens": ["Hello", " ", "world"], "delayMsPerToken": 20});
+    let body = json!({"workflowId": "conformance-stream-text",
+        "configurable": {"mockProvider": {"id": "stream-text", "config": config}}});
+    let call = host.request(Method::POST, "/v1/runs").key(&key);
+    let created = call.json(&body).send().await.json();
+    let run = RunId::from(created["runId"].as_str().unwrap());
+    let stream = async |mode: &str| {
+        let path = format!("/v1/runs/{run}/events?streamMode={mode}");
+        Frames::of(host.request(Method::GET, &path).open().await)
+            .rest()
+            .await
+    };
+    // Live, all four at once; whatever the pace, each is a selection of the same log.
+    let (messages, updates, mixed, all) = tokio::join!(
+        stream("messages"),
+        stream("updates"),
+        stream("messages,updates"),
+        stream("debug")
+    );
+    let kind = |frame: &Frame| frame.event.clone();
+    assert_eq!(
+        messages.iter().map(kind).collect::<Vec<_>>(),
+        ["ai.message.chunk"; 3]
+    );
+    let said: Vec<&Value> = messages
+        .iter()
+        .map(|frame| &frame.data["payload"])
+        .collect();
+    assert_eq!(
+        said.iter().map(|chunk| &chunk["chunk"]).collect::<Vec<_>>(),
+        ["Hello", " ", "world"]
+    );
+    assert!(
+        said.iter()
+            .all(|chunk| chunk["runId"] == run.as_str() && chunk["nodeId"].is_string())
+    );
+    let union: Vec<Frame> = all
+        .iter()
+        .filter(|frame| updates.contains(frame) || messages.contains(frame))
+        .cloned()
+        .collect();
+    assert_eq!(mixed, union);
+    assert_eq!(union.len(), messages.len() + updates.len());
+    assert!(all.len() > union.len());
 }
 
 #[tokio::test]
