@@ -1,8 +1,10 @@
-//! `touchstone run`: look at runs, cancel them, judge again what was not judged.
+//! `touchstone run`: look at runs, cancel, pause and answer them, judge again what was not judged.
 
 mod annotate;
 mod diff;
 mod fork;
+mod interrupts;
+mod pause;
 
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use crate::system::SystemClock;
 /// How long a cancel may take to be acted on: a lease of a process that was killed has to run out first.
 const CANCEL_TAKES: Duration = Duration::from_secs(30);
 
-/// Look at runs, cancel them, retry what was not judged
+/// Look at runs; cancel, pause and answer them; retry what was not judged
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
@@ -58,6 +60,26 @@ pub enum Command {
         after_help = "Examples:\n  touchstone run cancel run_0199c0de --reason 'wrong model'"
     )]
     Cancel(Cancel),
+    /// Pause a run that is under way, once what is in flight has ended
+    #[command(
+        after_help = "Exit codes: 0 paused, or will be, 2 not under way, 3 no host.\n\nExamples:\n  touchstone run pause run_0199c0de\n  touchstone run pause run_0199c0de --now"
+    )]
+    Pause(pause::Pause),
+    /// Let a paused run go on
+    #[command(
+        after_help = "Exit codes: 0 it goes on, 2 not paused, 3 no host.\n\nExamples:\n  touchstone run resume run_0199c0de"
+    )]
+    Resume(pause::Resume),
+    /// List what a run asks people, and wait for
+    #[command(
+        after_help = "Examples:\n  touchstone run interrupts run_0199c0de\n  touchstone --json run interrupts run_0199c0de | jq '.interrupts[].token'"
+    )]
+    Interrupts(interrupts::Interrupts),
+    /// Answer what a run asks
+    #[command(
+        after_help = "Exit codes: 0 answered, 2 refused or too late, 3 no host.\n\nExamples:\n  touchstone run answer run_0199c0de gate --accept\n  touchstone run answer run_0199c0de ask --value '{\"answers\":{\"q1\":\"blue\"}}'"
+    )]
+    Answer(interrupts::Answer),
     /// Make a new run that reuses every judged task and executes only the rest
     #[command(
         after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
@@ -139,6 +161,10 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Diff(arguments) => diff::run(context, &arguments).await,
         Command::Fork(arguments) => fork::run(context, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,
+        Command::Pause(arguments) => pause::pause(context, &arguments).await,
+        Command::Resume(arguments) => pause::resume(context, &arguments).await,
+        Command::Interrupts(arguments) => interrupts::list(context, &arguments).await,
+        Command::Answer(arguments) => interrupts::answer(context, &arguments).await,
         Command::Retry(arguments) => retry(context, &arguments).await,
     }
 }

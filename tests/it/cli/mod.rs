@@ -5,6 +5,7 @@ mod eval;
 mod help;
 mod home;
 mod inspect;
+mod interrupts;
 mod keys;
 mod readme;
 mod serve;

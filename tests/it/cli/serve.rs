@@ -7,17 +7,22 @@ use serde_json::json;
 
 use super::home::{Home, right_answers};
 
-struct Server {
+pub struct Server {
     child: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Server {
     fn start(home: &Home) -> Self {
+        Self::start_with(home, &[])
+    }
+
+    pub fn start_with(home: &Home, more: &[&str]) -> Self {
         let mut command = Command::new(home.touchstone().get_program());
         command
             .current_dir(home.path(""))
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         for (name, _) in std::env::vars_os() {
