@@ -57,7 +57,7 @@ fn content(id: &str) -> (&'static str, Vec<Value>, Value) {
             vec![node(
                 "fail",
                 "core.fail",
-                json!({"code": "conformance_failure", "message": "this workflow fails, as it is meant to"}),
+                json!({"code": "conformance_test_failure", "message": "this workflow fails, as it is meant to"}),
                 json!({}),
             )],
             none,

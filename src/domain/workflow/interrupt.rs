@@ -36,6 +36,8 @@ pub enum Refusal {
 
 /// Who answers for the host when nobody did in time.
 pub const HOST: &str = "host";
+/// What it answers.
+pub const TIMEOUT: &str = "timeout";
 
 /// What suspends a node.
 pub fn ask(run: &RunId, node: &NodeId, attempt: u32, interrupt: &Interrupt) -> Vec<NewEvent> {
@@ -109,7 +111,7 @@ pub fn time_out(node: &NodeId, facts: &InterruptFacts, now: Timestamp) -> Vec<Ne
         events.push(NewEvent::of_task(
             Event::ApprovalReceived(ApprovalReceived {
                 node_id: node.clone(),
-                action: "timeout".to_owned(),
+                action: TIMEOUT.to_owned(),
                 decided_by: HOST.to_owned(),
                 decided_at: now,
                 feedback: None,
@@ -118,7 +120,7 @@ pub fn time_out(node: &NodeId, facts: &InterruptFacts, now: Timestamp) -> Vec<Ne
             None,
         ));
     }
-    events.extend(resumed(node, facts, json!({"action": "timeout"}), HOST));
+    events.extend(resumed(node, facts, json!({"action": TIMEOUT}), HOST));
     events
 }
 

@@ -186,7 +186,9 @@ fn end_wait(node: &GraphNode, known: &NodeFacts) -> Vec<NewEvent> {
     };
     let approval = asked.is_some_and(|asked| asked.requested.kind == InterruptKind::Approval);
     let action = answer.get("action").and_then(Value::as_str);
-    let refused = match (approval, by == interrupt::HOST, action) {
+    // A principal may be called anything, also that; only the host gives this answer.
+    let timed_out = by == interrupt::HOST && action == Some(interrupt::TIMEOUT);
+    let refused = match (approval, timed_out, action) {
         (true, true, _) => Some(("approval_rejected", "nobody decided in time")),
         (false, true, _) => Some(("interrupt_timeout", "nobody answered in time")),
         (true, false, Some("reject")) => Some(("approval_rejected", "the approval was refused")),
@@ -293,3 +295,6 @@ fn breach(node: &GraphNode, limit: u64, observed: u64) -> Vec<NewEvent> {
         })),
     ]
 }
+
+#[cfg(test)]
+mod tests;

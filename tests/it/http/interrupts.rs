@@ -5,11 +5,13 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::workflow::gate::GatePolicy;
+use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 use touchstone::service::runs::{GATE_NODE, GateDecision};
 
 use super::host::{Reply, TestHost};
 use super::workflows::{at_work, kinds, start};
+use crate::store::Engine;
 
 /// Starts a fixture and waits until it waits.
 async fn waiting(host: &TestHost, workflow: &str, status: &str) -> RunId {
@@ -238,6 +240,69 @@ async fn a_restart_while_somebody_is_asked_changes_nothing() {
             .count(),
         1
     );
+}
+
+#[rstest]
+#[case::sqlite(Engine::Sqlite)]
+#[case::postgres(Engine::Postgres)]
+#[tokio::test]
+async fn what_waits_outlives_the_process(#[case] engine: Engine) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let first = TestHost::over(database.open().await, HttpSettings::default()).await;
+    let worker = first.work();
+    let asked = waiting(&first, "conformance-approval", "waiting-approval").await;
+    let token = token(&first, &asked).await;
+    let delayed = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 1500}});
+    let (timed, paused) = (start(&first, &delayed).await, start(&first, &delayed).await);
+    for run in [&timed, &paused] {
+        let begun = format!("/v1/runs/{run}/events/poll?lastSequence=1&timeout=30");
+        assert_eq!(first.get(&begun).await.status, StatusCode::OK);
+    }
+    let pause = json!({"drainPolicy": "immediate"});
+    first
+        .post(&format!("/v1/runs/{paused}:pause"), &pause)
+        .await;
+    worker.cancel();
+    drop(first);
+
+    let second = TestHost::over(database.open().await, HttpSettings::default()).await;
+    until(&second, &asked, "waiting-approval").await;
+    until(&second, &paused, "paused").await;
+    // Its secret is the store's, so a token is good wherever the run is.
+    let answered = by_token(&second, &token, &json!({"action": "accept"})).await;
+    assert_eq!(answered.status, StatusCode::OK, "{answered:?}");
+    let resumed = second
+        .post(&format!("/v1/runs/{paused}:resume"), &json!({}))
+        .await;
+    assert_eq!(resumed.status, StatusCode::ACCEPTED, "{resumed:?}");
+    second.work();
+    for run in [&asked, &timed, &paused] {
+        let log = second.ended(run).await;
+        assert_eq!(log[log.len() - 1]["type"], "run.completed");
+        let asks = log
+            .iter()
+            .filter(|event| event["type"] == "interrupt.requested");
+        assert_eq!(asks.count(), usize::from(run == &asked));
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_waited_for_beyond_the_runs_longest_duration() {
+    let host = at_work().await;
+    let body = json!({"workflowId": "conformance-approval", "configurable": {"runTimeoutMs": 400}});
+    let run = start(&host, &body).await;
+    until(&host, &run, "waiting-approval").await;
+    let token = token(&host, &run).await;
+    let log = host.ended(&run).await;
+    assert_eq!(kinds(&log)[log.len() - 2..], ["cap.breached", "run.failed"]);
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["error"]["code"], "run_timeout");
+    let late = answer(&host, &run, "gate", json!({"action": "accept"})).await;
+    assert_eq!(late.status, StatusCode::CONFLICT);
+    let used_up = by_token(&host, &token, &json!({"action": "accept"})).await;
+    assert_eq!(used_up.status, StatusCode::CONFLICT);
 }
 
 /// A key of somebody who may answer interrupts, with a role or without.
