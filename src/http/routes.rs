@@ -397,6 +397,11 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/v1/host/sample/agents/deployment-transition",
             v1::sample::agents::deployment_transition,
         )
+        .seam(
+            post,
+            "/v1/host/sample/agents/{agentId}/dispatch",
+            v1::sample::agents::dispatch,
+        )
 }
 
 /// The routes with their handlers.

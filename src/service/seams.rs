@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::access::Caller;
@@ -24,6 +25,10 @@ use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState};
 const SUITE: &str = "private.touchstone.evals.conformance-seam";
 /// Tasks of that suite at most.
 const MOST_TASKS: u64 = 50;
+/// What the dispatch seam runs.
+const DISPATCHED: &str = "private.touchstone.evals.conformance-dispatch";
+const STARTED: &str = "agent.invocation.started";
+const COMPLETED: &str = "agent.invocation.completed";
 /// How long a seam waits for its run: callers read the outcome at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
@@ -59,6 +64,15 @@ impl Asked {
                 .is_none_or(|asked| event.get(member).and_then(Value::as_str) == Some(asked))
         })
     }
+}
+
+/// An eval that a seam has run.
+struct Errand<'a> {
+    /// `agentId` as it came; nothing for the first agent there is.
+    agent: Option<&'a Value>,
+    /// Modes as they came.
+    modes: Option<&'a Value>,
+    suite: Value,
 }
 
 /// The seams over the use cases.
@@ -139,9 +153,12 @@ impl Seams {
                     )
                 })?,
         };
-        let run = self
-            .evaluate(caller, members.get("agentId"), members.get("modes"), tasks)
-            .await?;
+        let errand = Errand {
+            agent: members.get("agentId"),
+            modes: members.get("modes"),
+            suite: suite(tasks),
+        };
+        let run = self.evaluate(caller, errand).await?;
         let summary = self.runs.summary(&caller.tenant, &run).await?;
         Ok(json!({
             "runId": run,
@@ -170,22 +187,57 @@ impl Seams {
                 ));
             }
         }
-        let run = self
-            .evaluate(caller, members.get("agentId"), None, 1)
-            .await?;
-        let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
-        let payload = |kind: &str| {
-            log.iter()
-                .find(|event| event.get("type").and_then(Value::as_str) == Some(kind))
-                .and_then(|event| event.get("payload"))
+        let errand = Errand {
+            agent: members.get("agentId"),
+            modes: None,
+            suite: suite(1),
         };
-        let started = payload("agent.invocation.started").ok_or_else(nothing_came)?;
-        let completed = payload("agent.invocation.completed").ok_or_else(nothing_came)?;
+        let run = self.evaluate(caller, errand).await?;
+        let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
+        let started = payload(&log, STARTED)?;
+        let completed = payload(&log, COMPLETED)?;
         Ok(json!({
             "runId": run,
             "invocationId": started.get("invocationId"),
             "outcome": completed.get("outcome"),
         }))
+    }
+
+    /// Gives an agent one task: `{task?, validateHandoff?, availableTools?}`. A task is always held against the schema the
+    /// agent has for it, and there are no tools but the agent's own.
+    ///
+    /// # Errors
+    /// Those of creating a run.
+    pub async fn dispatch(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        body: &Value,
+    ) -> Result<Value, Problem> {
+        let members = closed(body, &["task", "validateHandoff", "availableTools"])?;
+        let offered = members.get("availableTools").and_then(Value::as_array);
+        if offered.is_some_and(|offered| !offered.is_empty()) {
+            return Err(Problem::validation(
+                "availableTools",
+                "this seam brings no tools; `availableTools` must be empty",
+            ));
+        }
+        let task = members.get("task").cloned().unwrap_or_else(|| json!({}));
+        let named = json!(agent);
+        let errand = Errand {
+            agent: Some(&named),
+            modes: None,
+            suite: suite_of(task),
+        };
+        let run = self.evaluate(caller, errand).await?;
+        let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
+        let outcome = payload(&log, COMPLETED)?.get("outcome");
+        let events: Vec<Value> = log
+            .iter()
+            .filter(|event| kind_of(event).starts_with("agent."))
+            .map(flat)
+            .collect();
+        Ok(json!({"runId": run, "status": outcome, "events": events}))
     }
 
     /// Asks for a transition: `{scenario, agentId?, version?, channel?, evalRunId?}`. Every scenario is one request to the use
@@ -248,15 +300,9 @@ impl Seams {
         }
     }
 
-    async fn evaluate(
-        &self,
-        caller: &Caller,
-        agent: Option<&Value>,
-        modes: Option<&Value>,
-        tasks: u64,
-    ) -> Result<RunId, Problem> {
-        let agent = self.agent(caller, agent).await?;
-        let suite = suite(tasks).to_string();
+    async fn evaluate(&self, caller: &Caller, errand: Errand<'_>) -> Result<RunId, Problem> {
+        let agent = self.agent(caller, errand.agent).await?;
+        let suite = errand.suite.to_string();
         let suite = self
             .packs
             .import_suite(&caller.tenant, suite.as_bytes())
@@ -265,16 +311,13 @@ impl Seams {
                 ImportError::Problem(problem) => problem,
                 ImportError::Faults(_) => nothing_came(),
             })?;
-        let mut body = json!({
+        // Null is absent there too.
+        let body = json!({
             "mode": "eval",
             "evalSuiteRef": format!("{}@{}", suite.suite_id, suite.version),
             "agentId": agent,
+            "configurable": {"evalModes": errand.modes},
         });
-        if let (Some(modes), Some(body)) =
-            (modes.filter(|modes| !modes.is_null()), body.as_object_mut())
-        {
-            body.insert("configurable".to_owned(), json!({"evalModes": modes}));
-        }
         let run = self
             .runs
             .create(caller, &body, Dedup::Off, None)
@@ -352,6 +395,50 @@ fn suite(tasks: u64) -> Value {
         "modes": ["golden"],
         "tasks": tasks_of_it,
     })
+}
+
+/// A suite of this one task, which no answer fails. The version is that of the task, as near as versions can tell.
+fn suite_of(task: Value) -> Value {
+    let digest = Sha256::digest(task.to_string());
+    let version = digest
+        .iter()
+        .take(6)
+        .fold(0_u64, |number, octet| number * 256 + u64::from(*octet));
+    json!({
+        "suiteId": DISPATCHED,
+        "version": format!("1.0.{version}"),
+        "modes": ["golden"],
+        "tasks": [{
+            "taskId": "task",
+            "input": task,
+            "expected": {"kind": "golden", "match": {"strategy": "contains", "value": ""}},
+        }],
+    })
+}
+
+fn kind_of(event: &Value) -> &str {
+    event
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The payload of the first event of a type.
+fn payload<'a>(log: &'a [Value], kind: &str) -> Result<&'a Value, Problem> {
+    log.iter()
+        .find(|event| kind_of(event) == kind)
+        .and_then(|event| event.get("payload"))
+        .ok_or_else(nothing_came)
+}
+
+/// An event as this seam shows it: its type beside the members of its payload.
+fn flat(event: &Value) -> Value {
+    let mut shown = Map::new();
+    shown.insert("type".to_owned(), json!(kind_of(event)));
+    if let Some(payload) = event.get("payload").and_then(Value::as_object) {
+        shown.extend(payload.clone());
+    }
+    Value::Object(shown)
 }
 
 fn closed<'a>(body: &'a Value, fields: &[&str]) -> Result<&'a Map<String, Value>, Problem> {

@@ -12,6 +12,7 @@ const LOG: &str = "/v1/host/sample/test/runs";
 const EVAL: &str = "/v1/host/sample/agents/eval-run";
 const INVOKE: &str = "/v1/host/sample/agents/live-invoke";
 const TRANSITION: &str = "/v1/host/sample/agents/deployment-transition";
+const DISPATCH: &str = "/v1/host/sample/agents/community.bench.echo.default/dispatch";
 const RESET: &str = "/v1/host/sample/test/reset";
 
 /// A host under test with the agent installed, and a test key of its tenant.
@@ -75,6 +76,7 @@ async fn without_the_setting_or_a_test_key_there_is_nothing() {
             (Method::POST, EVAL.to_owned()),
             (Method::POST, INVOKE.to_owned()),
             (Method::POST, TRANSITION.to_owned()),
+            (Method::POST, DISPATCH.to_owned()),
             (Method::POST, RESET.to_owned()),
         ] {
             let (status, answer) = send(host, key, method, &path, &json!({})).await;
@@ -172,6 +174,28 @@ async fn the_invocation_seam_brackets_one_invocation() {
         assert_eq!(event["type"], kind);
         assert_eq!(event["payload"]["invocationId"], made["invocationId"]);
     }
+}
+
+#[tokio::test]
+async fn the_dispatch_seam_gives_an_agent_one_task() {
+    let (host, key) = under_test().await;
+    for task in [json!({"say": "one"}), json!({"say": "two", "more": [1]})] {
+        let body = json!({"task": task, "validateHandoff": false, "availableTools": []});
+        let made = post(&host, &key, DISPATCH, body).await;
+        assert_eq!(made["status"], "completed");
+        let events = made["events"].as_array().unwrap();
+        assert!(events.iter().all(|event| event["agentId"] == AGENT));
+        let decided = events
+            .iter()
+            .find(|event| event["type"] == "agent.decided")
+            .unwrap();
+        assert_eq!(decided["decision"], task["say"]);
+        let path = format!("/v1/runs/{}", made["runId"].as_str().unwrap());
+        assert_eq!(host.get(&path).await.json()["status"], "completed");
+    }
+    let tools = json!({"availableTools": ["crm:lookup"]});
+    let (status, _) = send(&host, &key, Method::POST, DISPATCH, &tools).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use super::{open_to, open_to_those_with};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::OptionalJsonBody;
+use crate::http::extract::{OptionalJsonBody, PathParameters};
 use crate::service::access::{Caller, Scope};
 
 /// `POST /v1/host/sample/agents/eval-run`; answers once the run has ended.
@@ -30,6 +30,21 @@ pub async fn live_invoke(
 ) -> Answer {
     open_to_those_with(&state, &caller, Scope::RunsCreate)?;
     json(StatusCode::OK, &state.seams.invoke(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/agents/{agentId}/dispatch`; answers once the agent has decided.
+pub async fn dispatch(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    let agent = path.get("agentId");
+    json(
+        StatusCode::OK,
+        &state.seams.dispatch(&caller, agent, &body).await?,
+    )
 }
 
 /// `POST /v1/host/sample/agents/deployment-transition`. The use case asks for the scope.
