@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +27,12 @@ STOPPED_WITHIN_S = 30
 
 AGENT_ID = "private.touchstone.echo.default"
 SIGNING_KEY_ID = "throw-away-key"
+# The first one is in service. The last one, the one that runs where none is named, and the one between are drafts: a checker
+# walks the last through its whole life, and the seams move the one between.
+VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
+CHANNEL = "stable"
+# What the second tenant has, and the first one has not.
+OTHER_PACK = "private.touchstone.other"
 
 
 class Failure(Exception):
@@ -103,15 +111,25 @@ class Touchstone:
 
     def signed_pack(self, source: Path) -> Path:
         """Builds and signs a pack folder with a fresh key, and has the configuration trust that key for that pack only."""
-        name = json.loads((source / "pack.json").read_text())["name"]
-        key, archive = self.folder / "signing.pem", self.folder / "pack.tgz"
+        return self.signed_packs(source, [json.loads((source / "pack.json").read_text())])[0]
+
+    def signed_packs(self, source: Path, manifests: list[dict]) -> list[Path]:
+        """The same for several packs of the same prompts, all by one key."""
+        key, archives = self.folder / "signing.pem", []
         self.run_on_files("pack", "keygen", "--out", str(key), "--key-id", SIGNING_KEY_ID)
         public = key.with_suffix(".pub").read_text()
+        names = json.dumps(sorted({manifest["name"] for manifest in manifests}))
         with self.config.open("a") as config:
-            config.write(f'\n[[packs.keys]]\nkey_id = "{SIGNING_KEY_ID}"\nnamespaces = ["{name}"]\npublic_key = """\n{public}"""\n')
-        self.run_on_files("pack", "build", str(source), "--out", str(archive))
-        self.run_on_files("pack", "sign", str(archive), "--key", str(key), "--key-id", SIGNING_KEY_ID)
-        return archive
+            config.write(f'\n[[packs.keys]]\nkey_id = "{SIGNING_KEY_ID}"\nnamespaces = {names}\npublic_key = """\n{public}"""\n')
+        for manifest in manifests:
+            folder = self.folder / f"{manifest['name']}-{manifest['version']}"
+            archive = folder.with_name(folder.name + ".tgz")
+            shutil.copytree(source, folder)
+            (folder / "pack.json").write_text(json.dumps(manifest))
+            self.run_on_files("pack", "build", str(folder), "--out", str(archive))
+            self.run_on_files("pack", "sign", str(archive), "--key", str(key), "--key-id", SIGNING_KEY_ID)
+            archives.append(archive)
+        return archives
 
 
 class Serving:
@@ -200,15 +218,42 @@ class ConformanceHost:
                 "secondTenantKey": touchstone.key(second, "all", test=True),
                 "limitedKey": touchstone.key(first, test=True),
             }
-            archive = touchstone.signed_pack(here / "agent")
+            echo = json.loads((here / "agent" / "pack.json").read_text())
+            other = {**echo, "name": OTHER_PACK, "agents": [{**echo["agents"][0], "agentId": f"{OTHER_PACK}.default"}]}
+            versions = [{**echo, "version": version} for version in VERSIONS]
+            first_archive, *archives, other_archive = touchstone.signed_packs(here / "agent", [*versions, other])
             self.serving = Serving(touchstone, self.folder / "host.log")
-            touchstone.run_at(self.serving.base_url, keys["apiKey"], "pack", "install", str(archive))
+            self._install(touchstone, keys["apiKey"], first_archive)
+            self._into_service(keys["apiKey"], VERSIONS[0])
+            for archive in archives:
+                self._install(touchstone, keys["apiKey"], archive)
+            self._install(touchstone, keys["secondTenantKey"], other_archive)
             for file in files:
                 touchstone.run_at(self.serving.base_url, keys["apiKey"], "suite", "import", str(file))
-            self.facts = {"baseUrl": self.serving.base_url, **keys, "agentId": AGENT_ID, "pid": self.serving.pid}
+            self.facts = {"baseUrl": self.serving.base_url, **keys, "agentId": AGENT_ID, "draftVersion": VERSIONS[-1], "pid": self.serving.pid}
         except BaseException:
             self.close()
             raise
+
+    def _install(self, touchstone: Touchstone, key: str, archive: Path) -> None:
+        touchstone.run_at(self.serving.base_url, key, "pack", "install", str(archive))
+
+    def _into_service(self, key: str, version: str) -> None:
+        """Promotes a version, the only one so far, step by step, on the evidence of an eval it passes."""
+        # A checker's suites are signed by nobody.
+        self._post(key, "/v1/host/touchstone/gates", {"policy": {"eval": {"requireSignedSuite": False}}})
+        evidence = self._post(key, "/v1/host/sample/agents/eval-run", {})["runId"]
+        for more in ({}, {}, {"channel": CHANNEL, "evalRunId": evidence}):
+            self._post(key, f"/v1/agents/{AGENT_ID}/deployments", {"version": version, "transition": "promote", **more})
+
+    def _post(self, key: str, path: str, body: dict) -> dict:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.serving.base_url + path, json.dumps(body).encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=READY_WITHIN_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as cause:
+            raise Failure(f"POST {path} was answered {cause.code}: {cause.read().decode(errors='replace')[:500]}") from cause
 
     def close(self) -> int:
         """Stops the host and removes its folder; keeps the log when TOUCHSTONE_KEEP_LOG names a file."""
