@@ -29,6 +29,7 @@ use crate::domain::agent::{
 };
 use crate::domain::budget::Estimate;
 use crate::domain::ids::EventId;
+use crate::domain::run::activity::Activity;
 use crate::ports::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
     ModelError, ModelInfo,
@@ -100,6 +101,8 @@ struct Running<'a> {
     meter: &'a dyn Meter,
     sink: &'a dyn EventSink,
     started: EventId,
+    /// Model turns so far; what is tried again is one.
+    turns: u32,
     first_call: Option<Instant>,
     waited: Duration,
 }
@@ -131,6 +134,7 @@ impl<'a> Running<'a> {
             meter,
             sink,
             started,
+            turns: 0,
             first_call: None,
             waited: Duration::ZERO,
         }
@@ -155,7 +159,7 @@ impl<'a> Running<'a> {
             limits,
         });
         loop {
-            let next = match self.call(&conversation).await {
+            let next = match self.call(&mut conversation).await {
                 Ok(reply) => {
                     let step = conversation.step(reply);
                     for (call, outcome) in step.tools {
@@ -218,8 +222,10 @@ impl<'a> Running<'a> {
     }
 
     /// One model turn: reserved, tried until it is answered or the attempts are used up, metered and settled.
-    async fn call(&mut self, conversation: &Conversation<'_>) -> Result<ModelReply, Stop> {
+    async fn call(&mut self, conversation: &mut Conversation<'_>) -> Result<ModelReply, Stop> {
         let info = self.invocation.model.model.info();
+        conversation.intend(self.activity(info));
+        self.turns += 1;
         let octets = conversation.request_octets();
         let asked = Instant::now();
         let estimate = estimate(octets, self.invocation.max_tokens, info.price);
@@ -235,6 +241,18 @@ impl<'a> Running<'a> {
         let reply = self.attempts(conversation, asked).await?;
         held.used = self.record_reply(info, &reply, octets);
         Ok(reply)
+    }
+
+    /// The name of the next model turn. A task that is done anew begins with the first one again.
+    fn activity(&self, info: &ModelInfo) -> String {
+        let activity = Activity {
+            tenant: self.invocation.tenant,
+            run: self.invocation.run,
+            node: self.invocation.node_id.as_str(),
+            ordinal: self.turns,
+            provider_key: &format!("{}:chat:completions", info.provider),
+        };
+        activity.id()
     }
 
     async fn attempts(

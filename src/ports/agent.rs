@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::ModelBinding;
 use crate::domain::budget::Estimate;
-use crate::domain::ids::{AgentId, EventId, TaskId};
+use crate::domain::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use crate::protocol::openwop::events::Event;
 use crate::protocol::openwop::suite::{Fixtures, ModelClass};
 use crate::protocol::schema::CompiledSchema;
@@ -29,6 +29,10 @@ pub struct AgentDefinition {
 
 /// One task to carry out.
 pub struct Invocation<'a> {
+    /// Whose run it belongs to.
+    pub tenant: &'a TenantId,
+    /// The run it belongs to.
+    pub run: &'a RunId,
     /// Unique id of this invocation.
     pub invocation_id: String,
     /// The agent.

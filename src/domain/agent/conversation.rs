@@ -168,6 +168,7 @@ impl<'a> Conversation<'a> {
                     id: brief.task,
                     input: brief.input,
                 }),
+                activity: None,
             },
             octets: tools + schema.map_or(0, octets_of_json),
             fixtures: FixtureCursor::new(responses),
@@ -189,6 +190,11 @@ impl<'a> Conversation<'a> {
     /// What to ask the model now.
     pub fn request(&self) -> &ModelRequest<'a> {
         &self.request
+    }
+
+    /// Gives the call that comes next its name as an effect.
+    pub fn intend(&mut self, activity: String) {
+        self.request.activity = Some(activity);
     }
 
     /// Octets of what the model is asked now, wire format aside.

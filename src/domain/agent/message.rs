@@ -64,6 +64,9 @@ pub struct ModelRequest<'a> {
     pub max_tokens: Option<u64>,
     /// The task it is for.
     pub task: Option<TaskHint<'a>>,
+    /// The name of this call as an effect on the endpoint ([`Activity`](crate::domain::run::activity::Activity)), the same
+    /// for every attempt.
+    pub activity: Option<String>,
 }
 
 /// Tokens a call used, as the provider counted them.

@@ -1,5 +1,6 @@
 //! A run: its immutable record, the fold of its log, its snapshot.
 
+pub mod activity;
 pub mod annotation;
 pub mod diff;
 pub mod fold;

@@ -65,6 +65,20 @@ struct Scripted<F> {
     reply: F,
 }
 
+/// The `Idempotency-Key` of every call a server got.
+async fn keys(server: &MockServer) -> Vec<String> {
+    let requests = server.received_requests().await.unwrap();
+    requests
+        .iter()
+        .map(|request| {
+            request.headers["idempotency-key"]
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect()
+}
+
 impl<F: Fn(usize, &Value) -> ResponseTemplate + Send + Sync> Respond for Scripted<F> {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
@@ -111,6 +125,7 @@ async fn ask(model: &OpenAiModel) -> Result<touchstone::domain::agent::ModelRepl
             id: &task,
             input: &input,
         }),
+        activity: None,
     };
     model.complete(&request).await
 }
@@ -282,6 +297,54 @@ async fn every_status_has_a_label(
     let (server, _) = serve(move |_, _| refusal(status, "canary-body")).await;
     let error = ask(&model(&base(&server))).await.unwrap_err();
     assert_eq!(label(&error), (reason, retryable));
+}
+
+#[tokio::test]
+async fn a_call_keeps_its_key_whoever_repeats_it_and_every_turn_has_its_own() {
+    let (server, _) = serve(|n, body| match (n, body["messages"].as_array().unwrap().len()) {
+        (1, _) => refusal(503, ""),
+        (_, 2) => {
+            let call = json!({"id": "call_a", "type": "function",
+                "function": {"name": "openwop_core_rag_retrieve", "arguments": "{}"}});
+            ok(json!({"choices": [{"finish_reason": "tool_calls", "message": {"content": null, "tool_calls": [call]}}]}))
+        }
+        _ => ok(answer("x")),
+    })
+    .await;
+    let trial = Trial::new(agent(&["openwop:core.rag.retrieve"], None));
+    let binding = binding(&base(&server));
+    // The second time is that of a process that takes the task over from one that is gone.
+    for _ in 0..2 {
+        assert_eq!(decided(&trial.run(&binding).await), &json!("x"));
+    }
+    let keys = keys(&server).await;
+    let [first, repeated, second, again, again_second] = keys.as_slice() else {
+        panic!("{keys:?}");
+    };
+    assert_eq!((first, first), (repeated, again));
+    assert_eq!(second, again_second);
+    assert_ne!(first, second);
+    assert_eq!(first.len(), 43);
+}
+
+#[tokio::test]
+async fn another_body_for_the_same_call_has_a_key_of_its_own() {
+    let (server, _) = serve(|_, body| {
+        if body.get("max_tokens").is_some() {
+            refusal(
+                400,
+                "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            )
+        } else {
+            ok(answer("x"))
+        }
+    })
+    .await;
+    let trial = Trial::new(agent(&[], None));
+    trial.run(&binding(&base(&server))).await;
+    let keys = keys(&server).await;
+    assert_eq!(keys.len(), 2);
+    assert_eq!(keys[1], format!("{}.01", keys[0]));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::scripted::{Script, ScriptedModel};
 use touchstone::domain::agent::RetryPolicy;
 use touchstone::domain::budget::Estimate;
-use touchstone::domain::ids::{AgentId, EventId, TaskId};
+use touchstone::domain::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use touchstone::domain::money::TokenPrice;
 use touchstone::ports::*;
 use touchstone::protocol::openwop::events::Event;
@@ -149,7 +149,10 @@ impl Trial {
 
     pub async fn run(&self, binding: &ModelBinding) -> InvocationResult {
         let task = TaskId::from("task-1");
+        let (tenant, run) = (TenantId::from("acme"), RunId::from("run_1"));
         let invocation = Invocation {
+            tenant: &tenant,
+            run: &run,
             invocation_id: "inv_1".to_owned(),
             agent: &self.agent,
             agent_version: "1.0.0",

@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -28,6 +30,8 @@ use crate::ports::{Clock, Model, ModelError, ModelInfo};
 
 use reply::{Refusal, read_refusal, read_reply};
 use request::{Dialect, ResponseFormat, write_request};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Why an endpoint cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +110,23 @@ impl OpenAiModel {
         }
     }
 
+    /// The headers of one call. Endpoints that know `Idempotency-Key` answer a repeated call as they did before; a key is for
+    /// one body, so a dialect that writes another body has a key of its own, derived from the first one.
+    fn headers_of(&self, request: &ModelRequest<'_>, dialect: Dialect) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        let key = request.activity.as_ref().and_then(|activity| {
+            let key = match (dialect.format as u8, dialect.completion_tokens) {
+                (0, false) => activity.clone(),
+                (format, completion) => format!("{activity}.{format}{}", u8::from(completion)),
+            };
+            HeaderValue::from_str(&key).ok()
+        });
+        if let Some(key) = key {
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        headers
+    }
+
     fn remember(&self, dialect: Dialect) {
         self.format
             .fetch_max(dialect.format as u8, Ordering::Relaxed);
@@ -149,7 +170,7 @@ impl Model for OpenAiModel {
                 .map_err(|_| unavailable("request_not_serialisable", false))?;
             let answer = self
                 .client
-                .post(&self.url, &self.headers, body)
+                .post(&self.url, &self.headers_of(request, dialect), body)
                 .await
                 .map_err(|e| unavailable(e.label(), e.is_transient()))?;
             if (200..300).contains(&answer.status) {

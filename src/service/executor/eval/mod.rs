@@ -317,6 +317,8 @@ impl EvalWork {
             task: id,
         };
         let invocation = Invocation {
+            tenant: &context.run.tenant,
+            run: &context.run.run_id,
             invocation_id: self.ids.mint("inv"),
             agent: &context.agent.definition,
             agent_version: &spec.agent_version,
