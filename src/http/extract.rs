@@ -18,11 +18,14 @@ use super::answer::Failure;
 use crate::domain::ids::RunId;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json;
+use crate::service::fault::internal;
 
 /// Longest time a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the rest of a body that is too large is read and thrown away, so that the client lives to see the answer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Larger bodies take long enough to parse to hold others up.
+const QUICKLY_PARSED: usize = 256 * 1024;
 const MAX_ID: usize = 128;
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
@@ -35,6 +38,11 @@ async fn path_parameter(parts: &mut Parts, state: &Arc<HttpState>, name: &str) -
     parameters
         .iter()
         .find_map(|(key, value)| (key == name).then(|| value.to_owned()))
+}
+
+/// A text that nothing is named by, and that not every store can be asked for.
+fn names_nothing(text: &str) -> bool {
+    text.contains('\0')
 }
 
 /// The run a path names.
@@ -67,6 +75,10 @@ pub fn no_such_run() -> Problem {
     Problem::new(ErrorCode::NotFound, "no such run")
 }
 
+fn no_such_thing() -> Problem {
+    Problem::new(ErrorCode::NotFound, "no such thing")
+}
+
 /// All parameters of the path by name.
 pub struct PathParameters(HashMap<String, String>);
 
@@ -86,7 +98,10 @@ impl FromRequestParts<Arc<HttpState>> for PathParameters {
     ) -> Result<Self, Failure> {
         let parameters = RawPathParams::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::new(ErrorCode::NotFound, "no such thing"))?;
+            .map_err(|_| no_such_thing())?;
+        if parameters.iter().any(|(_, value)| names_nothing(value)) {
+            return Err(no_such_thing().into());
+        }
         Ok(Self(
             parameters
                 .iter()
@@ -137,6 +152,13 @@ impl<S: Sync> FromRequestParts<S> for Query {
         let mut parameters = HashMap::new();
         let query = parts.uri.query().unwrap_or_default();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            if names_nothing(&name) || names_nothing(&value) {
+                return Err(Problem::new(
+                    ErrorCode::ValidationError,
+                    "a query parameter must not hold the character U+0000",
+                )
+                .into());
+            }
             if parameters
                 .insert(name.clone().into_owned(), value.into_owned())
                 .is_some()
@@ -194,7 +216,7 @@ impl FromRequest<Arc<HttpState>> for JsonBody {
     async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, Failure> {
         require_json(&request)?;
         let octets = read(request, state.settings.max_body_bytes).await?;
-        parse(&octets).map(Self)
+        parse(octets).await.map(Self)
     }
 }
 
@@ -216,12 +238,20 @@ impl FromRequest<Arc<HttpState>> for OptionalJsonBody {
         if !typed {
             return Err(wrong_type());
         }
-        parse(&octets).map(Self)
+        parse(octets).await.map(Self)
     }
 }
 
-fn parse(octets: &[u8]) -> Result<Value, Failure> {
-    json::parse(octets).map_err(|fault| {
+async fn parse(octets: Bytes) -> Result<Value, Failure> {
+    let parsed = if octets.len() > QUICKLY_PARSED {
+        // Other requests go on meanwhile.
+        tokio::task::spawn_blocking(move || json::parse(&octets))
+            .await
+            .map_err(|cause| internal(&cause))?
+    } else {
+        json::parse(&octets)
+    };
+    parsed.map_err(|fault| {
         Problem::new(ErrorCode::ValidationError, format!("the body {fault}")).into()
     })
 }

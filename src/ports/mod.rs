@@ -42,7 +42,7 @@ pub use pack_source::{PackSource, SourceError};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
 pub use run_log::{Head, RunLog, StoredEvent};
 pub use signals::Signals;
-pub use store::{Outage, Store, StoreError};
+pub use store::{Outage, Store, StoreError, Unstorable};
 pub use webhooks::{
     Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore, Window,
 };

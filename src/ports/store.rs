@@ -42,6 +42,11 @@ pub enum StoreError {
 #[error(transparent)]
 pub struct Outage(pub Box<dyn std::error::Error + Send + Sync>);
 
+/// A text that the database cannot hold. A type of its own, so that it is found in any chain of causes.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("a text holds the character U+0000")]
+pub struct Unstorable;
+
 /// Everything a store does; one adapter an engine implements it all.
 pub trait Store:
     RunLog

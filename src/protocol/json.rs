@@ -2,8 +2,9 @@
 //!
 //! For everything that is signed, judged or sent by a stranger: pack manifests, suites, schemas, request bodies. Refused
 //! are a byte order mark, invalid UTF-8, duplicate members, lone surrogates, numbers outside the range of a double, more
-//! than [`MAX_DEPTH`] levels, and anything after the document. Errors say where, never what: the text may be a secret.
+//! than [`MAX_DEPTH`] levels, more values than memory should be filled with, and anything after the document. Errors say where, never what: the text may be a secret.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
@@ -11,6 +12,13 @@ use serde_json::{Map, Number, Value};
 
 /// Levels of arrays and objects a document may have.
 pub const MAX_DEPTH: usize = 64;
+
+/// Octets of memory a document may come to, as estimated while it is read: a few octets of text can stand for hundreds.
+const MAX_MEMORY: usize = 512 * 1024 * 1024;
+/// What a value takes, with its share of the room kept for more.
+const VALUE_OCTETS: usize = 64;
+/// What an object takes that has any members.
+const OBJECT_OCTETS: usize = 704;
 
 /// What is wrong with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +31,8 @@ pub enum Fault {
     DuplicateMember,
     /// It is nested deeper than [`MAX_DEPTH`].
     TooDeep,
+    /// It has so many values that it would fill the memory.
+    TooManyValues,
     /// A number does not fit a finite double.
     NumberOutOfRange,
     /// An escape is a lone surrogate.
@@ -42,6 +52,7 @@ impl Fault {
             Self::NotUtf8 => "is not UTF-8",
             Self::DuplicateMember => "has the same member twice in one object",
             Self::TooDeep => "is nested deeper than 64 levels",
+            Self::TooManyValues => "has too many values",
             Self::NumberOutOfRange => "has a number that is not finite",
             Self::LoneSurrogate => "has an escape that is not a Unicode character",
             Self::TrailingData => "goes on after the end of the document",
@@ -65,6 +76,10 @@ pub struct Error {
 
 /// Parses a document strictly.
 pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    parse_within(bytes, MAX_MEMORY)
+}
+
+fn parse_within(bytes: &[u8], memory: usize) -> Result<Value, Error> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(Error {
             fault: Fault::ByteOrderMark,
@@ -83,7 +98,12 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
         }
     })?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Level(0)
+    let room = Cell::new(memory);
+    let top = Level {
+        depth: 0,
+        room: &room,
+    };
+    let value = top
         .deserialize(&mut reader)
         .map_err(|error| locate(&error))?;
     reader.end().map_err(|error| Error {
@@ -112,6 +132,7 @@ pub fn canonical_text(value: &Value) -> String {
 
 const DUPLICATE: &str = "duplicate member";
 const TOO_DEEP: &str = "too deep";
+const TOO_MANY: &str = "too many values";
 const NOT_FINITE: &str = "number is not finite";
 
 fn locate(error: &serde_json::Error) -> Error {
@@ -121,6 +142,8 @@ fn locate(error: &serde_json::Error) -> Error {
         Fault::DuplicateMember
     } else if words.starts_with(TOO_DEEP) || words.starts_with("recursion limit") {
         Fault::TooDeep
+    } else if words.starts_with(TOO_MANY) {
+        Fault::TooManyValues
     } else if words.starts_with("number out of range") || words.starts_with(NOT_FINITE) {
         Fault::NumberOutOfRange
     } else if words.contains("surrogate") || words.starts_with("unexpected end of hex escape") {
@@ -139,26 +162,38 @@ fn locate(error: &serde_json::Error) -> Error {
 
 /// Reads one value at a known depth.
 #[derive(Clone, Copy)]
-struct Level(usize);
+struct Level<'a> {
+    depth: usize,
+    /// Memory that is left for the document.
+    room: &'a Cell<usize>,
+}
 
-impl<'de> DeserializeSeed<'de> for Level {
+impl<'de> DeserializeSeed<'de> for Level<'_> {
     type Value = Value;
     fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
         reader.deserialize_any(self)
     }
 }
 
-impl Level {
+impl Level<'_> {
     fn down<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.0 >= MAX_DEPTH {
-            Err(E::custom(TOO_DEEP))
-        } else {
-            Ok(Self(self.0 + 1))
+        if self.depth >= MAX_DEPTH {
+            return Err(E::custom(TOO_DEEP));
         }
+        Ok(Self {
+            depth: self.depth + 1,
+            ..self
+        })
+    }
+
+    fn take<E: serde::de::Error>(self, octets: usize) -> Result<(), E> {
+        let left = self.room.get().checked_sub(octets);
+        self.room.set(left.ok_or_else(|| E::custom(TOO_MANY))?);
+        Ok(())
     }
 }
 
-impl<'de> Visitor<'de> for Level {
+impl<'de> Visitor<'de> for Level<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,6 +234,7 @@ impl<'de> Visitor<'de> for Level {
         let below = self.down()?;
         let mut items = Vec::new();
         while let Some(item) = seq.next_element_seed(below)? {
+            self.take(VALUE_OCTETS)?;
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -208,6 +244,11 @@ impl<'de> Visitor<'de> for Level {
         let below = self.down()?;
         let mut members = Map::new();
         while let Some(key) = map.next_key::<String>()? {
+            self.take(if members.is_empty() {
+                OBJECT_OCTETS
+            } else {
+                VALUE_OCTETS
+            })?;
             if members.contains_key(&key) {
                 return Err(A::Error::custom(DUPLICATE));
             }
@@ -261,6 +302,23 @@ mod tests {
         );
         let objects = r#"{"a":"#.repeat(20_000);
         assert_eq!(parse(objects.as_bytes()).unwrap_err().fault, Fault::TooDeep);
+    }
+
+    #[test]
+    fn a_small_text_cannot_stand_for_a_memory_full_of_values() {
+        let many = |item: &str, times: usize| format!("[{}0]", item.repeat(times));
+        let memory = 1000 * OBJECT_OCTETS;
+        for (item, octets) in [
+            ("0,", VALUE_OCTETS),
+            (r#"{"a":0},"#, OBJECT_OCTETS + VALUE_OCTETS),
+            (r#"{"a":0,"b":0},"#, OBJECT_OCTETS + 2 * VALUE_OCTETS),
+        ] {
+            let most = memory / octets;
+            assert!(parse_within(many(item, most - 1).as_bytes(), memory).is_ok());
+            let refused = parse_within(many(item, most + 1).as_bytes(), memory).unwrap_err();
+            assert_eq!(refused.fault, Fault::TooManyValues);
+        }
+        assert!(parse(many("0,", 100_000).as_bytes()).is_ok());
     }
 
     #[test]

@@ -4,15 +4,23 @@
 use std::error::Error;
 use std::iter::successors;
 
-use crate::ports::Outage;
+use crate::ports::{Outage, Unstorable};
 use crate::protocol::error::{ErrorCode, Problem};
 
 /// When to come again after the store did not answer.
 const RETRY_AFTER_SECONDS: u64 = 5;
 
-/// Logs the cause chain and answers `internal_error`, or `unavailable` when the store does not answer.
+/// Logs the cause chain and answers `internal_error`, or `unavailable` when the store does not answer. What no store could
+/// keep is no fault of ours.
 pub fn internal(cause: &(dyn Error + 'static)) -> Problem {
-    if successors(Some(cause), |&cause| cause.source()).any(|cause| cause.is::<Outage>()) {
+    let mut causes = successors(Some(cause), |&cause| cause.source());
+    if causes.clone().any(|cause| cause.is::<Unstorable>()) {
+        return Problem::validation(
+            "",
+            "a text of the request holds the character U+0000, which cannot be kept; leave it out",
+        );
+    }
+    if causes.any(|cause| cause.is::<Outage>()) {
         tracing::warn!(cause = chain(cause), "the store does not answer");
         return Problem::new(
             ErrorCode::Unavailable,

@@ -421,7 +421,12 @@ impl Packs {
         tenant: &TenantId,
         octets: &[u8],
     ) -> Result<SuiteRecord, ImportError> {
-        let document = read_suite(octets).map_err(ImportError::Faults)?;
+        // A large one takes a while; other requests go on meanwhile.
+        let octets = octets.to_vec();
+        let document = tokio::task::spawn_blocking(move || read_suite(&octets))
+            .await
+            .map_err(|cause| ImportError::Problem(internal(&cause)))?
+            .map_err(ImportError::Faults)?;
         let digest = document.digest();
         let kept = self.keep(&digest, document.canonical.as_bytes()).await;
         kept.map_err(ImportError::Problem)?;

@@ -10,16 +10,28 @@ use sqlx::error::DatabaseError as _;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
 
-use crate::ports::{Head, Outage, StoreError, StoredEvent};
+use crate::ports::{Head, Outage, StoreError, StoredEvent, Unstorable};
 
 /// A database error. Its text names tables and constraints, never values.
 pub(super) fn backend(cause: impl Error + Send + Sync + 'static) -> StoreError {
     let cause: Box<dyn Error + Send + Sync> = Box::new(cause);
     if cause.downcast_ref().is_some_and(will_pass) {
         StoreError::Unavailable(Outage(cause))
+    } else if cause.downcast_ref().is_some_and(is_unstorable) {
+        StoreError::Backend(Box::new(Unstorable))
     } else {
         StoreError::Backend(cause)
     }
+}
+
+/// Whether a text was bound that PostgreSQL has no way to hold: one with U+0000.
+fn is_unstorable(cause: &sqlx::Error) -> bool {
+    const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
+    let refusal = match cause {
+        sqlx::Error::Database(refusal) => refusal.try_downcast_ref::<PgDatabaseError>(),
+        _ => None,
+    };
+    refusal.is_some_and(|refusal| refusal.code() == CHARACTER_NOT_IN_REPERTOIRE)
 }
 
 /// Whether it is about the moment and not about what was asked.
