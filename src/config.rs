@@ -117,7 +117,9 @@ pub struct Limits {
     pub max_subscribers: usize,
     /// Connections open at the same time.
     pub max_connections: usize,
-    /// Requests under way at the same time, event streams apart; 0: no limit.
+    /// Connections of one address; more of them are closed.
+    pub max_connections_per_address: usize,
+    /// Requests under way at the same time, event streams apart, of which one tenant may have half; 0: no limit.
     pub max_requests_in_flight: usize,
     /// Requests of one key per second; 0: no limit.
     pub requests_per_second_per_key: u32,
@@ -141,7 +143,8 @@ impl Default for Limits {
             advisory_budgets: false,
             max_subscribers: 4096,
             max_connections: 8192,
-            max_requests_in_flight: 1024,
+            max_connections_per_address: 4096,
+            max_requests_in_flight: 2048,
             requests_per_second_per_key: 2000,
             requests_per_second_per_tenant: 5000,
             refused_keys_per_minute_per_address: 600,
@@ -383,6 +386,9 @@ impl Config {
         }
         if self.limits.max_connections == 0 {
             return bad("limits.max_connections", "must be at least 1");
+        }
+        if self.limits.max_connections_per_address == 0 {
+            return bad("limits.max_connections_per_address", "must be at least 1");
         }
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");

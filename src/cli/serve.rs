@@ -99,6 +99,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     let router = app.router();
     let bounds = ServerSettings {
         max_connections: app.config().limits.max_connections,
+        max_connections_per_address: app.config().limits.max_connections_per_address,
         ..ServerSettings::default()
     };
     let served = tokio::join!(

@@ -1,8 +1,11 @@
-//! The door: who calls is settled before anything else is looked at, then what they may do.
+//! The door: who calls is settled before anything else is looked at, then what they may do. Nothing of a request's body is
+//! read before that.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
@@ -11,7 +14,7 @@ use axum::response::Response;
 use super::HttpState;
 use super::answer::Failure;
 use super::server::Peer;
-use crate::protocol::error::Problem;
+use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, Scope, authorise};
 use crate::service::keys::unknown;
 use crate::telemetry::names;
@@ -42,11 +45,44 @@ pub async fn guard(
     let peer = request.extensions().get::<Peer>().copied();
     let caller = authenticate(&door.state, request.headers(), peer).await?;
     limits.admit(&caller)?;
+    let _held = limits.hold(&caller.tenant, request.body(), door.waits)?;
     if let Some(scope) = door.scope {
         authorise(&caller, scope).inspect_err(count)?;
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
+}
+
+/// Lets a request pass whose path holds the token of an interrupt, with the [`InterruptToken`] attached.
+///
+/// # Errors
+/// `503` for one too many, the refusals of tokens, `429` for an address that guesses and a tenant that is asked too much.
+pub async fn guard_token(
+    State(door): State<Door>,
+    parameters: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let limits = &door.state.limits;
+    let _place = limits.enter()?;
+    let peer = request.extensions().get::<Peer>().copied();
+    let text = parameters.as_ref().ok().and_then(|parameters| {
+        let mut parameters = parameters.iter();
+        parameters.find_map(|(name, text)| (name == "token").then_some(text))
+    });
+    let token = door.state.runs.interrupt_token(text.unwrap_or_default());
+    let token = token.await.map_err(|refusal| match refusal.code {
+        ErrorCode::InterruptNotFound => limits.refuse(address(peer), refusal),
+        _ => refusal,
+    })?;
+    limits.admit_tenant(&token.tenant)?;
+    let _held = limits.hold(&token.tenant, request.body(), false)?;
+    request.extensions_mut().insert(token);
+    Ok(next.run(request).await)
+}
+
+fn address(peer: Option<Peer>) -> Option<IpAddr> {
+    peer.map(|Peer(address)| address.ip())
 }
 
 /// Recognises the caller by the `Authorization` header.
@@ -67,8 +103,7 @@ pub async fn authenticate(
         if refusal.code.status() != 401 {
             return refusal;
         }
-        let address = peer.map(|Peer(address)| address.ip());
-        state.limits.refuse(address, refusal)
+        state.limits.refuse(address(peer), refusal)
     })
 }
 

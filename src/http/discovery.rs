@@ -170,6 +170,13 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
         "runs": {"pauseResume": {"supported": true, "drainPolicies": DrainPolicy::ALL}},
         "secrets": {"supported": false},
     });
+    // Callers' budgets are clamped to it.
+    if let (Some(most), Some(members)) = (
+        limits.max_cost_per_suite,
+        document.get_mut("limits").and_then(Value::as_object_mut),
+    ) {
+        members.insert("maxBudgetCostUsd".to_owned(), json!(most));
+    }
     if settings.conformance
         && let Some(members) = document.as_object_mut()
     {

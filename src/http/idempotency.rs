@@ -17,6 +17,7 @@ use tracing::Instrument as _;
 
 use super::HttpState;
 use super::answer::{Answer, Failure, json_text};
+use crate::domain::ids::TenantId;
 use crate::ports::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json::canonical_text;
@@ -70,12 +71,33 @@ pub async fn once<F>(
 where
     F: Future<Output = Result<Done, Problem>> + Send + 'static,
 {
+    once_for(state, &caller.tenant, endpoint, key, body, operation).await
+}
+
+/// [`once`] for whoever acts for a tenant without a key.
+///
+/// # Errors
+/// As [`once`].
+///
+/// # Cancel safety
+/// As [`once`].
+pub async fn once_for<F>(
+    state: &Arc<HttpState>,
+    tenant: &TenantId,
+    endpoint: String,
+    key: Option<String>,
+    body: &Value,
+    operation: impl FnOnce(Option<IdempotencyClaim>) -> F,
+) -> Answer
+where
+    F: Future<Output = Result<Done, Problem>> + Send + 'static,
+{
     let Some(key) = key else {
         let done = operation(None).await?;
         return Ok(json_text(done.status, text(&done.body)));
     };
     let claim = IdempotencyClaim {
-        tenant: caller.tenant.clone(),
+        tenant: tenant.clone(),
         endpoint,
         key_hash: Sha256::digest(key.as_bytes()).into(),
         digest: Sha256::digest(canonical_text(body).as_bytes()).into(),
@@ -113,7 +135,7 @@ async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Res
             IdempotencyBegin::Mismatch => {
                 return Err(Problem::new(
                     ErrorCode::IdempotencyKeyMismatch,
-                    "this `Idempotency-Key` was used with another body; use a new key for a new request",
+                    "this `Idempotency-Key` was used for another request; use a new key for a new request",
                 )
                 .into());
             }

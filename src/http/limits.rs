@@ -1,5 +1,5 @@
 //! How much anybody may ask for: requests of a key and of a tenant, refused credentials of an address, requests under way,
-//! and the size of a request's head.
+//! bodies in memory, and the size of a request's head.
 //!
 //! Whoever asks for too much gets an answer that says when to come back (OpenWOP v1 `rate_limited`, 503 on overload), and
 //! everybody else is served meanwhile. Rates are kept by the generic cell rate algorithm, in this process: each replica
@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
+use axum::http::Version;
+use axum::http::header::HOST;
 use axum::middleware::Next;
 use axum::response::Response;
 use governor::clock::{Clock as _, DefaultClock};
@@ -20,6 +23,8 @@ use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLim
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::Failure;
+use super::server::Peer;
+use super::shares::{Full, Share, Shares};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
@@ -34,6 +39,10 @@ const MAX_PEERS: usize = 10_000;
 const MAX_URI_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MAX_HEADERS: usize = 128;
+/// Bodies up to this size are not counted.
+const SMALL_BODY: usize = 64 * 1024;
+/// Bodies of the largest size that may be in memory at once; read into values, each is many times as large.
+const LARGEST_BODIES: usize = 4;
 
 /// Rates and numbers; 0 stands for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +53,7 @@ pub struct Rates {
     pub per_tenant: u32,
     /// Refused credentials of one address, per minute.
     pub refusals_per_minute: u32,
-    /// Requests under way, event streams and long polls apart.
+    /// Requests under way, event streams and long polls apart; of one tenant, half of it.
     pub in_flight: usize,
 }
 
@@ -54,7 +63,7 @@ impl Default for Rates {
             per_key: 2000,
             per_tenant: 5000,
             refusals_per_minute: 600,
-            in_flight: 1024,
+            in_flight: 2048,
         }
     }
 }
@@ -65,16 +74,29 @@ pub struct Limits {
     tenants: Option<Allowance<TenantId>>,
     peers: Option<Peers>,
     in_flight: Option<Arc<Semaphore>>,
+    in_flight_of: Option<Arc<Shares<TenantId>>>,
+    bodies: Arc<Shares<TenantId>>,
+    max_body: usize,
+}
+
+/// What a request holds while it is under way.
+pub struct Held {
+    _place: Option<Share<TenantId>>,
+    _room: Option<Share<TenantId>>,
 }
 
 impl Limits {
-    /// Full allowances.
-    pub fn new(rates: Rates) -> Self {
+    /// Full allowances, for bodies of at most `max_body` octets.
+    pub fn new(rates: Rates, max_body: usize) -> Self {
+        let in_flight = (rates.in_flight > 0).then_some(rates.in_flight);
         Self {
+            bodies: Shares::halved(max_body.saturating_mul(LARGEST_BODIES)),
+            max_body,
+            in_flight_of: in_flight.map(Shares::halved),
             keys: Allowance::per_second("key", rates.per_key),
             tenants: Allowance::per_second("tenant", rates.per_tenant),
             peers: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
-            in_flight: (rates.in_flight > 0).then(|| Arc::new(Semaphore::new(rates.in_flight))),
+            in_flight: in_flight.map(|most| Arc::new(Semaphore::new(most))),
         }
     }
 
@@ -104,10 +126,52 @@ impl Limits {
         if let Some(keys) = &self.keys {
             keys.take(&caller.key_id)?;
         }
-        if let Some(tenants) = &self.tenants {
-            tenants.take(&caller.tenant)?;
+        self.admit_tenant(&caller.tenant)
+    }
+
+    /// Counts a request of a tenant by whoever has no key.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn admit_tenant(&self, tenant: &TenantId) -> Result<(), Problem> {
+        match &self.tenants {
+            Some(tenants) => tenants.take(tenant),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Takes a tenant's place among the requests under way, unless it `waits` in a place of another kind, and room for the
+    /// request's body.
+    ///
+    /// # Errors
+    /// `rate_limited` for a tenant that has its part, `unavailable` when there is no room for anybody.
+    pub fn hold(&self, tenant: &TenantId, body: &Body, waits: bool) -> Result<Held, Problem> {
+        let places = self.in_flight_of.as_ref().filter(|_| !waits);
+        let place = places.map(|places| places.take(tenant, 1)).transpose();
+        let octets = self.octets(body);
+        let room = (octets > SMALL_BODY)
+            .then(|| self.bodies.take(tenant, octets))
+            .transpose();
+        match (place, room) {
+            (Ok(place), Ok(room)) => Ok(Held {
+                _place: place,
+                _room: room,
+            }),
+            (Err(full), _) | (_, Err(full)) => Err(crowded(full)),
+        }
+    }
+
+    /// How much of a body may come to be in memory. One that says it is too large is refused and not kept.
+    fn octets(&self, body: &Body) -> usize {
+        if body.is_end_stream() {
+            return 0;
+        }
+        let said = body.size_hint().upper();
+        match said.map(|octets| usize::try_from(octets).unwrap_or(usize::MAX)) {
+            Some(octets) if octets > self.max_body => 0,
+            Some(octets) => octets,
+            None => self.max_body,
+        }
     }
 
     /// Counts a credential that was refused: the refusal itself, or `rate_limited` for an address that had too many. Good
@@ -188,7 +252,7 @@ impl Peers {
 }
 
 /// Who has one IPv6 address has the whole network of it.
-fn network(peer: IpAddr) -> IpAddr {
+pub(super) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -210,9 +274,38 @@ fn limited(scope: &'static str, limit: u32, wait: Duration) -> Problem {
     .with("retryAfterMs", wait_ms)
 }
 
-/// Refuses requests whose head is larger than any sound one, in words: the server itself would only hang up.
+fn crowded(full: Full) -> Problem {
+    match full {
+        Full::ForAll(_) => {
+            metrics::counter!(names::SHED).increment(1);
+            Problem::new(
+                ErrorCode::Unavailable,
+                "the host has as many large requests under way as it takes; try again",
+            )
+            .with("retryAfter", 1)
+        }
+        Full::ForOne(limit) => {
+            metrics::counter!(names::RATE_LIMITED, "scope" => "tenant").increment(1);
+            Problem::new(
+                ErrorCode::RateLimited,
+                "too many requests of this tenant are under way, or too large ones; come back when `Retry-After` is over",
+            )
+            .with("scope", "tenant")
+            .with("limit", limit)
+            .with("retryAfterMs", 1000)
+        }
+    }
+}
+
+/// Refuses requests whose head is larger than any sound one, in words: the server itself would only hang up. So it does with
+/// those that say twice, or do not say, for which host they are (RFC 9112 §3.2), where they come over a connection.
 pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
     let uri = request.uri();
+    let over_a_connection = request.extensions().get::<Peer>().is_some();
+    let hosts = request.headers().get_all(HOST).iter().count();
+    if over_a_connection && (hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11)) {
+        return Err(Problem::validation("Host", "`Host` must be sent once").into());
+    }
     if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URI_BYTES {
         return Err(Problem::new(
             ErrorCode::UriTooLong,
@@ -269,11 +362,14 @@ mod tests {
 
     #[test]
     fn one_key_is_held_back_and_others_are_not() {
-        let limits = Limits::new(Rates {
-            per_key: 1,
-            per_tenant: 0,
-            ..Rates::default()
-        });
+        let limits = Limits::new(
+            Rates {
+                per_key: 1,
+                per_tenant: 0,
+                ..Rates::default()
+            },
+            1000,
+        );
         assert_eq!(
             admitted(&limits, &caller("t", "a"), 30),
             (10, Some("key".to_owned()))
@@ -283,11 +379,14 @@ mod tests {
 
     #[test]
     fn a_tenant_gains_nothing_by_more_keys() {
-        let limits = Limits::new(Rates {
-            per_key: 0,
-            per_tenant: 1,
-            ..Rates::default()
-        });
+        let limits = Limits::new(
+            Rates {
+                per_key: 0,
+                per_tenant: 1,
+                ..Rates::default()
+            },
+            1000,
+        );
         assert_eq!(admitted(&limits, &caller("t", "a"), 6), (6, None));
         assert_eq!(
             admitted(&limits, &caller("t", "b"), 6),
@@ -298,10 +397,13 @@ mod tests {
 
     #[test]
     fn refusals_are_counted_by_network_and_remembered_of_few() {
-        let limits = Limits::new(Rates {
-            refusals_per_minute: 2,
-            ..Rates::default()
-        });
+        let limits = Limits::new(
+            Rates {
+                refusals_per_minute: 2,
+                ..Rates::default()
+            },
+            1000,
+        );
         let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
         let code = |peer: &str| limits.refuse(peer.parse().ok(), refusal()).code;
         for peer in ["192.0.2.1", "::ffff:192.0.2.1"] {
@@ -332,18 +434,73 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_or_refused_at_once_and_comes_back() {
-        let limits = Limits::new(Rates {
-            in_flight: 2,
-            ..Rates::default()
-        });
+        let limits = Limits::new(
+            Rates {
+                in_flight: 2,
+                ..Rates::default()
+            },
+            1000,
+        );
         let held = (limits.enter().unwrap(), limits.enter().unwrap());
         assert_eq!(limits.enter().unwrap_err().code, ErrorCode::Unavailable);
         drop(held);
         assert!(limits.enter().is_ok());
-        let none = Limits::new(Rates {
-            in_flight: 0,
-            ..Rates::default()
-        });
+        let none = Limits::new(
+            Rates {
+                in_flight: 0,
+                ..Rates::default()
+            },
+            1000,
+        );
         assert!(none.enter().unwrap().is_none());
+    }
+
+    #[test]
+    fn bodies_in_memory_are_bounded_for_each_and_for_all() {
+        let limits = Limits::new(Rates::default(), 1_000_000);
+        let body = |octets: usize| Body::from(vec![0; octets]);
+        let hold = |tenant: &str, octets| limits.hold(&tenant.into(), &body(octets), false);
+        let code = |held: Result<Held, Problem>| held.err().map(|problem| problem.code);
+        let small: Vec<_> = (0..100).map(|_| hold("a", SMALL_BODY).unwrap()).collect();
+        let held: Vec<_> = (0..2).map(|_| hold("a", 1_000_000).unwrap()).collect();
+        assert_eq!(code(hold("a", 100_000)), Some(ErrorCode::RateLimited));
+        assert!(hold("a", 10).is_ok() && hold("a", 0).is_ok());
+        assert!(
+            hold("a", 1_000_001).is_ok(),
+            "refused elsewhere, and not kept"
+        );
+        let others: Vec<_> = (0..2).map(|_| hold("b", 1_000_000).unwrap()).collect();
+        assert_eq!(code(hold("c", 100_000)), Some(ErrorCode::Unavailable));
+        drop((held, small));
+        let stream = Body::from_stream(futures_util::stream::pending::<
+            Result<Vec<u8>, std::io::Error>,
+        >());
+        let unsaid: Vec<_> = (0..2)
+            .map(|_| limits.hold(&"c".into(), &stream, false).unwrap())
+            .collect();
+        assert_eq!(
+            code(hold("d", 100_000)),
+            Some(ErrorCode::Unavailable),
+            "as large as may be"
+        );
+        drop((others, unsaid));
+        assert_eq!(limits.bodies.taken(), 0);
+    }
+
+    #[test]
+    fn a_tenant_has_half_of_the_places() {
+        let rates = Rates {
+            in_flight: 4,
+            ..Rates::default()
+        };
+        let limits = Limits::new(rates, 1000);
+        let hold = |tenant: &str, waits| limits.hold(&tenant.into(), &Body::empty(), waits);
+        let held = (hold("a", false).unwrap(), hold("a", false).unwrap());
+        let refused = hold("a", false).err().unwrap();
+        assert_eq!(refused.code, ErrorCode::RateLimited);
+        assert_eq!(refused.details["limit"], 2);
+        assert!(hold("a", true).is_ok() && hold("b", false).is_ok());
+        drop(held);
+        assert!(hold("a", false).is_ok());
     }
 }

@@ -17,6 +17,7 @@ mod paths;
 mod refusals;
 mod routes;
 mod server;
+mod shares;
 mod stream;
 mod subscribers;
 mod trace;
@@ -153,7 +154,7 @@ pub struct HttpState {
     metrics: Metrics,
     log: LogReader,
     settings: HttpSettings,
-    subscribers: Arc<Subscribers>,
+    subscribers: Subscribers,
     limits: Limits,
     shutdown: CancellationToken,
     discovery: discovery::Document,
@@ -192,7 +193,7 @@ impl HttpState {
             seams,
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
-            limits: Limits::new(deps.settings.rates),
+            limits: Limits::new(deps.settings.rates, deps.settings.max_body_bytes),
             discovery: discovery::Document::new(
                 &deps.limits,
                 &deps.settings,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, FORWARDED};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
@@ -15,6 +15,16 @@ use super::auth::authenticate;
 use super::server::Peer;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Scope, authorise};
+
+/// What proxies leave on a request.
+const PROXY_HEADERS: &[&str] = &[
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
 
 /// `GET /healthz`: the process answers.
 pub async fn healthz() -> Answer {
@@ -40,7 +50,7 @@ pub async fn metrics(
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Answer {
-    let proxied = headers.contains_key(FORWARDED) || headers.contains_key("x-forwarded-for");
+    let proxied = PROXY_HEADERS.iter().any(|name| headers.contains_key(*name));
     let local = peer
         .as_ref()
         .is_some_and(|Extension(Peer(address))| address.ip().to_canonical().is_loopback());

@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::HttpState;
 use super::answer::{method_not_allowed, no_such_route};
-use super::auth::{Door, guard};
+use super::auth::{Door, guard, guard_token};
 use super::{discovery, ops, paths, v1};
 use crate::service::access::Scope;
 
@@ -93,6 +93,28 @@ impl Table {
         T: 'static,
     {
         self.add(method, path, (true, Some(scope)), true, handler)
+    }
+
+    /// For whoever has the token that the path holds.
+    fn tokened<H, T>(mut self, method: &Method, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        let Some(state) = self.state.take() else {
+            return self.open(method, path, handler);
+        };
+        let door = Door {
+            state: state.clone(),
+            scope: None,
+            waits: false,
+        };
+        self.state = Some(state);
+        self.open(
+            method,
+            path,
+            handler.layer(middleware::from_fn_with_state(door, guard_token)),
+        )
     }
 
     /// For whoever has a key; the use case asks for the scope that the request takes.
@@ -201,8 +223,8 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             Scope::ApprovalsRespond,
             v1::interrupts::resolve,
         )
-        .open(get, "/v1/interrupts/{token}", v1::interrupts::inspect)
-        .open(
+        .tokened(get, "/v1/interrupts/{token}", v1::interrupts::inspect)
+        .tokened(
             post,
             "/v1/interrupts/{token}",
             v1::interrupts::resolve_by_token,

@@ -1,4 +1,4 @@
-//! The listening side: connections with bounds on how many there are, how long headers may take, how much is buffered, and
+//! The listening side: connections with bounds on how many there are, in all and of one address, how long headers may take, how much is buffered, and
 //! how long a client may leave what it is sent unread.
 
 use std::io;
@@ -24,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
+use super::limits::network;
 use super::refusals::Enveloped;
+use super::shares::Shares;
 use crate::telemetry::{Metrics, names};
 
 /// The largest request head, and the most that is buffered towards a client.
@@ -41,6 +43,8 @@ const AFTER_ACCEPT_FAILURE: Duration = Duration::from_millis(50);
 pub struct ServerSettings {
     /// Connections open at the same time; more of them wait until one ends.
     pub max_connections: usize,
+    /// Connections of one address; more of them are closed, so that nobody keeps all others waiting.
+    pub max_connections_per_address: usize,
     /// How long a request's head may take to arrive, and how long a connection may idle between two requests.
     pub header_timeout: Duration,
 }
@@ -49,6 +53,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             max_connections: 8192,
+            max_connections_per_address: 4096,
             header_timeout: Duration::from_secs(30),
         }
     }
@@ -83,6 +88,7 @@ pub async fn serve_with(
     settings: ServerSettings,
 ) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(settings.max_connections));
+    let of_addresses = Shares::new(usize::MAX, settings.max_connections_per_address);
     let graceful = GracefulShutdown::new();
     let connections = metrics::gauge!(names::HTTP_CONNECTIONS);
     let upkeep = tokio::spawn(async { Metrics::install().upkeep().await });
@@ -99,6 +105,10 @@ pub async fn serve_with(
                 tokio::time::sleep(AFTER_ACCEPT_FAILURE).await;
                 continue;
             }
+        };
+        let Ok(share) = of_addresses.take(&network(peer.ip()), 1) else {
+            metrics::counter!(names::SHED).increment(1);
+            continue;
         };
         let service = router
             .clone()
@@ -124,7 +134,7 @@ pub async fn serve_with(
                 debug!(%cause, "a connection ended early");
             }
             connections.decrement(1.0);
-            drop(place);
+            drop((place, share));
         });
     }
     drop(listener);

@@ -36,14 +36,23 @@ pub async fn transition(
     let agent = AgentId::from(path.get("agentId"));
     let endpoint = format!("POST /v1/agents/{agent}/deployments");
     let (deployments, mover, asked) = (state.deployments.clone(), caller.clone(), body.clone());
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        let moved = deployments
-            .transition(&mover, &agent, &asked, claim.as_ref())
-            .await?;
-        Ok(Done {
-            recorded: claim.is_some(),
-            ..Done::new(StatusCode::OK, json!(moved.record))
-        })
-    })
+    // What one principal may is not told to another one by repeating it.
+    let request = json!([caller.principal, body]);
+    once(
+        &state,
+        &caller,
+        endpoint,
+        key,
+        &request,
+        |claim| async move {
+            let moved = deployments
+                .transition(&mover, &agent, &asked, claim.as_ref())
+                .await?;
+            Ok(Done {
+                recorded: claim.is_some(),
+                ..Done::new(StatusCode::OK, json!(moved.record))
+            })
+        },
+    )
     .await
 }

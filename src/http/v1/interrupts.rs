@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::domain::ids::NodeId;
+use crate::domain::workflow::token::InterruptToken;
 use crate::http::HttpState;
-use crate::http::answer::{Answer, json};
+use crate::http::answer::{self, Answer};
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, RunPath};
-use crate::http::idempotency::{Done, once};
+use crate::http::idempotency::{Done, once, once_for};
 use crate::protocol::error::Problem;
 use crate::service::access::Caller;
 
@@ -22,7 +23,7 @@ pub async fn list(
     RunPath(run): RunPath,
 ) -> Answer {
     let pending = state.runs.interrupts(&caller.tenant, &run).await?;
-    json(StatusCode::OK, &pending)
+    answer::json(StatusCode::OK, &pending)
 }
 
 /// `POST /v1/runs/{runId}/interrupts/{nodeId}`.
@@ -39,7 +40,9 @@ pub async fn resolve(
     let value = resume_value(&body)?;
     let endpoint = format!("POST /v1/runs/{run}/interrupts/{node}");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    // Everybody answers for themselves: another one's answer under the same key is not this one's.
+    let asked = json!([caller.principal, body]);
+    once(&state, &caller, endpoint, key, &asked, |_| async move {
         let answered = runs.resolve(&who, &run, &node, &value).await?;
         Ok(Done::new(StatusCode::OK, answered))
     })
@@ -47,23 +50,33 @@ pub async fn resolve(
 }
 
 /// `GET /v1/interrupts/{token}`.
-pub async fn inspect(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
-    let asked = state.runs.inspect_interrupt(path.get("token")).await?;
-    json(StatusCode::OK, &asked)
+pub async fn inspect(
+    State(state): State<Arc<HttpState>>,
+    Extension(token): Extension<InterruptToken>,
+) -> Answer {
+    let asked = state.runs.inspect_interrupt(&token).await?;
+    answer::json(StatusCode::OK, &asked)
 }
 
 /// `POST /v1/interrupts/{token}`.
 pub async fn resolve_by_token(
     State(state): State<Arc<HttpState>>,
-    path: PathParameters,
+    Extension(token): Extension<InterruptToken>,
+    IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let value = resume_value(&body)?;
-    let answered = state
-        .runs
-        .resolve_by_token(path.get("token"), &value)
-        .await?;
-    json(StatusCode::OK, &answered)
+    // The token itself is a credential and not kept; what it is for stands for it.
+    let endpoint = format!(
+        "POST /v1/interrupts/{}/{}",
+        token.run_id, token.interrupt_id
+    );
+    let (runs, tenant) = (state.runs.clone(), token.tenant.clone());
+    once_for(&state, &tenant, endpoint, key, &body, |_| async move {
+        let answered = runs.resolve_by_token(&token, &value).await?;
+        Ok(Done::new(StatusCode::OK, answered))
+    })
+    .await
 }
 
 /// `resumeValue` of a body. Any JSON will do here; what was asked for is known to the interrupt.

@@ -103,11 +103,11 @@ impl Runs {
     /// What the interrupt of a token asks.
     ///
     /// # Errors
-    /// `interrupt_not_found`, `interrupt_expired`, `interrupt_already_resolved`.
-    pub async fn inspect_interrupt(&self, token: &str) -> Result<Value, Problem> {
-        let (token, record) = self.read_token(token).await?;
+    /// `interrupt_not_found`, `interrupt_already_resolved`.
+    pub async fn inspect_interrupt(&self, token: &InterruptToken) -> Result<Value, Problem> {
+        let record = self.record_of(token).await?;
         let facts = self
-            .look(&record.run_id, |state| pending(state, &token))
+            .look(&record.run_id, |state| pending(state, token))
             .await?;
         let facts = facts.ok_or_else(already_resolved)?;
         Ok(asked(&facts))
@@ -117,8 +117,12 @@ impl Runs {
     ///
     /// # Errors
     /// As [`inspect_interrupt`](Self::inspect_interrupt), and as [`resolve`](Self::resolve).
-    pub async fn resolve_by_token(&self, token: &str, value: &Value) -> Result<Value, Problem> {
-        let (token, record) = self.read_token(token).await?;
+    pub async fn resolve_by_token(
+        &self,
+        token: &InterruptToken,
+        value: &Value,
+    ) -> Result<Value, Problem> {
+        let record = self.record_of(token).await?;
         if token.intent != Intent::Resolve {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
@@ -304,7 +308,11 @@ impl Runs {
             .map_err(|cause| internal(&cause))
     }
 
-    async fn read_token(&self, text: &str) -> Result<(InterruptToken, Arc<RunRecord>), Problem> {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// `interrupt_not_found` for what is no token of this host, `interrupt_expired`.
+    pub async fn interrupt_token(&self, text: &str) -> Result<InterruptToken, Problem> {
         let secret = self.token_secret().await?;
         let token = InterruptToken::read(text, &secret).map_err(|_| no_interrupt())?;
         if token.expires_at <= self.clock.now() {
@@ -313,8 +321,15 @@ impl Runs {
                 "this token is past its time; ask for a new one",
             ));
         }
+        Ok(token)
+    }
+
+    async fn record_of(&self, token: &InterruptToken) -> Result<Arc<RunRecord>, Problem> {
         let record = self.record(&token.tenant, &token.run_id).await;
-        Ok((token, record.map_err(|_| no_interrupt())?))
+        record.map_err(|problem| match problem.code {
+            ErrorCode::NotFound => no_interrupt(),
+            _ => problem,
+        })
     }
 }
 

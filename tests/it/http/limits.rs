@@ -194,6 +194,25 @@ async fn a_head_larger_than_any_sound_one_is_refused_in_words() {
     );
 }
 
+#[tokio::test]
+async fn a_request_says_once_for_which_host_it_is() {
+    let host = TestHost::idle().await;
+    let address = host.listen().await;
+    for (hosts, status) in [
+        ("HTTP/1.1\r\nhost: x\r\n", "200"),
+        ("HTTP/1.0\r\n", "200"),
+        ("HTTP/1.1\r\n", "400"),
+        ("HTTP/1.1\r\nhost: x\r\nhost: y\r\n", "400"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /healthz {hosts}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(&answer[9..12], status, "{answer}");
+    }
+}
+
 async fn listen(host: &TestHost, settings: ServerSettings) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -252,4 +271,39 @@ async fn connections_beyond_the_limit_wait_for_one_to_end() {
     drop(first);
     second.read_exact(&mut status).await.unwrap();
     assert_eq!(&status, b"HTTP/1.1 200");
+}
+
+#[tokio::test]
+async fn one_address_does_not_keep_all_connections() {
+    let host = TestHost::idle().await;
+    let settings = ServerSettings {
+        max_connections_per_address: 2,
+        ..ServerSettings::default()
+    };
+    let address = listen(&host, settings).await;
+    let request = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 12]).await.unwrap();
+        held.push(stream);
+    }
+    let mut third = TcpStream::connect(address).await.unwrap();
+    let closed = third.read(&mut [0; 1]).await;
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+    held.pop();
+    // That it ended is seen a moment later.
+    loop {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let mut status = [0; 12];
+        let asked = async {
+            stream.write_all(request.as_bytes()).await?;
+            stream.read_exact(&mut status).await
+        };
+        if asked.await.is_ok() {
+            assert_eq!(&status, b"HTTP/1.1 200");
+            break;
+        }
+    }
 }

@@ -24,6 +24,8 @@ async fn a_scraper_on_this_machine_needs_no_key_unless_it_is_a_proxy() {
         ("", "200 OK"),
         ("x-forwarded-for: 192.0.2.1\r\n", "401 Unauthorized"),
         ("forwarded: for=192.0.2.1\r\n", "401 Unauthorized"),
+        ("x-real-ip: 192.0.2.1\r\n", "401 Unauthorized"),
+        ("via: 1.1 proxy\r\n", "401 Unauthorized"),
     ] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request =
