@@ -23,5 +23,6 @@ mod server;
 mod sse;
 mod streams;
 mod surface;
+mod walk;
 mod webhooks;
 mod workflows;
