@@ -1,6 +1,7 @@
 //! `touchstone run`: look at runs, cancel, pause and answer them, judge again what was not judged.
 
 mod annotate;
+mod bundle;
 mod diff;
 mod fork;
 mod interrupts;
@@ -45,6 +46,11 @@ pub enum Command {
         after_help = "Examples:\n  touchstone run annotate run_0199c0de --task refund-twice --correct billing\n  touchstone run annotate run_0199c0de --rating 4 --note good"
     )]
     Annotate(annotate::Annotate),
+    /// Export the run in one document that holds nothing of what was said in it
+    #[command(
+        after_help = "Examples:\n  touchstone run bundle run_0199c0de --out bundle.json\n  touchstone run bundle run_0199c0de --max-events 100 | jq .run.status"
+    )]
+    Bundle(bundle::Bundle),
     /// Show what another run did differently
     #[command(
         after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
@@ -158,6 +164,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         }
         Command::Events(arguments) => events(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,
+        Command::Bundle(arguments) => bundle::run(context, &arguments).await,
         Command::Diff(arguments) => diff::run(context, &arguments).await,
         Command::Fork(arguments) => fork::run(context, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,

@@ -160,6 +160,8 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "modes": [ForkMode::Replay, ForkMode::Branch],
             "sideEffectSuppression": "recorded-outcome",
         },
+        "debugBundle": {"supported": true},
+        "compliance": {"defaultMode": "mask"},
         "webhooks": {
             "supported": true,
             "signatureAlgorithms": SCHEMES,

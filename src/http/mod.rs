@@ -51,6 +51,7 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::annotations::Annotating;
 use crate::service::audit::Audit;
+use crate::service::bundles::Bundles;
 use crate::service::deployments::Deployments;
 use crate::service::diffs::Diffs;
 use crate::service::gates::Gates;
@@ -139,6 +140,7 @@ pub struct HttpState {
     runs: Arc<Runs>,
     annotations: Arc<Annotating>,
     audit: Audit,
+    bundles: Bundles,
     deployments: Arc<Deployments>,
     diffs: Diffs,
     gates: Arc<Gates>,
@@ -207,6 +209,12 @@ impl HttpState {
                 deps.clock.clone(),
                 deps.ids.clone(),
             )),
+            bundles: Bundles::new(
+                deps.runs.clone(),
+                deps.store.clone(),
+                deps.projections.clone(),
+                deps.clock.clone(),
+            ),
             diffs: Diffs::new(
                 deps.runs.clone(),
                 deps.store.clone(),

@@ -273,6 +273,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             get,
+            "/v1/runs/{runId}/debug-bundle",
+            Scope::RunsRead,
+            v1::runs::debug_bundle::get,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/runs/{runId}/report",
             Scope::RunsRead,
             v1::host::report::get,

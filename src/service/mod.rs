@@ -3,6 +3,7 @@
 pub mod access;
 pub mod annotations;
 pub mod audit;
+pub mod bundles;
 pub mod deployments;
 pub mod diffs;
 pub mod executor;

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod annotation;
+pub mod bundle;
 pub mod diff;
 pub mod fold;
 pub mod fork;

@@ -1,6 +1,7 @@
 //! OpenWOP v1 documents.
 
 pub mod annotation;
+pub mod bundle;
 pub mod deployment;
 pub mod diff;
 pub mod events;

@@ -72,6 +72,48 @@ fn a_replay_needs_no_model_and_a_branch_judges_anew() {
 }
 
 #[test]
+fn a_bundle_is_printed_or_written_and_holds_no_answer() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let run = home.run_of(&home.eval(&["--json"]).document());
+    let printed = home.run(&["run", "bundle", &run]).document();
+    assert_eq!(printed["run"]["runId"], json!(run));
+    let decided = |event: &&serde_json::Value| event["type"] == "agent.decided";
+    let events = printed["events"].as_array().unwrap();
+    let answers: Vec<_> = events.iter().filter(decided).collect();
+    assert!(!answers.is_empty());
+    for answer in answers {
+        assert!(answer.to_string().contains("[REDACTED]"), "{answer}");
+    }
+    let written = home.run(&[
+        "run",
+        "bundle",
+        &run,
+        "--max-events",
+        "2",
+        "--out",
+        "b.json",
+    ]);
+    assert_eq!((written.code, written.stdout.as_str()), (0, ""));
+    assert!(
+        written.stderr.contains("truncatedReason"),
+        "{}",
+        written.stderr
+    );
+    let text = std::fs::read_to_string(home.path("b.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["metrics"]["eventCount"], 2);
+    for (arguments, code) in [
+        (&["run_absent"][..], 2),
+        (&[&run, "--out", "no/such/b.json"], 3),
+        (&[&run, "--max-events", "-1"], 2),
+    ] {
+        let done = home.run(&[&["run", "bundle"], arguments].concat());
+        assert_eq!(done.code, code, "{arguments:?}: {}", done.stderr);
+    }
+}
+
+#[test]
 fn a_correction_is_shown_beside_the_score_everywhere() {
     let home = Home::with_pack();
     let mut rules = vec![but("thanks", json!({"output": {"queue": "spam"}}))];

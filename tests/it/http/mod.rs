@@ -2,6 +2,7 @@
 
 mod access;
 mod annotations;
+mod bundle;
 mod contract;
 mod dedup;
 mod deployments;

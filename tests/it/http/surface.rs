@@ -85,9 +85,14 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         document["agents"]["evalSuite"]["modes"],
         json!(["golden", "regression"])
     );
-    for absent in ["debugBundle", "fixtures"] {
-        assert!(document.get(absent).is_none(), "{absent} is not offered");
-    }
+    assert!(
+        document.get("fixtures").is_none(),
+        "fixtures are not offered"
+    );
+    assert_eq!(
+        (&document["debugBundle"], &document["compliance"]),
+        (&json!({"supported": true}), &json!({"defaultMode": "mask"}))
+    );
     assert_eq!(
         document["agents"]["deployment"],
         json!({"supported": true, "canary": true, "rollback": true, "channels": ["stable", "canary", "latest"],

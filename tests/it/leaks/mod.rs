@@ -216,6 +216,7 @@ async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
     for path in [
         format!("/v1/runs/{run}/eval-summary"),
         format!("/v1/runs/{run}"),
+        format!("/v1/runs/{run}/debug-bundle"),
         "/v1/agents".to_owned(),
         format!("/v1/agents/{AGENT}"),
         "/.well-known/openwop".to_owned(),

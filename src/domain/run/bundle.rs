@@ -1,0 +1,299 @@
+//! What of a run may leave in a debug bundle (OpenWOP debug-bundle, SR-1).
+//!
+//! A bundle is handed to people who are to find out what went wrong, not what was said. What callers, models, tools and
+//! people put in is masked as a whole, whatever it looks like; ids, types, codes, counts and scores stay. An event this
+//! version does not know is masked as a whole too. Whatever text is left is searched for credentials.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::record::{RunRecord, Work};
+use crate::domain::redaction::mask;
+
+/// In the place of content.
+pub const REDACTED: &str = "[REDACTED]";
+
+/// Members of `configurable` that are settings; any other one is the caller's content.
+const SETTINGS: &[&str] = &[
+    "baselineRunId",
+    "budget",
+    "escalationThreshold",
+    "evalConcurrency",
+    "evalMatch",
+    "evalModes",
+    "maxLoopIterations",
+    "maxTokens",
+    "model",
+    "reasoningVerbosity",
+    "recursionLimit",
+    "runTimeoutMs",
+    "temperature",
+];
+
+/// Members of an event document beside its payload.
+const ENVELOPE: &[&str] = &[
+    "causationId",
+    "engineVersion",
+    "eventId",
+    "nodeId",
+    "runId",
+    "schemaVersion",
+    "sequence",
+    "timestamp",
+    "type",
+];
+
+/// Masks what may not leave, and knows whether there was any of it.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    applied: bool,
+}
+
+impl Redactor {
+    /// Whether anything was masked so far.
+    pub fn applied(&self) -> bool {
+        self.applied
+    }
+
+    /// The run as a bundle shows it: its snapshot, and what it was given.
+    pub fn run(&mut self, record: &RunRecord, snapshot: Value) -> Map<String, Value> {
+        let Value::Object(mut run) = snapshot else {
+            return Map::new();
+        };
+        run.insert(
+            "inputs".to_owned(),
+            Value::Object(record.spec.inputs.clone()),
+        );
+        for (name, value) in &mut run {
+            match name.as_str() {
+                "inputs" | "metadata" | "variables" => self.content(value),
+                "configurable" => self.configurable(value),
+                "status" => *value = json!(value.as_str().map(status)),
+                _ => self.shapes(value),
+            }
+        }
+        if let Some(ended) = run.get("completedAt").cloned() {
+            run.insert("endedAt".to_owned(), ended);
+        }
+        run
+    }
+
+    /// An event as a bundle shows it.
+    ///
+    /// # Errors
+    /// The body is no event document.
+    pub fn event(&mut self, work: &Work, body: &[u8]) -> serde_json::Result<Box<RawValue>> {
+        let mut document: Map<String, Value> = serde_json::from_slice(body)?;
+        let kind = document.get("type").and_then(Value::as_str);
+        let content = kind.and_then(|kind| content(kind, work));
+        for (name, value) in &mut document {
+            if name != "payload" {
+                if ENVELOPE.contains(&name.as_str()) {
+                    self.shapes(value);
+                } else {
+                    self.content(value);
+                }
+                continue;
+            }
+            match (value.as_object_mut(), content) {
+                (Some(payload), Some(content)) => {
+                    for (name, value) in payload {
+                        if content.contains(&name.as_str()) {
+                            self.content(value);
+                        } else {
+                            self.shapes(value);
+                        }
+                    }
+                }
+                _ => self.content(value),
+            }
+        }
+        serde_json::value::to_raw_value(&document)
+    }
+
+    /// Masks a value as a whole. It stays what it is: schemas want objects where objects are.
+    fn content(&mut self, value: &mut Value) {
+        let masked = match value {
+            Value::Null => return,
+            Value::Object(members) if members.is_empty() => return,
+            Value::Array(elements) if elements.is_empty() => return,
+            Value::Object(_) => json!({"redacted": REDACTED}),
+            Value::Array(_) => json!([REDACTED]),
+            _ => json!(REDACTED),
+        };
+        self.applied = true;
+        *value = masked;
+    }
+
+    fn configurable(&mut self, value: &mut Value) {
+        let Some(members) = value.as_object_mut() else {
+            return self.content(value);
+        };
+        // The name of what is no setting is as much the caller's as its value.
+        let before = members.len();
+        members.retain(|name, _| SETTINGS.contains(&name.as_str()));
+        self.applied |= members.len() < before;
+        for value in members.values_mut() {
+            self.shapes(value);
+        }
+    }
+
+    /// Masks what looks like a credential, in every text and every name of a member.
+    fn shapes(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(masked) = mask(text) {
+                    self.applied = true;
+                    *text = masked;
+                }
+            }
+            Value::Array(elements) => elements.iter_mut().for_each(|value| self.shapes(value)),
+            Value::Object(members) => {
+                if members
+                    .keys()
+                    .any(|name| matches!(mask(name), Cow::Owned(_)))
+                {
+                    return self.content(value);
+                }
+                members.values_mut().for_each(|value| self.shapes(value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// The members of a payload that hold what somebody said or made; `None` for a type that is not known.
+fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        "run.started" => &["inputs", "metadata"],
+        // Of an eval run: its summary, which is content-free (RFC 0081).
+        "run.completed" if matches!(work, Work::Eval(_)) => &[],
+        "run.completed" | "node.completed" => &["outputs"],
+        "interrupt.requested" => &["data", "resumeSchema"],
+        "interrupt.resolved" => &["resumeValue"],
+        "approval.requested" => &["title"],
+        "approval.received" => &["feedback"],
+        "clarification.requested" => &["questions"],
+        "clarification.resolved" => &["answers"],
+        "ai.message.chunk" => &["chunk"],
+        "agent.reasoned" => &["reasoning"],
+        "agent.toolCalled" => &["inputs"],
+        "agent.toolReturned" => &["outcome", "error"],
+        "agent.decided" => &["decision"],
+        "run.failed"
+        | "run.cancelled"
+        | "run.paused"
+        | "run.resumed"
+        | "node.started"
+        | "node.failed"
+        | "node.suspended"
+        | "node.resumed"
+        | "approval.granted"
+        | "approval.rejected"
+        | "approval.overridden"
+        | "cap.breached"
+        | "authorization.decided"
+        | "agent.invocation.started"
+        | "agent.invocation.completed"
+        | "provider.usage"
+        | "replay.diverged" => &[],
+        kind if ["budget.", "deployment.", "eval.", "touchstone."]
+            .iter()
+            .any(|family| kind.starts_with(family)) =>
+        {
+            &[]
+        }
+        _ => return None,
+    })
+}
+
+/// The status by the names a bundle has for it.
+fn status(status: &str) -> &str {
+    match status {
+        "paused" | "cancelling" | "waiting-external" => "running",
+        "waiting-input" => "waiting-clarification",
+        status => status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::protocol::openwop::events::Event;
+
+    fn shown(kind: &str, payload: &Value) -> (Value, bool) {
+        let body = json!({"eventId": "evt_1", "runId": "run_a", "type": kind, "sequence": 1, "nodeId": "task-1",
+            "timestamp": "2026-01-01T00:00:00Z", "schemaVersion": 1, "engineVersion": "1", "payload": payload});
+        let mut redactor = Redactor::default();
+        let text = redactor
+            .event(&Work::Journal, body.to_string().as_bytes())
+            .unwrap();
+        let mut shown: Value = serde_json::from_str(text.get()).unwrap();
+        let payload = shown["payload"].take();
+        shown["payload"] = body["payload"].clone();
+        assert_eq!(shown, body, "the envelope stays as it is");
+        (payload, redactor.applied())
+    }
+
+    #[rstest]
+    #[case("agent.decided", json!({"agentId": "a", "decision": {"text": "canary"}}),
+        json!({"agentId": "a", "decision": {"redacted": REDACTED}}))]
+    #[case("agent.toolReturned", json!({"callId": "c", "outcome": 7, "status": "ok"}),
+        json!({"callId": "c", "outcome": REDACTED, "status": "ok"}))]
+    #[case("run.completed", json!({"outputs": {"echo": "canary"}, "durationMs": 3}),
+        json!({"outputs": {"redacted": REDACTED}, "durationMs": 3}))]
+    #[case("clarification.requested", json!({"questions": [{"id": "q1"}]}), json!({"questions": [REDACTED]}))]
+    #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
+    #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
+        json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]
+    #[case("node.failed", json!({"error": {"sk-canary123456": 1}}), json!({"error": {"redacted": REDACTED}}))]
+    fn what_was_said_is_masked(
+        #[case] kind: &str,
+        #[case] payload: Value,
+        #[case] expected: Value,
+    ) {
+        assert_eq!(shown(kind, &payload), (expected, true));
+    }
+
+    #[rstest]
+    #[case("eval.scored", json!({"taskId": "task-1", "score": 0.5, "passed": false}))]
+    #[case("agent.decided", json!({"agentId": "a", "decision": null}))]
+    #[case("node.completed", json!({"nodeId": "n", "outputs": {}}))]
+    fn what_happened_stays_as_it_is(#[case] kind: &str, #[case] payload: Value) {
+        assert_eq!(shown(kind, &payload), (payload, false));
+    }
+
+    #[test]
+    fn every_type_this_host_writes_is_judged_by_its_members() {
+        for kind in Event::TYPES {
+            assert!(content(kind, &Work::Journal).is_some(), "{kind}");
+        }
+    }
+
+    #[rstest]
+    #[case("paused", "running")]
+    #[case("cancelling", "running")]
+    #[case("waiting-external", "running")]
+    #[case("waiting-input", "waiting-clarification")]
+    #[case("waiting-approval", "waiting-approval")]
+    #[case("completed", "completed")]
+    fn a_status_is_told_by_the_names_of_bundles(#[case] of_run: &str, #[case] of_bundle: &str) {
+        assert_eq!(status(of_run), of_bundle);
+    }
+
+    #[test]
+    fn of_what_the_caller_chose_only_settings_stay() {
+        let mut redactor = Redactor::default();
+        let mut configurable =
+            json!({"temperature": 0.5, "promptOverrides": {"system": "canary"}, "canary": 1});
+        redactor.configurable(&mut configurable);
+        assert_eq!(
+            (configurable, redactor.applied()),
+            (json!({"temperature": 0.5}), true)
+        );
+    }
+}

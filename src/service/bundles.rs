@@ -1,0 +1,182 @@
+//! Debug bundles (OpenWOP debug-bundle): one run in one document, masked and bounded.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::fault::internal;
+use super::projections::Projections;
+use super::runs::Runs;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::bundle::Redactor;
+use crate::domain::run::record::Work;
+use crate::domain::run::snapshot::snapshot;
+use crate::ports::{Clock, Store};
+use crate::protocol::error::Problem;
+use crate::protocol::openwop::annotation::Annotation;
+use crate::protocol::openwop::bundle::{
+    BUNDLE_VERSION, BundleHost, BundleMetrics, CutTo, DebugBundle,
+};
+
+/// A bundle is not larger, in octets.
+pub const MAX_BUNDLE: usize = 8_000_000;
+/// Nor are its annotations.
+const MAX_ANNOTATIONS: usize = 1_000_000;
+/// Events read at a time.
+const PAGE: u32 = 1024;
+
+/// Makes bundles.
+pub struct Bundles {
+    runs: Arc<Runs>,
+    store: Arc<dyn Store>,
+    projections: Arc<Projections>,
+    clock: Arc<dyn Clock>,
+}
+
+/// How much of a log a bundle holds.
+struct Cut {
+    events: Vec<Box<RawValue>>,
+    to: Option<CutTo>,
+}
+
+impl Bundles {
+    /// The use case over its ports.
+    pub fn new(
+        runs: Arc<Runs>,
+        store: Arc<dyn Store>,
+        projections: Arc<Projections>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            runs,
+            store,
+            projections,
+            clock,
+        }
+    }
+
+    /// The bundle of a run as it stands, with the first `most` events of its log if that is bounded.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn bundle(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        most: Option<u64>,
+    ) -> Result<DebugBundle, Problem> {
+        let record = self.runs.record(tenant, run).await?;
+        let cancelling = self.store.cancel_requested(run).await;
+        let cancelling = cancelling.map_err(|cause| internal(&cause))?.is_some();
+        let (events, shown) = self
+            .projections
+            .with_state(run, |state| {
+                let shown = snapshot(&record, state, cancelling);
+                (state.sequence, serde_json::to_value(shown))
+            })
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let shown = shown.map_err(|cause| internal(&cause))?;
+        let cost = shown.pointer("/metrics/openwopCost").cloned();
+        let mut redactor = Redactor::default();
+        let run_shown = redactor.run(&record, shown);
+        let (annotations, all_said) = self.annotations(run).await?;
+        let mut bundle = DebugBundle {
+            bundle_version: BUNDLE_VERSION,
+            generated_at: self.clock.now(),
+            host: BundleHost {
+                name: env!("CARGO_PKG_NAME"),
+                version: env!("CARGO_PKG_VERSION"),
+                vendor: "touchstone",
+            },
+            run: run_shown,
+            events: Vec::new(),
+            annotations,
+            spans: [],
+            metrics: BundleMetrics {
+                openwop_cost: cost,
+                node_count: match &record.spec.work {
+                    Work::Eval(eval) => eval.tasks.len(),
+                    Work::Workflow(workflow) => workflow.definition.nodes.len(),
+                    Work::Journal => 0,
+                },
+                event_count: usize::MAX,
+            },
+            redaction_applied: true,
+            redaction_mode: "mask",
+            truncated: true,
+            truncated_reason: Some(CutTo::Annotations),
+            truncated_original_count: Some(u64::MAX),
+        };
+        // Written with the longest of everything, so that what is left is really left for events.
+        let around = serde_json::to_vec(&bundle).map_err(|cause| internal(&cause))?;
+        let room = MAX_BUNDLE.saturating_sub(around.len());
+        let cut = self
+            .events(run, &record.spec.work, events, most, room, &mut redactor)
+            .await?;
+        bundle.truncated_reason = cut.to.or((!all_said).then_some(CutTo::Annotations));
+        bundle.truncated = bundle.truncated_reason.is_some();
+        bundle.truncated_original_count = cut.to.map(|_| events);
+        bundle.metrics.event_count = cut.events.len();
+        bundle.events = cut.events;
+        bundle.redaction_applied = redactor.applied();
+        Ok(bundle)
+    }
+
+    /// What people said, and whether that is all of it.
+    async fn annotations(&self, run: &RunId) -> Result<(Vec<Annotation>, bool), Problem> {
+        let found = self.store.annotations(run, 0).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let all = found.len();
+        let mut kept = Vec::new();
+        let mut octets = 0;
+        for record in found {
+            let written = serde_json::to_vec(&record.annotation);
+            octets += written.map_err(|cause| internal(&cause))?.len();
+            if octets > MAX_ANNOTATIONS {
+                break;
+            }
+            kept.push(record.annotation);
+        }
+        let whole = kept.len() == all;
+        Ok((kept, whole))
+    }
+
+    async fn events(
+        &self,
+        run: &RunId,
+        work: &Work,
+        end: u64,
+        most: Option<u64>,
+        mut room: usize,
+        redactor: &mut Redactor,
+    ) -> Result<Cut, Problem> {
+        let wanted = most.map_or(end, |most| most.min(end));
+        let mut cut = Cut {
+            events: Vec::new(),
+            to: (wanted < end).then_some(CutTo::MaxEvents),
+        };
+        let mut after = 0;
+        while after < wanted {
+            let limit = u32::try_from(wanted - after).map_or(PAGE, |left| left.min(PAGE));
+            let page = self.store.read(run, after, limit).await;
+            let page = page.map_err(|cause| internal(&cause))?;
+            let Some(last) = page.last() else {
+                break;
+            };
+            after = last.sequence;
+            for event in &page {
+                let shown = redactor.event(work, &event.body);
+                let shown = shown.map_err(|cause| internal(&cause))?;
+                let octets = shown.get().len() + 1;
+                if octets > room {
+                    cut.to = Some(CutTo::SizeCap);
+                    return Ok(cut);
+                }
+                room -= octets;
+                cut.events.push(shown);
+            }
+        }
+        Ok(cut)
+    }
+}
