@@ -54,7 +54,14 @@ impl Annotating {
         let record = self.runs.record(&caller.tenant, run).await?;
         let mut task = None;
         if let Some(event) = &new.event_id {
-            task = self.scored_by(run, event).await?;
+            let (node, scores) = self.node_of(run, event).await?;
+            if new.node_id.is_some() && new.node_id != node {
+                return Err(Problem::validation(
+                    "target.nodeId",
+                    "the event is not of this node; leave one of both out",
+                ));
+            }
+            task = node.filter(|_| scores);
         }
         if let Some(node) = &new.node_id {
             require_node(&record, node)?;
@@ -128,8 +135,12 @@ impl Annotating {
         Ok(found.into_iter().map(|record| record.annotation).collect())
     }
 
-    /// The task that an event scored, if that is what it did.
-    async fn scored_by(&self, run: &RunId, event: &EventId) -> Result<Option<TaskId>, Problem> {
+    /// The node an event is of, and whether the event scored it.
+    async fn node_of(
+        &self,
+        run: &RunId,
+        event: &EventId,
+    ) -> Result<(Option<TaskId>, bool), Problem> {
         let absent = || {
             Problem::validation(
                 "target.eventId",
@@ -149,7 +160,8 @@ impl Annotating {
             .map_err(|cause| internal(&cause))?;
         let stored = found.first().ok_or_else(absent)?;
         let document = EventDocument::read(&stored.body).map_err(|cause| internal(&cause))?;
-        Ok(document.node_id.filter(|_| document.kind == "eval.scored"))
+        let scores = document.kind == "eval.scored";
+        Ok((document.node_id, scores))
     }
 }
 

@@ -19,6 +19,7 @@ use super::projections::{self, catch_up};
 use super::run_writer::{Closed, RunWriter};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
+use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{RunRecord, RunSpec, Work};
 use crate::ports::{Claim, Clock, Ids, Store, StoreError, Wait};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -39,7 +40,7 @@ pub enum JournalError {
     /// It has ended; nothing is appended to it any more.
     #[error("the run has ended")]
     Ended,
-    /// A worker holds it and does not let go.
+    /// A worker holds it and does not let go, or has to go on with it before anybody else.
     #[error("the run is being worked on")]
     Busy,
     /// Its log cannot be folded.
@@ -173,6 +174,11 @@ impl Journal {
         catch_up(self.store.as_ref(), &claim.run.run_id, &mut state)
             .await
             .map_err(JournalError::from)?;
+        // Whatever were appended in the middle of a history would take the place of an event of it.
+        let incomplete = |fork: &Fork| fork.copied(&state) < fork.history;
+        if claim.run.fork.as_ref().is_some_and(incomplete) {
+            return Err(JournalError::Busy.into());
+        }
         let mut events = decide(&state)?;
         if state.started_at.is_none() {
             events.insert(0, NewEvent::of_run(Event::RunStarted(started(&claim.run))));

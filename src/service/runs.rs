@@ -9,6 +9,7 @@ mod pause;
 pub use self::interrupts::{GATE_NODE, GateDecision};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::access::Caller;
@@ -203,17 +204,20 @@ impl Runs {
         let (record, eval) = self.eval_record(&caller.tenant, source).await?;
         let cancelling = self.cancelling(source).await?;
         let model = self.pinned(eval.model_class);
-        self.look(source, |state| {
-            let status = visible_status(state, cancelling);
-            may_retry(&eval, &state.eval, status, model.as_ref())
-        })
-        .await?
-        .map_err(|refusal| {
+        let (allowed, ended) = self
+            .look(source, |state| {
+                let status = visible_status(state, cancelling);
+                let allowed = may_retry(&eval, &state.eval, status, model.as_ref());
+                (allowed, state.completed_at)
+            })
+            .await?;
+        allowed.map_err(|refusal| {
             Problem::new(ErrorCode::Conflict, refusal.to_string()).with("reason", refusal.label())
         })?;
         let mut spec = record.spec.clone();
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());
+            eval.facts_recorded_at = older(eval.facts_recorded_at, ended);
         }
         self.record_run(caller, spec, None, claim).await
     }
@@ -562,6 +566,11 @@ fn already_active(run: &RunId) -> Problem {
     // Of the two places the protocol knows, a host is never the browser.
     .with("activeHost", "cloud")
     .with("retryAfter", ACTIVE_RETRY_S)
+}
+
+/// The older of two moments, as far as there are any.
+fn older(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
 }
 
 fn pin(binding: &ModelBinding) -> ModelPin {

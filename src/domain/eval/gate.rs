@@ -30,7 +30,7 @@ pub struct GatePolicy {
     pub allow_partial_suite: bool,
     /// Accept a run in which the agent called a tool outside its allowlist.
     pub allow_forbidden_tools: bool,
-    /// How old the evidence may be, in seconds from its end.
+    /// How old the evidence may be, in seconds from its end, or from when facts were recorded that it took over.
     pub max_age_seconds: Option<u64>,
 }
 
@@ -291,15 +291,24 @@ pub fn unmet(
             ),
         );
     }
-    if let Some(most) = policy.max_age_seconds
-        && run.completed_at.is_none_or(|ended| {
-            now.duration_since(ended).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
-        })
-    {
-        refuse(
-            Condition::Age,
-            format!("the eval run did not end within the last {most} seconds"),
-        );
+    if let Some(most) = policy.max_age_seconds {
+        let old = |at: Timestamp| {
+            now.duration_since(at).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
+        };
+        if run.completed_at.is_none_or(old) {
+            refuse(
+                Condition::Age,
+                format!("the eval run did not end within the last {most} seconds"),
+            );
+        } else if run.facts_recorded_at.is_some_and(old) {
+            // Forking or retrying a run does not make its facts any younger.
+            refuse(
+                Condition::Age,
+                format!(
+                    "the eval run took over facts that were not recorded within the last {most} seconds"
+                ),
+            );
+        }
     }
     unmet
 }

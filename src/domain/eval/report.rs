@@ -146,6 +146,9 @@ pub struct EvalReport {
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// When facts were recorded that this run took over from another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_recorded_at: Option<jiff::Timestamp>,
     /// Where the run was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Provenance>,
@@ -228,6 +231,7 @@ pub fn report(
             .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
             .collect(),
         retry_of: spec.retry_of.clone(),
+        facts_recorded_at: spec.facts_recorded_at,
         fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::fold::RunState;
 use crate::domain::ids::{EventId, RunId};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{EventDocument, Inherited};
@@ -71,6 +72,11 @@ impl Fork {
             ForkMode::Replay => None,
             ForkMode::Branch => Some(self.history),
         }
+    }
+
+    /// How many events of its history a fork in this state has. It is only a run of its own once it has all of them.
+    pub fn copied(&self, state: &RunState) -> u64 {
+        state.sequence - state.divergences(&self.source_run_id)
     }
 
     /// What of it is shown.

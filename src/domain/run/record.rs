@@ -208,6 +208,10 @@ pub struct EvalSpec {
     /// The run whose judged tasks are reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// When the youngest facts were recorded that this run takes over from another one; absent if it takes none over. As
+    /// evidence it is at least as old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_recorded_at: Option<Timestamp>,
 }
 
 /// A model, as `provider.usage` names it.

@@ -35,8 +35,7 @@ pub(super) async fn bring(
     verify: Verify<'_>,
 ) -> Option<Reached> {
     loop {
-        let copied =
-            writer.with_state(|state| state.sequence - state.divergences(&fork.source_run_id));
+        let copied = writer.with_state(|state| fork.copied(state));
         if copied >= fork.history {
             return (fork.mode == ForkMode::Replay).then_some(Reached::End);
         }

@@ -1,16 +1,25 @@
 //! Forking a run (OpenWOP replay): a new run that begins with what another one recorded.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Created, NewRun, Runs};
+use super::{Created, NewRun, Runs, older};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history};
-use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work};
+use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
 use crate::domain::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
-use crate::ports::{IdempotencyClaim, StoreError};
+use crate::ports::{IdempotencyClaim, StoreError, StoredEvent};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::EventDocument;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
+
+/// Events read at a time; the first task is judged early.
+const PAGE: u32 = 256;
+/// The event that judges a task.
+const SCORED: &str = "eval.scored";
 
 impl Runs {
     /// Forks a run of the caller's tenant. The fork belongs to the owner of its source.
@@ -32,11 +41,13 @@ impl Runs {
                 "this run is a record the host keeps; it has no work to repeat",
             ));
         }
-        let (status, events) = self
-            .look(source, |state| (state.status, state.sequence))
+        let (status, events, ended) = self
+            .look(source, |state| {
+                (state.status, state.sequence, state.completed_at)
+            })
             .await?;
         let history = history(request, events)?;
-        let spec = match request.mode {
+        let mut spec = match request.mode {
             ForkMode::Replay if !status.is_terminal() => {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
@@ -46,10 +57,30 @@ impl Runs {
             }
             ForkMode::Replay => record.spec.clone(),
             ForkMode::Branch => {
+                let mocked = |workflow: &Arc<WorkflowSpec>| workflow.mock_provider.is_some();
+                if !caller.test && record.spec.workflow().is_some_and(mocked) {
+                    return Err(Problem::new(
+                        ErrorCode::MockProviderForbidden,
+                        "a mock provider answers in this run; only a test key may execute it anew",
+                    ));
+                }
                 self.branch_spec(&caller.tenant, &record, &request.overlay, history)
                     .await?
             }
         };
+        // That the source was to be the only one of its scope says nothing about its forks.
+        if let Some(scope) = &mut spec.scope {
+            scope.exclusive = false;
+        }
+        let recorded = match (request.mode, record.spec.eval()) {
+            (_, None) => None,
+            (ForkMode::Replay, Some(_)) => ended,
+            (ForkMode::Branch, Some(_)) => self.judged_by(source, history).await?,
+        };
+        if let Some(eval) = spec.eval_mut() {
+            // A branch without a judged task takes over nothing, whatever its source did.
+            eval.facts_recorded_at = recorded.and(older(eval.facts_recorded_at, recorded));
+        }
         let fork = Fork {
             source_run_id: source.clone(),
             from_seq: request.from_seq,
@@ -82,10 +113,6 @@ impl Runs {
         history: u64,
     ) -> Result<RunSpec, Problem> {
         let mut spec = source.spec.clone();
-        // That the source was to be the only one of its scope says nothing about its branches.
-        if let Some(scope) = &mut spec.scope {
-            scope.exclusive = false;
-        }
         let Work::Eval(eval) = &source.spec.work else {
             if !overlay.is_empty() {
                 return Err(Problem::validation(
@@ -111,16 +138,47 @@ impl Runs {
         };
         // What comes after the history is executed anew, not taken over from an earlier run.
         branched.retry_of = None;
-        let planned_alike = branched.tasks == eval.tasks
+        branched.facts_recorded_at = eval.facts_recorded_at;
+        // What the history was judged by has to be what the rest is judged by: the verdict is about both.
+        let judged_alike = branched.tasks == eval.tasks
             && branched.modes == eval.modes
-            && branched.baseline == eval.baseline;
-        if history > 0 && !planned_alike {
+            && branched.baseline == eval.baseline
+            && branched.ignore == eval.ignore
+            && branched.budget == eval.budget;
+        if history > 0 && !judged_alike {
             return Err(Problem::validation(
                 "runOptionsOverlay.configurable",
-                "the history names tasks, modes and baseline already; change them only from `fromSeq` 0",
+                "the history was made with tasks, modes, baseline, `evalMatch` and budget already; \
+                 change them only from `fromSeq` 0",
             ));
         }
         Ok(spec)
+    }
+
+    /// When the last of the first `history` events was recorded, if any of them judged a task.
+    async fn judged_by(&self, run: &RunId, history: u64) -> Result<Option<Timestamp>, Problem> {
+        let mut after = 0;
+        while after < history {
+            let limit = u32::try_from(history - after).map_or(PAGE, |left| left.min(PAGE));
+            let page = self.store.read(run, after, limit).await;
+            let page = page.map_err(|cause| internal(&cause))?;
+            let Some(last) = page.last() else {
+                break;
+            };
+            if page.iter().any(|event| &*event.kind == SCORED) {
+                let last = self.store.read(run, history - 1, 1).await;
+                let last = last.map_err(|cause| internal(&cause))?;
+                let read =
+                    |event: &StoredEvent| EventDocument::read(&event.body).map(|it| it.timestamp);
+                return last
+                    .first()
+                    .map(read)
+                    .transpose()
+                    .map_err(|cause| internal(&cause));
+            }
+            after = last.sequence;
+        }
+        Ok(None)
     }
 
     /// The source's request with the overlay in it, checked like a new one, over the suite and the pack the source had.

@@ -148,6 +148,27 @@ async fn what_is_unsound_is_refused_by_field_and_leaves_nothing(
 }
 
 #[tokio::test]
+async fn an_event_and_a_node_that_do_not_belong_together_are_refused() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let run = host.create().await;
+    let log = host.ended(&run).await;
+    let scored = log.iter().find(|event| event["type"] == "eval.scored");
+    let scored = scored.unwrap();
+    for (node, expected) in [
+        ("task-0", scored["nodeId"] == "task-0"),
+        ("task-1", scored["nodeId"] == "task-1"),
+    ] {
+        let target = json!({"eventId": scored["eventId"], "nodeId": node});
+        let body = json!({"signal": {"kind": "flag"}, "target": target});
+        let reply = annotate(&host, &run, &body).await;
+        assert_eq!(reply.status == StatusCode::CREATED, expected, "{reply:?}");
+        if !expected {
+            assert_eq!(reply.json()["details"]["field"], "target.nodeId");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_looks_like_a_credential_is_nowhere_to_be_found() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
 use touchstone::service::access::Scope;
 
-use super::host::{TestHost, says};
+use super::host::{TestHost, create_body, says};
 use super::recorder::Recorder;
 
 async fn ended(host: &TestHost) -> (RunId, Vec<Value>) {
@@ -159,6 +159,23 @@ async fn what_cannot_be_forked_is_refused() {
             "validation_error",
         ),
         (branch(0, json!({"tags": "x"})), 400, "validation_error"),
+        // The rest must not be judged by other rules than the history was.
+        (
+            branch(
+                end,
+                json!({"configurable": {"evalMatch": {"ignore": ["/why"]}}}),
+            ),
+            400,
+            "validation_error",
+        ),
+        (
+            branch(
+                end,
+                json!({"configurable": {"budget": {"maxTokens": 1_000_000}}}),
+            ),
+            400,
+            "validation_error",
+        ),
     ] {
         let reply = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
         assert_eq!(
@@ -196,6 +213,66 @@ async fn a_run_that_goes_on_can_be_branched_and_not_replayed() {
         host.ended(&branch).await.last().unwrap()["type"],
         "run.completed"
     );
+}
+
+#[tokio::test]
+async fn forking_or_retrying_makes_facts_no_younger() {
+    let host = TestHost::working(&says(&["a", "unavailable"])).await;
+    let (run, log) = ended(&host).await;
+    let last = log.last().unwrap()["timestamp"].clone();
+    let end = log.len();
+    let facts = async |run: &RunId| {
+        host.ended(run).await;
+        let report = document(&host, format!("/v1/host/touchstone/runs/{run}/report")).await;
+        report.get("factsRecordedAt").cloned()
+    };
+    assert_eq!(facts(&run).await, None);
+    let replay = fork(&host, &run, json!({"mode": "replay"})).await;
+    assert_eq!(moment(facts(&replay).await), moment(Some(last.clone())));
+    let of_replay = fork(&host, &replay, json!({"mode": "replay"})).await;
+    assert_eq!(moment(facts(&of_replay).await), moment(Some(last.clone())));
+    // Of a replay too, everything before the last event is as old as it was first.
+    let ending = fork(&host, &replay, json!({"mode": "branch", "fromSeq": end})).await;
+    assert_eq!(moment(facts(&ending).await), moment(Some(last.clone())));
+    let ending = fork(&host, &run, json!({"mode": "branch", "fromSeq": end})).await;
+    let before_last = log[end - 2]["timestamp"].clone();
+    assert_eq!(moment(facts(&ending).await), moment(Some(before_last)));
+    for from in [0, 3] {
+        let anew = fork(&host, &run, json!({"mode": "branch", "fromSeq": from})).await;
+        assert_eq!(facts(&anew).await, None, "from {from}");
+    }
+    let path = format!("/v1/host/touchstone/runs/{replay}:retry");
+    let retry = host.post(&path, &json!({})).await.json()["runId"].clone();
+    let retry = retry.as_str().unwrap().into();
+    assert_eq!(moment(facts(&retry).await), moment(Some(last)));
+}
+
+fn moment(text: Option<Value>) -> Option<jiff::Timestamp> {
+    text.map(|text| text.as_str().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_run_that_was_to_be_the_only_one_can_be_forked_beside_others() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let mut body = create_body();
+    body["scopeId"] = json!("release-7");
+    let call = host.request(Method::POST, "/v1/runs");
+    let created = call.header("x-dedup", "enforce").json(&body).send().await;
+    let run: RunId = created.json()["runId"].as_str().unwrap().into();
+    host.ended(&run).await;
+    let waits = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 60_000}, "scopeId": "release-7"});
+    let other = host.post("/v1/runs", &waits).await;
+    assert_eq!(other.status, StatusCode::CREATED, "{other:?}");
+    for body in [
+        json!({"mode": "replay"}),
+        json!({"mode": "branch", "fromSeq": 0}),
+    ] {
+        let forked = fork(&host, &run, body).await;
+        assert_eq!(
+            host.ended(&forked).await.last().unwrap()["type"],
+            "run.completed"
+        );
+    }
 }
 
 #[rstest]

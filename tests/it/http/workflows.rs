@@ -256,6 +256,13 @@ async fn a_mock_provider_answers_test_keys_only() {
     let created = post(&body).await;
     let run = RunId::from(created.json()["runId"].as_str().unwrap());
     let log = host.ended(&run).await;
+    let fork = format!("/v1/runs/{run}:fork");
+    let live = host
+        .post(&fork, &json!({"mode": "branch", "fromSeq": 0}))
+        .await;
+    assert_eq!(live.code(), "mock_provider_forbidden");
+    let replay = host.post(&fork, &json!({"mode": "replay"})).await;
+    assert_eq!(replay.status, StatusCode::CREATED, "{replay:?}");
     let chunks: Vec<&Value> = log
         .iter()
         .filter(|event| event["type"] == "ai.message.chunk")

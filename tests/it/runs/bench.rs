@@ -250,6 +250,7 @@ impl Bench {
             cost_ceiling: None,
             budget: BudgetSpec::default(),
             retry_of: None,
+            facts_recorded_at: None,
         };
         change(&mut eval);
         let record = RunRecord {

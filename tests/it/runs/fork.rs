@@ -16,6 +16,7 @@ use touchstone::ports::{
 };
 use touchstone::protocol::openwop::suite::{ModelClass, Thresholds};
 use touchstone::service::executor::{EvalWork, Executor};
+use touchstone::service::journal::{Journal, JournalError};
 use touchstone::service::library::Library;
 use touchstone::system::{SystemClock, SystemIds};
 
@@ -178,6 +179,31 @@ async fn a_kill_in_the_middle_of_a_replay_changes_nothing(
             .collect();
         assert_eq!(ids.len(), copy.len(), "cut at {cut}");
     }
+}
+
+/// Half a history may look like a run that waits for somebody; what he says must not end up in the middle of it.
+#[tokio::test]
+async fn nothing_is_appended_to_a_fork_before_it_has_its_history() {
+    let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
+        return;
+    };
+    asking_nobody(&mut bench);
+    let replay = forked(&bench, &source, ForkMode::Replay, 0, log.len() as u64).await;
+    bench
+        .leave_behind(&replay.run_id, &copied(&replay, &log[..4]))
+        .await;
+    let journal = Journal::new(
+        bench.store.clone(),
+        Arc::new(SystemClock),
+        Arc::new(SystemIds),
+        "service".to_owned(),
+    );
+    let said = journal
+        .append(&bench.tenant, &replay.run_id, |_| Err(JournalError::Ended))
+        .await;
+    assert!(matches!(said, Err(JournalError::Busy)), "{said:?}");
+    assert!(bench.execute().await);
+    assert_eq!(facts(&bench.log(&replay.run_id).await), facts(&log));
 }
 
 /// What a killed process would have left of a fork's history.

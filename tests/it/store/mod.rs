@@ -152,6 +152,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 cost_ceiling: None,
                 budget: BudgetSpec::default(),
                 retry_of: None,
+                facts_recorded_at: None,
             })),
             run_timeout_ms: Some(60_000),
             configurable: Map::new(),

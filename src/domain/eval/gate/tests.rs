@@ -63,6 +63,7 @@ fn passing() -> EvalReport {
         },
         tasks: vec![task],
         retry_of: None,
+        facts_recorded_at: None,
         fork: None,
         completed_at: Some(now() - std::time::Duration::from_secs(3600)),
         duration_ms: None,
@@ -189,6 +190,23 @@ fn evidence_grows_old(
     };
     let mut evidence = passing();
     evidence.completed_at = age.map(|age| now() - std::time::Duration::from_secs(age));
+    assert_eq!(conditions(&policy, &evidence), expected);
+}
+
+#[rstest]
+#[case(3599, &[])]
+#[case(3601, &[Condition::Age])]
+fn facts_that_were_taken_over_are_as_old_as_they_are(
+    #[case] age: u64,
+    #[case] expected: &[Condition],
+) {
+    let policy = GatePolicy {
+        max_age_seconds: Some(3600),
+        ..GatePolicy::default()
+    };
+    let mut evidence = passing();
+    evidence.completed_at = Some(now());
+    evidence.facts_recorded_at = Some(now() - std::time::Duration::from_secs(age));
     assert_eq!(conditions(&policy, &evidence), expected);
 }
 

@@ -251,6 +251,7 @@ pub fn plan(
             ..request.budget
         },
         retry_of: None,
+        facts_recorded_at: None,
     };
     Ok(request
         .options
