@@ -13,7 +13,7 @@ use super::node::NodeKind;
 use crate::domain::ids::{NodeId, RunId};
 use crate::protocol::openwop::events::{CapBreached, Event, NewEvent, RunError, RunFailed};
 use crate::protocol::openwop::flow_events::{
-    InterruptKind, NodeCompleted, NodeFailed, NodeStarted,
+    InterruptKind, NodeCompleted, NodeFailed, NodeResumed, NodeStarted,
 };
 
 /// What to do next.
@@ -172,6 +172,16 @@ fn expire(node: &GraphNode, known: &NodeFacts, now: Timestamp) -> Progress {
     let Some(asked) = &known.interrupt else {
         return Progress::Until(None);
     };
+    if asked.resolution.is_some() {
+        // The history of a branch may end between an answer and the node that goes on with it.
+        return Progress::Ended(vec![event(
+            node,
+            Event::NodeResumed(NodeResumed {
+                node_id: node.id.clone(),
+                interrupt_id: asked.id.clone(),
+            }),
+        )]);
+    }
     match interrupt::deadline(asked) {
         Some(at) if at <= now => Progress::Ended(interrupt::time_out(&node.id, asked, now)),
         until => Progress::Until(until),

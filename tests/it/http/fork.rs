@@ -101,6 +101,70 @@ async fn a_branch_goes_on_from_the_middle_with_the_overlay() {
     assert_eq!(snapshot["fork"]["fromSeq"], from);
 }
 
+/// What comes in one transaction in a run can be cut in two by a branch of it.
+#[rstest]
+#[case::multi_node(json!({"workflowId": "conformance-multi-node"}), Value::Null)]
+#[case::failure(json!({"workflowId": "conformance-failure"}), Value::Null)]
+#[case::approval(json!({"workflowId": "conformance-approval"}), json!({"action": "accept"}))]
+#[case::refusal(json!({"workflowId": "conformance-approval"}), json!({"action": "reject"}))]
+#[case::clarification(json!({"workflowId": "conformance-clarification"}), json!({"answers": {"q1": "blue"}}))]
+#[tokio::test]
+async fn a_branch_from_anywhere_comes_to_the_same_end(#[case] body: Value, #[case] answer: Value) {
+    let host = TestHost::idle().await;
+    host.work();
+    let created = host.post("/v1/runs", &body).await;
+    let run: RunId = created.json()["runId"].as_str().unwrap().into();
+    let log = answered(&host, &run, &answer).await;
+    let kinds = |log: &[Value]| -> Vec<String> {
+        let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
+        log.iter().map(kind).collect()
+    };
+    let once = |kind: &&String| {
+        [
+            "run.",
+            "node.completed",
+            "node.failed",
+            "node.resumed",
+            "interrupt.resolved",
+        ]
+        .iter()
+        .any(|family| kind.starts_with(family))
+    };
+    let expected = kinds(&log);
+    for from in 0..=log.len() {
+        let branch = fork(&host, &run, json!({"mode": "branch", "fromSeq": from})).await;
+        let own = kinds(&answered(&host, &branch, &answer).await);
+        let kept = from.saturating_sub(1);
+        assert_eq!(own[..kept], expected[..kept], "from {from}");
+        let (own, expected): (Vec<_>, Vec<_>) = (
+            own.iter().filter(once).collect(),
+            expected.iter().filter(once).collect(),
+        );
+        assert_eq!(own, expected, "from {from}");
+    }
+}
+
+/// The log of a run to its end; whatever it asks is answered.
+async fn answered(host: &TestHost, run: &RunId, answer: &Value) -> Vec<Value> {
+    let mut after = 0;
+    loop {
+        let snapshot = document(host, format!("/v1/runs/{run}")).await;
+        let waits = snapshot["status"].as_str().unwrap().starts_with("waiting-");
+        if let (true, Some(node)) = (waits, snapshot["currentNodeId"].as_str()) {
+            let path = format!("/v1/runs/{run}/interrupts/{node}");
+            let reply = host.post(&path, &json!({"resumeValue": answer})).await;
+            assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+            return host.ended(run).await;
+        }
+        let path = format!("/v1/runs/{run}/events/poll?lastSequence={after}&timeout=20");
+        let page = host.get(&path).await.json();
+        after += page["events"].as_array().unwrap().len();
+        if page["isComplete"] == true {
+            return host.ended(run).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_forked_is_refused() {
     let host = TestHost::working(&says(&["a"])).await;
