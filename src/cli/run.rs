@@ -58,7 +58,7 @@ pub enum Command {
     Diff(diff::Diff),
     /// Make a new run that repeats what this one recorded, or goes on from the middle of it
     #[command(
-        after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
+        after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\nOf a workflow: 0 completed or waiting for somebody, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
     )]
     Fork(fork::Fork),
     /// Cancel a run

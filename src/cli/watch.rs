@@ -65,6 +65,11 @@ impl Outputs {
         Ok(())
     }
 
+    /// Whether nothing is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.junit.is_none() && self.markdown.is_none()
+    }
+
     fn write(&self, report: &EvalReport, baseline: Option<&EvalReport>) -> Result<(), Failure> {
         let save = |file: &PathBuf, text: String| {
             std::fs::write(file, text).map_err(|cause| {

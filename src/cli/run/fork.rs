@@ -1,9 +1,13 @@
 //! `touchstone run fork`: repeat what a run recorded, or go on from the middle of it.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
 
 use super::run_id;
+use crate::cli::client::Client;
 use crate::cli::context::{Context, ModelEndpoint};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::watch::{Outputs, Started, watch};
@@ -45,10 +49,62 @@ pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failur
     let outcome = async {
         let path = format!("/v1/runs/{}:fork", arguments.run);
         let body = json!({"mode": mode, "fromSeq": arguments.from_seq.unwrap_or(0)});
-        let started: Started = session.client().post(&path, &body).await?;
-        watch(context, &session, &started.run_id, &arguments.outputs).await
+        let client = session.client();
+        let source: Value = client.get(&format!("/v1/runs/{}", arguments.run)).await?;
+        let is_eval = source.get("agent").is_some();
+        if !is_eval && !arguments.outputs.is_empty() {
+            return Err(Failure::bad_input(
+                "no_eval",
+                "only an eval run has a result to write; leave --junit and --markdown out",
+            ));
+        }
+        let started: Started = client.post(&path, &body).await?;
+        if is_eval {
+            watch(context, &session, &started.run_id, &arguments.outputs).await
+        } else {
+            settle(context, client, &started.run_id).await
+        }
     }
     .await;
     session.close().await;
     outcome
+}
+
+/// Follows a run of a workflow until it has ended or waits for somebody, and says where it stands.
+async fn settle(context: &Context<'_>, client: &Client, run: &str) -> Result<Exit, Failure> {
+    let path = format!("/v1/runs/{run}");
+    {
+        let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
+        while let Some(event) = events.next().await {
+            let event = event?;
+            let kind = event.get("type").and_then(Value::as_str);
+            // It may be history, and have been answered there.
+            if matches!(kind, Some("node.suspended" | "run.paused"))
+                && rests(&client.get(&path).await?)
+            {
+                break;
+            }
+        }
+    }
+    let snapshot: Value = client.get(&path).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&snapshot);
+    } else {
+        terminal.print(&format!("{run} {}", status(&snapshot)));
+    }
+    Ok(match status(&snapshot) {
+        "failed" => Exit::Negative,
+        "cancelled" => Exit::Inconclusive,
+        _ => Exit::Good,
+    })
+}
+
+fn rests(snapshot: &Value) -> bool {
+    !matches!(status(snapshot), "pending" | "running")
+}
+
+fn status(snapshot: &Value) -> &str {
+    let status = snapshot.get("status").and_then(Value::as_str);
+    status.unwrap_or("pending")
 }

@@ -185,9 +185,14 @@ fn overlay(value: &Value) -> Result<Overlay, Problem> {
     for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
         match (name.as_str(), value) {
             ("configurable", Value::Object(members)) => {
-                if !members.is_empty() {
-                    overlay.configurable = Some(members.clone());
-                }
+                // Clients send what is not set as `null`, and what they do not know in `extras`.
+                let nothing = |name: &str, value: &Value| {
+                    value.is_null()
+                        || (name == "extras" && value.as_object().is_some_and(Map::is_empty))
+                };
+                let mut members = members.clone();
+                members.retain(|name, value| !nothing(name, value));
+                overlay.configurable = Some(members).filter(|members| !members.is_empty());
             }
             ("tags", tags) => overlay.tags = Some(tags.clone()),
             ("metadata", metadata) => overlay.metadata = Some(metadata.clone()),
@@ -265,6 +270,7 @@ mod tests {
     #[case(json!({"mode": "replay", "fromSeq": 3, "runOptionsOverlay": {}}), 3, ForkMode::Replay)]
     #[case(json!({"mode": "replay", "fromSeq": null, "runOptionsOverlay": null}), 0, ForkMode::Replay)]
     #[case(json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": {}}}), 0, ForkMode::Branch)]
+    #[case(json!({"mode": "replay", "runOptionsOverlay": {"configurable": {"model": null, "extras": {}}, "tags": null}}), 0, ForkMode::Replay)]
     fn a_sound_body_is_read(#[case] body: Value, #[case] from_seq: u64, #[case] mode: ForkMode) {
         let request = parse(&body).unwrap();
         assert_eq!((request.from_seq, request.mode), (from_seq, mode));

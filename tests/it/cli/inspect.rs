@@ -1,8 +1,10 @@
 //! `run diff` and its kin: looking closer at recorded runs, embedded.
 
+use reqwest::Method;
 use serde_json::json;
 
 use super::home::{Home, but, right_answers};
+use crate::process::Site;
 
 #[test]
 fn a_diff_exits_0_for_the_same_run_and_1_for_another() {
@@ -69,6 +71,42 @@ fn a_replay_needs_no_model_and_a_branch_judges_anew() {
     assert_eq!(branch.code, 4, "{}{}", branch.stdout, branch.stderr);
     let usage = home.run(&["run", "fork", &run, "--mode", "branch"]);
     assert_eq!(usage.code, 2, "{}", usage.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forked_workflow_is_followed_until_it_ends_or_waits() {
+    let site = Site::embedded();
+    site.write("touchstone.toml", "[conformance]\nenabled = true\n");
+    let key = site.key("acme");
+    let host = site.serve("touchstone.toml");
+    let api = host.api(&key);
+    for (workflow, arguments, code, status) in [
+        ("conformance-noop", &[][..], 0, "completed"),
+        ("conformance-failure", &[], 1, "failed"),
+        (
+            "conformance-approval",
+            &["--mode", "branch", "--from-seq", "0"],
+            0,
+            "waiting-approval",
+        ),
+    ] {
+        let body = json!({"workflowId": workflow});
+        let created = api.send(Method::POST, "/v1/runs", Some(&body)).await;
+        let created: serde_json::Value = created.unwrap().json().await.unwrap();
+        let run = created["runId"].as_str().unwrap();
+        if arguments.is_empty() {
+            api.log(run).await;
+        }
+        let fork = [&["run", "fork", run], arguments].concat();
+        let output = site.touchstone_at(&api, &fork).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(said.trim().ends_with(status), "{said}");
+        assert!(!said.contains(run), "the fork is another run: {said}");
+        let with_file = [&fork[..], &["--junit", "eval.xml"]].concat();
+        let refused = site.touchstone_at(&api, &with_file).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    }
 }
 
 #[test]
