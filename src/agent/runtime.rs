@@ -125,6 +125,7 @@ impl<'a> Running<'a> {
             resolved_model: model.model.clone(),
             resolved_provider: model.provider.clone(),
             resolved_agent_version: invocation.agent_version.to_owned(),
+            resolved_channel: invocation.agent_channel.map(str::to_owned),
             tool_surface_count: agent.tool_allowlist.len(),
             memory_bound,
         };

@@ -4,11 +4,14 @@
 //! named by `--server`, or to one built in this process over the data folder. There is one code path for both. What is
 //! printed is made by [`crate::render`]; exit codes are [`exit::Exit`].
 
+mod audit;
 pub mod client;
 mod context;
 mod demo;
+mod deploy;
 mod eval;
 pub mod exit;
+mod gate;
 mod key;
 mod options;
 mod pack;
@@ -71,6 +74,12 @@ enum Command {
     Pack(pack::Command),
     #[command(subcommand)]
     Suite(suite::Command),
+    #[command(subcommand)]
+    Gate(gate::Command),
+    #[command(subcommand)]
+    Deploy(deploy::Command),
+    #[command(subcommand)]
+    Audit(audit::Command),
     #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
@@ -150,6 +159,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Run(command) => run::run(&context, command).await,
         Command::Pack(command) => pack::run(&context, command).await,
         Command::Suite(command) => suite::run(&context, command).await,
+        Command::Gate(command) => gate::run(&context, command).await,
+        Command::Deploy(command) => deploy::run(&context, command).await,
+        Command::Audit(command) => audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,

@@ -39,6 +39,8 @@ pub struct Invocation<'a> {
     pub agent: &'a AgentDefinition,
     /// The version of its pack.
     pub agent_version: &'a str,
+    /// The channel that the version was found on, if it was.
+    pub agent_channel: Option<&'a str>,
     /// The endpoint.
     pub model: &'a ModelBinding,
     /// The task.

@@ -9,7 +9,7 @@ use semver::Version;
 
 use super::fault::internal;
 use crate::domain::eval::suite_rules::{SuiteFault, read_suite};
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::pack::inventory::{self, PackFacts};
 use crate::domain::pack::name::{PackId, is_pack_name};
 use crate::domain::pack::range::Range;
@@ -345,6 +345,7 @@ impl Packs {
     /// # Errors
     /// `not_found`.
     pub async fn remove(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
+        self.refuse_in_service(tenant, pack).await?;
         let removed = self
             .store
             .remove(tenant, &pack.name, &pack.version.to_string())
@@ -357,6 +358,28 @@ impl Packs {
             )),
             Err(cause) => Err(internal(&cause)),
         }
+    }
+
+    /// A version that serves, or may come back, is not taken away from under its channels.
+    async fn refuse_in_service(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
+        let version = pack.version.to_string();
+        let listed = self.list(tenant).await?;
+        let agents = listed
+            .iter()
+            .filter(|facts| facts.name == pack.name && facts.version == version)
+            .flat_map(|facts| &facts.agents);
+        for agent in agents {
+            let id = AgentId::from(agent.agent_id.as_str());
+            let deployed = self.store.deployments(tenant, &id).await;
+            let (lifecycle, _) = deployed.map_err(|cause| internal(&cause))?;
+            if lifecycle.is_in_service(&pack.version) {
+                return Err(Problem::new(
+                    ErrorCode::Conflict,
+                    format!("{pack} is in service; deprecate it or roll it back first"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What a tenant has installed, by name and version.

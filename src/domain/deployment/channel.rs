@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::domain::ids::{AgentId, RunId};
+use crate::domain::ids::AgentId;
 
 /// The reserved channel: the highest active version. Nothing is promoted to it.
 pub const LATEST: &str = "latest";
@@ -75,10 +75,10 @@ impl fmt::Display for Channel {
 }
 
 /// The one draw of a run on a channel, 0..100: a function of nothing but the three, so that asking again gives the same, and
-/// evenly spread over runs. A version with a share of 30 takes the draws below 30.
-pub fn draw(run: &RunId, agent: &AgentId, channel: &Channel) -> u8 {
+/// evenly spread over seeds. A version with a share of 30 takes the draws below 30.
+pub fn draw(seed: &str, agent: &AgentId, channel: &Channel) -> u8 {
     let mut digest = Sha256::new();
-    for part in [run.as_str(), agent.as_str(), channel.as_str()] {
+    for part in [seed, agent.as_str(), channel.as_str()] {
         digest.update(part.as_bytes());
         digest.update([0]);
     }
@@ -122,7 +122,7 @@ mod tests {
         let agent = AgentId::from("vendor.acme.triage.default");
         let (stable, canary): (Channel, Channel) =
             ("stable".parse().unwrap(), "canary".parse().unwrap());
-        let runs: Vec<RunId> = (0..200).map(|n| RunId::from(format!("run_{n}"))).collect();
+        let runs: Vec<String> = (0..200).map(|n| format!("run_{n}")).collect();
         let drawn =
             |channel| -> Vec<u8> { runs.iter().map(|run| draw(run, &agent, channel)).collect() };
         assert_eq!(drawn(&stable), drawn(&stable));
@@ -136,7 +136,7 @@ mod tests {
         let channel: Channel = "stable".parse().unwrap();
         let below = |share: u8| {
             (0..10_000)
-                .filter(|n| draw(&RunId::from(format!("run_{n}")), &agent, &channel) < share)
+                .filter(|n| draw(&format!("run_{n}"), &agent, &channel) < share)
                 .count()
         };
         // Five standard deviations of a binomial of 10 000.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::fork::{Fork, ForkMode};
 use crate::domain::budget::policy::BudgetSpec;
+use crate::domain::deployment::Channel;
 use crate::domain::ids::{AgentId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::mock::MockProvider;
@@ -168,6 +169,9 @@ pub struct EvalSpec {
     pub agent_id: AgentId,
     /// Its version: the version of its pack.
     pub agent_version: String,
+    /// The channel that the version was found on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_channel: Option<ChannelPin>,
     /// Digest of the agent's pack archive; the key of its blob.
     pub pack_integrity: String,
     /// The agent's model class.
@@ -212,6 +216,16 @@ pub struct EvalSpec {
     /// evidence it is at least as old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<Timestamp>,
+}
+
+/// How a channel came to a version: once, when the run was created, and never again (RFC 0082 §B).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChannelPin {
+    /// The channel.
+    pub channel: Channel,
+    /// The run's one draw on it, 0..100.
+    pub draw: u8,
 }
 
 /// A model, as `provider.usage` names it.

@@ -671,6 +671,9 @@ pub struct AgentInvocationStarted {
     pub resolved_provider: String,
     /// The agent's version.
     pub resolved_agent_version: String,
+    /// The channel it was found on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_channel: Option<String>,
     /// Number of tools on offer.
     pub tool_surface_count: usize,
     /// Whether memory is in its read snapshot.

@@ -156,6 +156,7 @@ impl Trial {
             invocation_id: "inv_1".to_owned(),
             agent: &self.agent,
             agent_version: "1.0.0",
+            agent_channel: None,
             model: binding,
             input: &self.input,
             fixtures: Some(&self.fixtures),

@@ -500,3 +500,84 @@ async fn the_chain_is_verified_in_parts() {
     let backwards = host.get("/v1/audit/verify?fromSeq=3&toSeq=2").await;
     refused(&backwards, StatusCode::BAD_REQUEST, "validation_error");
 }
+
+#[tokio::test]
+async fn a_run_on_a_channel_is_pinned_to_what_it_found_there_once() {
+    let host = host().await;
+    let on = |channel: &str| {
+        let mut body = create_body();
+        body["configurable"] = json!({"agentChannel": channel});
+        body
+    };
+    for channel in ["stable", "latest", "beta"] {
+        let reply = host.post("/v1/runs", &on(channel)).await;
+        refused(&reply, StatusCode::BAD_REQUEST, "no_active_deployment");
+    }
+    let mut both = on("stable");
+    both["configurable"]["agentVersion"] = json!("1.0.0");
+    let reply = host.post("/v1/runs", &both).await;
+    let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(details["field"], "configurable.agentChannel");
+
+    into_service(&host, "1.0.0", json!({})).await;
+    let started = async |channel: &str| {
+        let created = host.post("/v1/runs", &on(channel)).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+        let run = RunId::from(created.json()["runId"].as_str().unwrap());
+        let events = host.ended(&run).await;
+        let of_agent: Vec<Value> = events
+            .iter()
+            .filter(|event| event["type"] == "agent.invocation.started")
+            .map(|event| event["payload"].clone())
+            .collect();
+        assert_eq!(of_agent.len(), 2, "both tasks");
+        for payload in &of_agent {
+            assert_eq!(payload["resolvedChannel"], channel);
+            assert_eq!(
+                payload["resolvedAgentVersion"], of_agent[0]["resolvedAgentVersion"],
+                "one draw a run"
+            );
+        }
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        assert_eq!(
+            snapshot["agent"]["version"],
+            of_agent[0]["resolvedAgentVersion"]
+        );
+        of_agent[0]["resolvedAgentVersion"].clone()
+    };
+    assert_eq!(started("stable").await, "1.0.0");
+    into_service(&host, "1.1.0", json!({"canaryPercent": 0})).await;
+    assert_eq!(started("stable").await, "1.0.0", "a canary of none");
+    assert_eq!(started("latest").await, "1.1.0");
+    moved(
+        &host,
+        json!({"version": "1.1.0", "transition": "adjust-canary", "canaryPercent": 100}),
+    )
+    .await;
+    assert_eq!(started("stable").await, "1.1.0");
+    let plain = eval(&host, "1.0.0").await;
+    let events = host.ended(&RunId::from(plain.as_str())).await;
+    assert!(
+        events
+            .iter()
+            .all(|event| event["payload"].get("resolvedChannel").is_none())
+    );
+}
+
+#[tokio::test]
+async fn a_pack_in_service_stays_installed() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    let path = |version: &str| format!("/v1/host/touchstone/packs/community.bench.echo/{version}");
+    let kept = host.request(Method::DELETE, &path("1.0.0")).send().await;
+    refused(&kept, StatusCode::CONFLICT, "conflict");
+    let unused = host.request(Method::DELETE, &path("1.2.0")).send().await;
+    assert_eq!(unused.status, StatusCode::OK, "{unused:?}");
+    moved(
+        &host,
+        json!({"version": "1.0.0", "transition": "deprecate"}),
+    )
+    .await;
+    let gone = host.request(Method::DELETE, &path("1.0.0")).send().await;
+    assert_eq!(gone.status, StatusCode::OK, "{gone:?}");
+}

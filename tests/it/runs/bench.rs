@@ -227,6 +227,7 @@ impl Bench {
             suite_task_count: says.len(),
             agent_id: AGENT.into(),
             agent_version: "1.0.0".to_owned(),
+            agent_channel: None,
             pack_integrity,
             model_class: ModelClass::General,
             model: ModelPin {

@@ -134,6 +134,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 suite_task_count: tasks.len(),
                 agent_id: "pack.agent".into(),
                 agent_version: "1.0.0".to_owned(),
+                agent_channel: None,
                 pack_integrity: "sha256-pack".to_owned(),
                 model_class: ModelClass::Classification,
                 model: ModelPin {

@@ -7,9 +7,11 @@ use super::fields::Fields;
 use super::options::{RunOptions, members};
 use super::workflow::{CreateWorkflow, parse_workflow};
 use crate::domain::budget::policy::BudgetSpec;
+use crate::domain::deployment::Channel;
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::{AgentId, RunId};
+use crate::domain::run::record::ChannelPin;
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::EvalMode;
 
@@ -24,6 +26,10 @@ pub struct CreateRun {
     pub agent_id: AgentId,
     /// `configurable.agentVersion`: a version instead of the highest installed one.
     pub agent_version: Option<String>,
+    /// `configurable.agentChannel`: whichever version is active on a channel instead.
+    pub agent_channel: Option<Channel>,
+    /// What the channel was resolved to, once it is.
+    pub channel_pin: Option<ChannelPin>,
     /// `configurable.evalModes`; `None`: all modes the suite declares.
     pub modes: Option<Vec<EvalMode>>,
     /// `configurable.baselineRunId`.
@@ -124,10 +130,26 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
         None => BudgetSpec::default(),
         Some(members) => budget(&members)?,
     };
+    let agent_version = fields.text("agentVersion")?.map(str::to_owned);
+    let agent_channel = fields
+        .text("agentChannel")?
+        .map(|name| {
+            name.parse::<Channel>()
+                .map_err(|fault| fields.invalid("agentChannel", &format!("is none: {fault}")))
+        })
+        .transpose()?;
+    if agent_version.is_some() && agent_channel.is_some() {
+        return Err(fields.invalid(
+            "agentChannel",
+            "excludes `agentVersion`: name a version or a channel (RFC 0082 §A)",
+        ));
+    }
     Ok(CreateRun {
         suite,
         agent_id,
-        agent_version: fields.text("agentVersion")?.map(str::to_owned),
+        agent_version,
+        agent_channel,
+        channel_pin: None,
         modes: modes(&fields)?,
         baseline_run_id: fields.text("baselineRunId")?.map(RunId::from),
         ignore,

@@ -232,6 +232,7 @@ pub fn plan(
         suite_task_count: document.tasks.len(),
         agent_id: agent.agent_id.clone(),
         agent_version: agent.version.to_owned(),
+        agent_channel: request.channel_pin,
         pack_integrity: agent.pack_integrity.to_owned(),
         model_class: agent.model_class,
         model,

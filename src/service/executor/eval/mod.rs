@@ -322,6 +322,7 @@ impl EvalWork {
             invocation_id: self.ids.mint("inv"),
             agent: &context.agent.definition,
             agent_version: &spec.agent_version,
+            agent_channel: spec.agent_channel.as_ref().map(|pin| pin.channel.as_str()),
             model: &context.model,
             input: &task.input,
             fixtures: task.fixtures.as_ref(),

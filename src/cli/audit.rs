@@ -1,0 +1,145 @@
+//! `touchstone audit`: the log of decisions, and its chain.
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use crate::domain::audit::Anomaly;
+
+/// Read the log of decisions and verify its chain
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  touchstone audit list\n  touchstone audit verify")]
+pub enum Command {
+    /// Show the entries
+    #[command(
+        after_help = "Examples:\n  touchstone audit list\n  touchstone audit list --from 100 --limit 50 --json"
+    )]
+    List(List),
+    /// Walk the chain: has an entry been changed, added or taken out?
+    #[command(
+        after_help = "Exit codes: 0 the chain is whole, 1 it is broken, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone audit verify\n  touchstone audit verify --json"
+    )]
+    Verify,
+}
+
+/// Which entries.
+#[derive(Debug, Args)]
+pub struct List {
+    /// The first entry
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 1)]
+    from: u64,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    entries: Vec<Kept>,
+}
+
+#[derive(Deserialize)]
+struct Kept {
+    sequence: u64,
+    entry: Value,
+    intact: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Verified {
+    to_seq: u64,
+    chain_valid: bool,
+    anomalies: Vec<Anomaly>,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::List(which) => list(context, &which).await,
+        Command::Verify => verify(context).await,
+    }
+}
+
+fn unexpected(fault: &serde_json::Error) -> Failure {
+    Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))
+}
+
+async fn list(context: &Context<'_>, which: &List) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let path = format!(
+        "/v1/host/touchstone/audit?fromSeq={}&limit={}",
+        which.from, which.limit
+    );
+    let answer: Value = session.client().get(&path).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&answer);
+        return Ok(Exit::Good);
+    }
+    let listed = Listed::deserialize(&answer).map_err(|fault| unexpected(&fault))?;
+    for kept in &listed.entries {
+        let text = |name: &str| kept.entry.get(name).and_then(Value::as_str).unwrap_or("?");
+        let mark = if kept.intact { "" } else { "  CHANGED" };
+        terminal.print(&format!(
+            "{:>6}  {}  {:<8} {}  {}  by {}{mark}",
+            kept.sequence,
+            text("at"),
+            text("outcome"),
+            text("action"),
+            text("resource"),
+            text("principal"),
+        ));
+        let reasons = kept.entry.get("reasons").and_then(Value::as_array);
+        for reason in reasons.into_iter().flatten().filter_map(Value::as_str) {
+            terminal.print(&format!("        {reason}"));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let answer: Value = session.client().get("/v1/audit/verify").await?;
+    let verified = Verified::deserialize(&answer).map_err(|fault| unexpected(&fault))?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&answer);
+    } else if verified.chain_valid {
+        terminal.print(&format!(
+            "{} {} entries, each holds the hash of the one before",
+            terminal.ink().good("✓"),
+            verified.to_seq
+        ));
+    } else {
+        for anomaly in &verified.anomalies {
+            terminal.print(&format!(
+                "{} {}",
+                terminal.ink().bad("✗"),
+                explained(anomaly, verified.to_seq)
+            ));
+        }
+    }
+    Ok(if verified.chain_valid {
+        Exit::Good
+    } else {
+        Exit::Negative
+    })
+}
+
+/// A break lies between two entries: the first is not what it was, or is gone, or the second is not what followed.
+fn explained(anomaly: &Anomaly, last: u64) -> String {
+    let at = anomaly.at_seq;
+    let before = at.saturating_sub(1);
+    if at > last {
+        format!(
+            "entry {before} is not what it was, or entries after it are gone: the end of the chain does not fit"
+        )
+    } else {
+        format!(
+            "entry {before} is not what it was when entry {at} was written, or entries between them are gone"
+        )
+    }
+}

@@ -1,0 +1,266 @@
+//! `touchstone deploy`: which versions of an agent serve, and moving them.
+
+use axum::http::Method;
+use clap::{Args, Subcommand};
+use semver::Version;
+use serde_json::{Value, json};
+
+use super::client::Call;
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use crate::protocol::error::ErrorCode;
+use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
+
+const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met (the reasons are printed), 2 bad input or not allowed, 3 not carried out.";
+
+/// Move versions of agents into service and out of it
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone deploy list vendor.acme.triage.default\n  touchstone deploy promote vendor.acme.triage.default@1.1.0\n  touchstone deploy rollback vendor.acme.triage.default@1.1.0 --reason drill"
+)]
+pub enum Command {
+    /// Show where the versions of an agent stand
+    #[command(after_help = "Examples:\n  touchstone deploy list vendor.acme.triage.default")]
+    List {
+        /// The agent
+        #[arg(value_name = "AGENT", value_parser = agent_id)]
+        agent: String,
+    },
+    /// Take a version one step towards production: draft, test, staged, active; or back into service
+    #[command(
+        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy promote vendor.acme.triage.default@1.1.0\n  touchstone deploy promote vendor.acme.triage.default@1.1.0 --channel stable \\\n    --canary 10 --eval-run run_0199c0de")
+    )]
+    Promote(Promote),
+    /// Take a version out of service for a while
+    #[command(
+        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy pause vendor.acme.triage.default@1.1.0 --reason incident-17")
+    )]
+    Pause(Target),
+    /// Put the version before in the place of one
+    #[command(
+        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy rollback vendor.acme.triage.default@1.1.0 --reason incident-17")
+    )]
+    Rollback(Rollback),
+    /// Take a version out of service for good; who is pinned to it stays so
+    #[command(
+        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy deprecate vendor.acme.triage.default@1.0.0")
+    )]
+    Deprecate(Target),
+    /// Change a version's share of the traffic
+    #[command(
+        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy canary vendor.acme.triage.default@1.1.0 25")
+    )]
+    Canary(Canary),
+}
+
+/// A version of an agent.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The agent.
+    pub agent: String,
+    /// The version.
+    pub version: Version,
+}
+
+/// `AGENT@VERSION`.
+pub fn subject(text: &str) -> Result<Subject, String> {
+    let (agent, version) = text
+        .split_once('@')
+        .ok_or("is no AGENT@VERSION, such as vendor.acme.triage.default@1.0.0")?;
+    Ok(Subject {
+        agent: agent_id(agent)?,
+        version: Version::parse(version).map_err(|fault| format!("has no version: {fault}"))?,
+    })
+}
+
+/// An agent's id, fit for a path.
+pub fn agent_id(text: &str) -> Result<String, String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if text.contains('.') && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("is no agent id, such as vendor.acme.triage.default".to_owned())
+    }
+}
+
+/// What is moved, and why.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// The agent and its version
+    #[arg(value_name = "AGENT@VERSION", value_parser = subject)]
+    subject: Subject,
+    /// A short label for the record; no free text, no secrets
+    #[arg(long, value_name = "LABEL")]
+    reason: Option<String>,
+}
+
+/// A promotion.
+#[derive(Debug, Args)]
+pub struct Promote {
+    #[command(flatten)]
+    target: Target,
+    /// Where it should lead; refused if it leads elsewhere
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    to: Option<DeploymentState>,
+    /// The channel it goes into service on
+    #[arg(long)]
+    channel: Option<String>,
+    /// Its share of the channel's traffic, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    canary: Option<u8>,
+    /// The eval run it rests on
+    #[arg(long, value_name = "RUN")]
+    eval_run: Option<String>,
+}
+
+/// A rollback.
+#[derive(Debug, Args)]
+pub struct Rollback {
+    #[command(flatten)]
+    target: Target,
+    /// The channel whose version before counts, if the version replaced different ones
+    #[arg(long)]
+    channel: Option<String>,
+}
+
+/// A share.
+#[derive(Debug, Args)]
+pub struct Canary {
+    #[command(flatten)]
+    target: Target,
+    /// The share, in percent
+    #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    percent: u8,
+    /// Only on this channel
+    #[arg(long)]
+    channel: Option<String>,
+}
+
+fn state(text: &str) -> Result<DeploymentState, String> {
+    DeploymentState::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = DeploymentState::ALL.iter().map(|s| s.as_str()).collect();
+        format!("is none of {}", known.join(", "))
+    })
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::List { agent } => list(context, &agent).await,
+        Command::Promote(it) => {
+            let more = json!({"toState": it.to, "channel": it.channel, "canaryPercent": it.canary,
+                "evalRunId": it.eval_run});
+            transition(context, &it.target, TransitionKind::Promote, more).await
+        }
+        Command::Pause(target) => {
+            transition(context, &target, TransitionKind::Pause, json!({})).await
+        }
+        Command::Deprecate(target) => {
+            transition(context, &target, TransitionKind::Deprecate, json!({})).await
+        }
+        Command::Rollback(it) => {
+            let more = json!({"channel": it.channel});
+            transition(context, &it.target, TransitionKind::Rollback, more).await
+        }
+        Command::Canary(it) => {
+            let more = json!({"canaryPercent": it.percent, "channel": it.channel});
+            transition(context, &it.target, TransitionKind::AdjustCanary, more).await
+        }
+    }
+}
+
+fn path(agent: &str) -> String {
+    format!("/v1/agents/{agent}/deployments")
+}
+
+async fn list(context: &Context<'_>, agent: &str) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let records: Vec<AgentDeployment> = session.client().get(&path(agent)).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&records);
+    } else {
+        for record in &records {
+            terminal.print(&line(record));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+async fn transition(
+    context: &Context<'_>,
+    target: &Target,
+    transition: TransitionKind,
+    more: Value,
+) -> Result<Exit, Failure> {
+    let mut body = json!({
+        "version": target.subject.version,
+        "transition": transition,
+        "reason": target.reason,
+    });
+    if let (Some(members), Value::Object(more)) = (body.as_object_mut(), more) {
+        members.extend(more);
+        members.retain(|_, value| !value.is_null());
+    }
+    let session = context.look().await?;
+    let call = Call::new(Method::POST, &path(&target.subject.agent)).json(&body);
+    let moved: Result<AgentDeployment, Failure> = session.client().call(call).await;
+    let record = moved.map_err(|failure| {
+        if failure.code == ErrorCode::EvalGateUnmet.as_str() {
+            Failure {
+                exit: Exit::Negative,
+                ..failure
+            }
+            .or_try(format!(
+                "{} gate check {}@{} shows what is demanded",
+                context.program(),
+                target.subject.agent,
+                target.subject.version
+            ))
+        } else {
+            failure
+        }
+    })?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&record);
+    } else {
+        terminal.print(&line(&record));
+    }
+    Ok(Exit::Good)
+}
+
+fn line(record: &AgentDeployment) -> String {
+    let mut parts = vec![format!("{:<12} {:<11}", record.version, record.state)];
+    if !record.channels.is_empty() {
+        parts.push(format!("on {}", record.channels.join(", ")));
+    }
+    if let Some(percent) = record.canary_percent {
+        parts.push(format!("{percent} %"));
+    }
+    if let Some(restored) = &record.rollback_pointer {
+        parts.push(format!("replaced by {restored}"));
+    }
+    if let Some(run) = &record.eval_run_id {
+        parts.push(format!("eval {run}"));
+    }
+    parts.join("  ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("vendor.acme.triage.default@1.0.0", true)]
+    #[case("vendor.acme.triage.default@1.0.0-rc.1+b", true)]
+    #[case("vendor.acme.triage.default", false)]
+    #[case("vendor.acme.triage.default@stable", false)]
+    #[case("plain@1.0.0", false)]
+    #[case("a.b/../c@1.0.0", false)]
+    fn a_version_of_an_agent_is_read_strictly(#[case] text: &str, #[case] sound: bool) {
+        assert_eq!(subject(text).is_ok(), sound);
+    }
+}

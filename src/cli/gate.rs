@@ -1,0 +1,291 @@
+//! `touchstone gate`: what a version must show before it goes into service.
+
+use std::path::PathBuf;
+
+use axum::http::Method;
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::Call;
+use super::context::Context;
+use super::deploy::{Subject, agent_id, subject};
+use super::exit::{Exit, Failure};
+use crate::domain::eval::gate::GatePolicy;
+use crate::domain::promotion::{PromotionPolicy, Requirement, ScopedPolicy};
+
+const PATH: &str = "/v1/host/touchstone/gates";
+
+/// Show, set and ask the gates before production
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone gate show\n  touchstone gate set --channel stable --min-tasks 20\n  touchstone gate check vendor.acme.triage.default@1.1.0 --channel stable"
+)]
+pub enum Command {
+    /// Show the policies, and what holds where none is set
+    #[command(after_help = "Examples:\n  touchstone gate show\n  touchstone gate show --json")]
+    Show,
+    /// Set a policy for an agent, a channel, both or neither; the narrowest that fits counts
+    #[command(
+        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
+    )]
+    Set(Box<Set>),
+    /// Remove a policy
+    #[command(after_help = "Examples:\n  touchstone gate remove --channel stable")]
+    Remove(Scope),
+    /// Ask whether a version may go into service; changes nothing
+    #[command(
+        after_help = "Exit codes: 0 it may, 1 it may not (the reasons are printed), 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone gate check vendor.acme.triage.default@1.1.0 --channel stable\n  touchstone gate check vendor.acme.triage.default@1.1.0 --eval-run run_0199c0de"
+    )]
+    Check(Check),
+}
+
+/// What a policy is for.
+#[derive(Debug, Args)]
+pub struct Scope {
+    /// Only this agent
+    #[arg(long, value_name = "AGENT", value_parser = agent_id)]
+    agent: Option<String>,
+    /// Only this channel
+    #[arg(long)]
+    channel: Option<String>,
+}
+
+/// A policy.
+#[derive(Debug, Args)]
+pub struct Set {
+    #[command(flatten)]
+    scope: Scope,
+    /// The whole policy, JSON, instead of the options below
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "min_tasks", "max_age_hours",
+        "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_forbidden_tools"])]
+    file: Option<PathBuf>,
+    /// Ask for no eval at all
+    #[arg(long, conflicts_with_all = ["suite", "pass_score", "min_tasks", "max_age_hours", "allow_unsigned", "allow_ignore",
+        "allow_missing_fixtures", "allow_partial_suite", "allow_forbidden_tools"])]
+    no_eval: bool,
+    /// Only this suite counts
+    #[arg(long, value_name = "SUITE")]
+    suite: Option<String>,
+    /// A score to reach instead of the suite's own bar, 0 to 1
+    #[arg(long, value_name = "SCORE")]
+    pass_score: Option<f64>,
+    /// Fewest tasks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min_tasks: usize,
+    /// Oldest evidence, in hours from its end
+    #[arg(long, value_name = "HOURS")]
+    max_age_hours: Option<u64>,
+    /// Accept a suite that no trusted signature covers
+    #[arg(long)]
+    allow_unsigned: bool,
+    /// Accept a run that left members out of matching
+    #[arg(long)]
+    allow_ignore: bool,
+    /// Accept a run in which a tool call had no fixture
+    #[arg(long)]
+    allow_missing_fixtures: bool,
+    /// Accept a run over a part of the suite
+    #[arg(long)]
+    allow_partial_suite: bool,
+    /// Accept a run in which the agent called a tool outside its allowlist
+    #[arg(long)]
+    allow_forbidden_tools: bool,
+}
+
+/// A question.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The agent and its version
+    #[arg(value_name = "AGENT@VERSION", value_parser = subject)]
+    subject: Subject,
+    /// The channel it would go into service on
+    #[arg(long)]
+    channel: Option<String>,
+    /// The evidence; left out, the newest eval of the version
+    #[arg(long, value_name = "RUN")]
+    eval_run: Option<String>,
+}
+
+impl Set {
+    fn policy(&self) -> Result<Value, Failure> {
+        if let Some(file) = &self.file {
+            let text = std::fs::read(file).map_err(|cause| {
+                Failure::bad_input("unreadable", format!("{}: {cause}", file.display()))
+            })?;
+            return serde_json::from_slice(&text).map_err(|fault| {
+                Failure::bad_input(
+                    "no_policy",
+                    format!("{} is not JSON: {fault}", file.display()),
+                )
+            });
+        }
+        let eval = (!self.no_eval).then(|| GatePolicy {
+            suite_id: self.suite.clone(),
+            require_signed_suite: !self.allow_unsigned,
+            required_pass_score: self.pass_score,
+            min_tasks: self.min_tasks,
+            allow_ignore: self.allow_ignore,
+            allow_missing_fixtures: self.allow_missing_fixtures,
+            allow_partial_suite: self.allow_partial_suite,
+            allow_forbidden_tools: self.allow_forbidden_tools,
+            max_age_seconds: self.max_age_hours.map(|hours| hours.saturating_mul(3600)),
+        });
+        Ok(json!(PromotionPolicy {
+            eval,
+            approval: None
+        }))
+    }
+}
+
+#[derive(Deserialize, serde::Serialize)]
+struct Shown {
+    policies: Vec<ScopedPolicy>,
+    default: PromotionPolicy,
+}
+
+/// An answer of the gate; what this command does not look at is passed on as it is.
+#[derive(Deserialize)]
+struct Checked {
+    allowed: bool,
+    unmet: Vec<Requirement>,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let client = session.client();
+    let terminal = context.terminal();
+    match command {
+        Command::Show => {
+            let shown: Shown = client.get(PATH).await?;
+            if terminal.json() {
+                terminal.document(&shown);
+            } else {
+                for set in &shown.policies {
+                    terminal.print(&line(
+                        set.scope.agent_id.as_deref(),
+                        set.scope.channel.as_deref(),
+                        &set.policy,
+                    ));
+                }
+                terminal.print(&format!("else: {}", words(&shown.default)));
+            }
+            Ok(Exit::Good)
+        }
+        Command::Set(set) => {
+            let body = json!({"agentId": set.scope.agent, "channel": set.scope.channel, "policy": set.policy()?});
+            let set: ScopedPolicy = client.post(PATH, &body).await?;
+            if terminal.json() {
+                terminal.document(&set);
+            } else {
+                terminal.print(&line(
+                    set.scope.agent_id.as_deref(),
+                    set.scope.channel.as_deref(),
+                    &set.policy,
+                ));
+            }
+            Ok(Exit::Good)
+        }
+        Command::Remove(scope) => {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            if let Some(agent) = &scope.agent {
+                query.append_pair("agentId", agent);
+            }
+            if let Some(channel) = &scope.channel {
+                query.append_pair("channel", channel);
+            }
+            let path = format!("{PATH}?{}", query.finish());
+            let removed: Value = client.call(Call::new(Method::DELETE, &path)).await?;
+            if terminal.json() {
+                terminal.document(&removed);
+            } else {
+                terminal.print("removed");
+            }
+            Ok(Exit::Good)
+        }
+        Command::Check(check) => {
+            let body = json!({"agentId": check.subject.agent, "version": check.subject.version,
+                "channel": check.channel, "evalRunId": check.eval_run});
+            let answer: Value = client.post(&format!("{PATH}/check"), &body).await?;
+            let checked = Checked::deserialize(&answer).map_err(|fault| {
+                Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))
+            })?;
+            if terminal.json() {
+                terminal.document(&answer);
+            } else {
+                report(context, &check, &answer, &checked);
+            }
+            Ok(if checked.allowed {
+                Exit::Good
+            } else {
+                Exit::Negative
+            })
+        }
+    }
+}
+
+fn report(context: &Context<'_>, check: &Check, answer: &Value, checked: &Checked) {
+    let (terminal, ink) = (context.terminal(), context.terminal().ink());
+    let what = format!("{}@{}", check.subject.agent, check.subject.version);
+    let evidence = answer.get("evalRunId").and_then(Value::as_str).map_or_else(
+        || "without an eval run".to_owned(),
+        |run| format!("on {run}"),
+    );
+    if checked.allowed {
+        terminal.print(&format!(
+            "{} {what} may go into service, {evidence}",
+            ink.good("✓")
+        ));
+        return;
+    }
+    terminal.print(&format!(
+        "{} {what} may not go into service, {evidence}",
+        ink.bad("✗")
+    ));
+    for unmet in &checked.unmet {
+        terminal.print(&format!("  {}", unmet.reason()));
+    }
+}
+
+fn line(agent: Option<&str>, channel: Option<&str>, policy: &PromotionPolicy) -> String {
+    format!(
+        "{} on {}: {}",
+        agent.unwrap_or("any agent"),
+        channel.unwrap_or("any channel"),
+        words(policy)
+    )
+}
+
+fn words(policy: &PromotionPolicy) -> String {
+    let Some(eval) = &policy.eval else {
+        return "no eval is asked for".to_owned();
+    };
+    let mut parts = vec![match eval.required_pass_score {
+        Some(score) => format!("an eval of the version that reaches {score}"),
+        None => "a passing eval of the version".to_owned(),
+    }];
+    if let Some(suite) = &eval.suite_id {
+        parts.push(format!("suite {suite}"));
+    }
+    if eval.require_signed_suite {
+        parts.push("signed suite".to_owned());
+    }
+    if eval.min_tasks > 1 {
+        parts.push(format!("at least {} tasks", eval.min_tasks));
+    }
+    if let Some(seconds) = eval.max_age_seconds {
+        parts.push(format!("not older than {seconds} s"));
+    }
+    for (allowed, what) in [
+        (eval.allow_ignore, "ignore lists"),
+        (eval.allow_missing_fixtures, "missing fixtures"),
+        (eval.allow_partial_suite, "a part of the suite"),
+        (eval.allow_forbidden_tools, "tools outside the allowlist"),
+    ] {
+        if allowed {
+            parts.push(format!("{what} allowed"));
+        }
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,151 @@
+//! `deploy`, `gate` and `audit`: from a draft into service, with the verdict as exit code.
+
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+use touchstone::demo::pack::AGENT;
+
+use super::home::{Home, but, right_answers};
+
+fn version() -> String {
+    format!("{AGENT}@1.0.0")
+}
+
+#[test]
+fn a_version_goes_into_service_only_past_the_gate() {
+    let home = Home::with_pack();
+    let it = version();
+    let listed = home.run(&["deploy", "list", AGENT]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert!(listed.stdout.starts_with("1.0.0"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("draft"), "{}", listed.stdout);
+    for state in ["test", "staged"] {
+        let moved = home.run(&["deploy", "promote", &it, "--to", state]);
+        assert_eq!(moved.code, 0, "{}", moved.stderr);
+        assert!(moved.stdout.contains(state), "{}", moved.stdout);
+    }
+
+    // Without evidence, and on an eval that did not pass.
+    let asked = home.run(&["gate", "check", &it, "--channel", "stable"]);
+    assert_eq!(asked.code, 1, "{}{}", asked.stdout, asked.stderr);
+    assert!(asked.stdout.contains("eval-run: "), "{}", asked.stdout);
+    let mut rules: Vec<Value> = ["charged-twice", "labels-blank", "thanks"]
+        .map(|task| but(task, json!({"text": "no JSON"})))
+        .into();
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let failing = home.eval(&["--json"]);
+    assert_eq!(failing.code, 1, "{}", failing.stderr);
+    let run = home.run_of(&failing.document());
+    let refused = home.run(&[
+        "deploy",
+        "promote",
+        &it,
+        "--channel",
+        "stable",
+        "--eval-run",
+        &run,
+    ]);
+    assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stderr.contains("passed: "), "{}", refused.stderr);
+
+    home.model(&json!(right_answers()));
+    let run = home.run_of(&home.eval(&["--json"]).document());
+    let asked = home.run(&["gate", "check", &it, "--channel", "stable"]);
+    assert_eq!(asked.code, 0, "{}{}", asked.stdout, asked.stderr);
+    assert!(asked.stdout.contains(&run), "{}", asked.stdout);
+    let promoted = home.run(&[
+        "--json",
+        "deploy",
+        "promote",
+        &it,
+        "--channel",
+        "stable",
+        "--canary",
+        "10",
+        "--eval-run",
+        &run,
+    ]);
+    assert_eq!(promoted.code, 0, "{}", promoted.stderr);
+    let record = promoted.document();
+    assert_eq!(record["state"], "active");
+    assert_eq!(record["channels"], json!(["stable"]));
+    assert_eq!(record["evalRunId"], json!(run));
+    let moved = home.run(&["deploy", "canary", &it, "50"]);
+    assert!(moved.stdout.contains("50 %"), "{}", moved.stdout);
+    assert_eq!(home.run(&["deploy", "pause", &it]).code, 0);
+    let nowhere = home.run(&["deploy", "rollback", &it]);
+    assert_eq!(nowhere.code, 2, "{}", nowhere.stdout);
+
+    let audit = home.run(&["audit", "list"]);
+    assert!(
+        audit.stdout.contains("deployment:promote"),
+        "{}",
+        audit.stdout
+    );
+    assert!(
+        audit.stdout.contains("deployment:pause"),
+        "{}",
+        audit.stdout
+    );
+    assert_eq!(home.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn a_policy_is_set_shown_and_removed() {
+    let home = Home::with_pack();
+    let set = home.run(&["gate", "set", "--channel", "stable", "--min-tasks", "500"]);
+    assert_eq!(set.code, 0, "{}", set.stderr);
+    home.model(&json!(right_answers()));
+    assert_eq!(home.eval(&[]).code, 0);
+    let asked = home.run(&["--json", "gate", "check", &version(), "--channel", "stable"]);
+    assert_eq!(asked.code, 1);
+    assert_eq!(asked.document()["unmet"][0]["condition"], "min-tasks");
+    let shown = home.run(&["gate", "show"]);
+    assert!(
+        shown.stdout.contains("at least 500 tasks"),
+        "{}",
+        shown.stdout
+    );
+    assert_eq!(home.run(&["gate", "remove", "--channel", "stable"]).code, 0);
+    assert_eq!(home.run(&["gate", "remove", "--channel", "stable"]).code, 2);
+    let asked = home.run(&["gate", "check", &version(), "--channel", "stable"]);
+    assert_eq!(asked.code, 0, "{}", asked.stdout);
+}
+
+#[test]
+fn a_changed_entry_is_found_and_named() {
+    let home = Home::with_pack();
+    let it = version();
+    for _ in 0..2 {
+        assert_eq!(home.run(&["deploy", "promote", &it]).code, 0);
+    }
+    let set = home.run(&["gate", "set", "--allow-unsigned"]);
+    assert_eq!(set.code, 0);
+    let file = home.data().join("touchstone.db");
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let options = SqliteConnectOptions::new().filename(file);
+        let mut raw = options.connect().await.unwrap();
+        sqlx::query(
+            "UPDATE audit_entry SET body = REPLACE(body, 'promote', 'pause') WHERE sequence = 2",
+        )
+        .execute(&mut raw)
+        .await
+        .unwrap();
+        raw.close().await.unwrap();
+    });
+    let verified = home.run(&["audit", "verify"]);
+    assert_eq!(verified.code, 1, "{}", verified.stdout);
+    assert!(
+        verified.stdout.contains("entry 2 is not what it was"),
+        "{}",
+        verified.stdout
+    );
+    let listed = home.run(&["audit", "list"]).stdout;
+    let changed: Vec<&str> = listed
+        .lines()
+        .filter(|line| line.contains("CHANGED"))
+        .collect();
+    assert_eq!(changed.len(), 1, "{listed}");
+    assert!(changed[0].trim_start().starts_with('2'), "{listed}");
+}
