@@ -1,5 +1,7 @@
 //! `touchstone deploy`: which versions of an agent serve, and moving them.
 
+mod approve;
+
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use semver::Version;
@@ -11,7 +13,7 @@ use super::exit::{Exit, Failure};
 use crate::protocol::error::ErrorCode;
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 
-const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met (the reasons are printed), 2 bad input or not allowed, 3 not carried out.";
+const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met or nobody has approved it (the reasons are printed), 2 bad input or not allowed, 3 not carried out.";
 
 /// Move versions of agents into service and out of it
 #[derive(Debug, Subcommand)]
@@ -31,6 +33,11 @@ pub enum Command {
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy promote vendor.acme.triage.default@1.1.0\n  touchstone deploy promote vendor.acme.triage.default@1.1.0 --channel stable \\\n    --canary 10 --eval-run run_0199c0de")
     )]
     Promote(Promote),
+    /// Approve a promotion that waits for it, or refuse to
+    #[command(
+        after_help = "Examples:\n  touchstone deploy approve run_0199c0de\n  touchstone deploy approve run_0199c0de --reject\n  touchstone deploy approve run_0199c0de --override incident-17"
+    )]
+    Approve(approve::Approve),
     /// Take a version out of service for a while
     #[command(
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy pause vendor.acme.triage.default@1.1.0 --reason incident-17")
@@ -152,6 +159,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
                 "evalRunId": it.eval_run});
             transition(context, &it.target, TransitionKind::Promote, more).await
         }
+        Command::Approve(it) => approve::run(context, &it).await,
         Command::Pause(target) => {
             transition(context, &target, TransitionKind::Pause, json!({})).await
         }
@@ -206,7 +214,20 @@ async fn transition(
     let call = Call::new(Method::POST, &path(&target.subject.agent)).json(&body);
     let moved: Result<AgentDeployment, Failure> = session.client().call(call).await;
     let record = moved.map_err(|failure| {
-        if failure.code == ErrorCode::EvalGateUnmet.as_str() {
+        let gate = failure
+            .details
+            .get("approvalGateId")
+            .and_then(Value::as_str);
+        if let Some(gate) = gate.map(str::to_owned) {
+            Failure {
+                exit: Exit::Negative,
+                ..failure
+            }
+            .or_try(format!(
+                "{} deploy approve {gate}, by somebody who may; then promote again",
+                context.program()
+            ))
+        } else if failure.code == ErrorCode::EvalGateUnmet.as_str() {
             Failure {
                 exit: Exit::Negative,
                 ..failure

@@ -12,7 +12,8 @@ use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
 use crate::domain::eval::gate::GatePolicy;
-use crate::domain::promotion::{PromotionPolicy, Requirement, ScopedPolicy};
+use crate::domain::promotion::{ApprovalPolicy, PromotionPolicy, Requirement, ScopedPolicy};
+use crate::domain::workflow::gate::Override;
 
 const PATH: &str = "/v1/host/touchstone/gates";
 
@@ -27,7 +28,7 @@ pub enum Command {
     Show,
     /// Set a policy for an agent, a channel, both or neither; the narrowest that fits counts
     #[command(
-        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
+        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
     )]
     Set(Box<Set>),
     /// Remove a policy
@@ -58,7 +59,8 @@ pub struct Set {
     scope: Scope,
     /// The whole policy, JSON, instead of the options below
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "min_tasks", "max_age_hours",
-        "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_forbidden_tools"])]
+        "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_forbidden_tools",
+        "approval_role", "approval_scope", "approvals", "override_role"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "min_tasks", "max_age_hours", "allow_unsigned", "allow_ignore",
@@ -91,6 +93,18 @@ pub struct Set {
     /// Accept a run in which the agent called a tool outside its allowlist
     #[arg(long)]
     allow_forbidden_tools: bool,
+    /// Ask for the approval of people who hold this role
+    #[arg(long, value_name = "ROLE")]
+    approval_role: Option<String>,
+    /// Ask for the approval of people who hold this scope
+    #[arg(long, value_name = "SCOPE")]
+    approval_scope: Option<String>,
+    /// How many different people must approve
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    approvals: u32,
+    /// Who may decide alone in their place
+    #[arg(long, value_name = "ROLE")]
+    override_role: Option<String>,
 }
 
 /// A question.
@@ -131,10 +145,21 @@ impl Set {
             allow_forbidden_tools: self.allow_forbidden_tools,
             max_age_seconds: self.max_age_hours.map(|hours| hours.saturating_mul(3600)),
         });
-        Ok(json!(PromotionPolicy {
-            eval,
-            approval: None
-        }))
+        let asked = self.approval_role.is_some() || self.approval_scope.is_some();
+        if !asked && (self.approvals > 1 || self.override_role.is_some()) {
+            return Err(Failure::usage("nobody is named who may approve")
+                .or_try("add --approval-role or --approval-scope"));
+        }
+        let approval = asked.then(|| ApprovalPolicy {
+            required_role: self.approval_role.clone(),
+            required_scope: self.approval_scope.clone(),
+            quorum: self.approvals,
+            over: self.override_role.clone().map(|required_role| Override {
+                required_role,
+                audited: true,
+            }),
+        });
+        Ok(json!(PromotionPolicy { eval, approval }))
     }
 }
 
@@ -258,9 +283,34 @@ fn line(agent: Option<&str>, channel: Option<&str>, policy: &PromotionPolicy) ->
 }
 
 fn words(policy: &PromotionPolicy) -> String {
-    let Some(eval) = &policy.eval else {
-        return "no eval is asked for".to_owned();
+    let evidence = match &policy.eval {
+        Some(eval) => evidence_in_words(eval),
+        None => "no eval is asked for".to_owned(),
     };
+    match &policy.approval {
+        Some(approval) => format!("{evidence}; {}", approval_in_words(approval)),
+        None => evidence,
+    }
+}
+
+fn approval_in_words(approval: &ApprovalPolicy) -> String {
+    let role = approval
+        .required_role
+        .iter()
+        .map(|role| format!("role {role}"));
+    let scope = approval
+        .required_scope
+        .iter()
+        .map(|scope| format!("scope {scope}"));
+    let who: Vec<String> = role.chain(scope).collect();
+    let mut text = format!("approval by {} with {}", approval.quorum, who.join(" and "));
+    if let Some(over) = &approval.over {
+        text.push_str(&format!(", or by role {} alone", over.required_role));
+    }
+    text
+}
+
+fn evidence_in_words(eval: &GatePolicy) -> String {
     let mut parts = vec![match eval.required_pass_score {
         Some(score) => format!("an eval of the version that reaches {score}"),
         None => "a passing eval of the version".to_owned(),

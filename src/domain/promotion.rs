@@ -7,8 +7,11 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::access::Scope;
 use super::eval::gate::{self, Candidate, GatePolicy};
 use super::eval::report::EvalReport;
+use super::ids::RunId;
+pub use super::workflow::gate::GatePolicy as ApprovalPolicy;
 
 /// What is demanded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,7 +19,7 @@ use super::eval::report::EvalReport;
 pub struct PromotionPolicy {
     /// A passing eval run; `null` to ask for none.
     pub eval: Option<GatePolicy>,
-    /// The consent of people; absent to ask nobody.
+    /// The consent of people (RFC 0051 approvalGate); absent to ask nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalPolicy>,
 }
@@ -31,28 +34,6 @@ impl Default for PromotionPolicy {
     }
 }
 
-/// Whose consent is asked for (RFC 0051 approvalGate): at least one of role and scope.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ApprovalPolicy {
-    /// The role an approver must have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub required_role: Option<String>,
-    /// The scope an approver must have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub required_scope: Option<String>,
-    /// How many must consent.
-    #[serde(default = "one")]
-    pub quorum: u32,
-    /// Who may go over their heads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub override_role: Option<String>,
-}
-
-const fn one() -> u32 {
-    1
-}
-
 /// A policy that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Senseless {
@@ -62,9 +43,12 @@ pub enum Senseless {
     /// An empty name.
     #[error("`{0}` must not be empty")]
     Empty(&'static str),
-    /// Nobody can approve.
+    /// Anybody could approve.
     #[error("`approval` needs `requiredRole` or `requiredScope`")]
     NoApprover,
+    /// Nobody could, ever.
+    #[error("`approval.requiredScope` must be a scope of this host, such as `approvals:respond`")]
+    Scope,
     /// Nobody needs to.
     #[error("`approval.quorum` must be at least 1 and at most 100")]
     Quorum,
@@ -91,11 +75,21 @@ impl PromotionPolicy {
             for (field, name) in [
                 ("approval.requiredRole", &approval.required_role),
                 ("approval.requiredScope", &approval.required_scope),
-                ("approval.overrideRole", &approval.override_role),
             ] {
                 if name.as_deref() == Some("") {
                     return Err(Senseless::Empty(field));
                 }
+            }
+            if approval
+                .over
+                .as_ref()
+                .is_some_and(|over| over.required_role.is_empty())
+            {
+                return Err(Senseless::Empty("approval.override.requiredRole"));
+            }
+            let scope = approval.required_scope.as_deref();
+            if scope.is_some_and(|name| Scope::parse(name).is_none()) {
+                return Err(Senseless::Scope);
             }
             if approval.required_role.is_none() && approval.required_scope.is_none() {
                 return Err(Senseless::NoApprover);
@@ -107,7 +101,7 @@ impl PromotionPolicy {
         Ok(())
     }
 
-    /// Every condition that `evidence` does not meet; what people must consent to is asked elsewhere.
+    /// Every condition that `evidence` does not meet; whether people have consented is asked elsewhere.
     ///
     /// Evidence that is offered is judged by the floor of the protocol even where the policy asks for none: nobody shall
     /// promote on a failed run and have it on record as the reason.
@@ -133,6 +127,71 @@ impl PromotionPolicy {
 pub enum Requirement {
     /// Of the eval run.
     Eval(gate::Unmet),
+    /// Of the people who must consent.
+    Approval(Unapproved),
+}
+
+/// Consent that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unapproved {
+    /// How far it is.
+    pub condition: Consent,
+    /// In words.
+    pub message: String,
+    /// The run that asks for it, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_gate_id: Option<RunId>,
+}
+
+/// How far the consent of people is that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Consent {
+    /// Nobody was asked yet: a request for the promotion asks.
+    ApprovalNeeded,
+    /// It was asked for and is not given.
+    ApprovalPending,
+    /// It was refused; a further request asks anew.
+    ApprovalRefused,
+}
+
+impl Consent {
+    /// The name, as it is shown and recorded.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ApprovalNeeded => "approval-needed",
+            Self::ApprovalPending => "approval-pending",
+            Self::ApprovalRefused => "approval-refused",
+        }
+    }
+}
+
+impl Unapproved {
+    /// Consent under these terms that is not there.
+    pub fn new(condition: Consent, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
+        let role = terms
+            .required_role
+            .iter()
+            .map(|role| format!("role `{role}`"));
+        let scope = terms
+            .required_scope
+            .iter()
+            .map(|scope| format!("scope `{scope}`"));
+        let who: Vec<String> = role.chain(scope).collect();
+        let who = format!("{} with {}", terms.quorum, who.join(" and "));
+        let run = gate.as_ref().map_or("", RunId::as_str);
+        let message = match condition {
+            Consent::ApprovalNeeded => format!("needs the approval of {who}"),
+            Consent::ApprovalPending => format!("waits for the approval of {who} in {run}"),
+            Consent::ApprovalRefused => format!("was not approved in {run}"),
+        };
+        Self {
+            condition,
+            message,
+            approval_gate_id: gate,
+        }
+    }
 }
 
 impl Requirement {
@@ -140,6 +199,7 @@ impl Requirement {
     pub fn reason(&self) -> String {
         match self {
             Self::Eval(unmet) => format!("{}: {}", unmet.condition, unmet.message),
+            Self::Approval(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
         }
     }
 }
@@ -231,6 +291,10 @@ mod tests {
     #[case(json!({"approval": {}}), Err(Senseless::NoApprover))]
     #[case(json!({"approval": {"requiredRole": ""}}), Err(Senseless::Empty("approval.requiredRole")))]
     #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 0}}), Err(Senseless::Quorum))]
+    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 101}}), Err(Senseless::Quorum))]
+    #[case(json!({"approval": {"requiredScope": "approve"}}), Err(Senseless::Scope))]
+    #[case(json!({"approval": {"requiredRole": "x", "override": {"requiredRole": ""}}}),
+        Err(Senseless::Empty("approval.override.requiredRole")))]
     #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 2}}), Ok(()))]
     #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
     #[case(json!({}), Ok(()))]

@@ -173,6 +173,7 @@ impl HttpState {
             deps.store.clone(),
             deps.clock.clone(),
             deps.runs.clone(),
+            deps.keys.roles().clone(),
             deps.channels.clone(),
         ));
         let deployments = Arc::new(Deployments::new(

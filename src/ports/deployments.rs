@@ -24,6 +24,8 @@ pub struct DeploymentCommit<'a> {
     pub agent: &'a AgentId,
     /// The deployments after it, and the revision they were decided on; `None` if nothing changes.
     pub after: Option<(&'a Lifecycle, Revision)>,
+    /// Runs that begin with it, for workers to carry out.
+    pub opens: &'a [RunRecord],
     /// For the audit log.
     pub decision: &'a Decision,
     /// The idempotency record it completes.

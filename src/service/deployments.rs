@@ -1,36 +1,32 @@
 //! Moving versions of agents through their deployments (RFC 0082 §E).
 //!
-//! A request is read and what it names is found; then it is authorised, fail-closed; then the gates are asked; only then
-//! something changes. Whatever came of it, the request is a run of its own whose log says so, and an entry of the audit log.
-//! Run, deployments, audit entry and answer are written in one transaction, so a crash leaves all of it or nothing; of two
-//! requests at once the later one decides again on what the earlier one has left.
+//! A request is read and what it names is found; then it is authorised, fail-closed; then people are asked to approve it,
+//! if the policy says so; then the evidence is judged; only then something changes. Whatever came of it, the request is a
+//! run of its own whose log says so, and an entry of the audit log. Run, deployments, audit entry and answer are written in
+//! one transaction, so a crash leaves all of it or nothing; of two requests at once the later one decides again on what the
+//! earlier one has left.
+
+mod record;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use tracing::warn;
 
 use super::access::{self, Caller, decide};
-use super::executor::started;
 use super::fault::internal;
-use super::gates::{Gates, Question};
+use super::gates::{Approval, Gates, InForce, Question};
 use super::installed::{Installed, installed};
+use super::runs::GATE_NODE;
 use crate::domain::access::{Demand, Scope};
-use crate::domain::audit::{Decision, Outcome};
 use crate::domain::deployment::{Channel, Lifecycle, Move, Refused, parse};
-use crate::domain::ids::{AgentId, EventId, RunId, TenantId};
+use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::promotion::Requirement;
-use crate::domain::run::record::{RunRecord, RunSpec, Work};
-use crate::ports::{
-    Clock, DeploymentCommit, Head, IdempotencyClaim, IdempotencyCompletion, Ids, Revision, Store,
-    StoreError, StoredEvent,
-};
+use crate::domain::run::record::RunRecord;
+use crate::ports::{CancelRequest, Clock, IdempotencyClaim, Ids, Revision, Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
-use crate::protocol::openwop::events::{
-    AuthorizationDecided, Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs,
-    write_document,
-};
+use crate::protocol::openwop::events::Event;
 
 /// How often a transition is decided again because somebody was faster.
 const ATTEMPTS: u32 = 32;
@@ -72,7 +68,20 @@ enum Verdict {
         record: Box<AgentDeployment>,
     },
     Denied,
+    /// People have not consented. What is not met beside that is told, too.
+    Unapproved {
+        unmet: Vec<Requirement>,
+        /// The questions that are put to them, or that they have answered with no.
+        asked: Option<(Lifecycle, Revision)>,
+        opens: Vec<RunRecord>,
+    },
     Unmet(Vec<Requirement>),
+}
+
+/// What a promotion must get past.
+struct Hurdles<'a> {
+    question: Question<'a>,
+    policies: Vec<InForce>,
 }
 
 impl Deployments {
@@ -111,7 +120,8 @@ impl Deployments {
     ///
     /// # Errors
     /// In this order: `validation_error` for a malformed body, `not_found`, `forbidden`, `validation_error` for a transition
-    /// that the version's state does not have, `eval_gate_unmet` with every unmet condition in `details.unmet`.
+    /// that the version's state does not have, `forbidden` with `details.approvalGateId` while people have not approved it,
+    /// `eval_gate_unmet` with every unmet condition in `details.unmet`.
     pub async fn transition(
         &self,
         caller: &Caller,
@@ -142,9 +152,14 @@ impl Deployments {
                     "no such version of this agent",
                 ));
             }
-            let verdict = self.judge(&request, lifecycle, seen).await?;
+            let verdict = self.judge(&request, &lifecycle, seen).await?;
             match self.record(&request, &verdict).await {
-                Ok(run_id) => return answer(verdict, &decision, run_id),
+                Ok(run_id) => {
+                    if let Verdict::Moved { .. } = verdict {
+                        self.ask_no_more(&request, &lifecycle).await;
+                    }
+                    return answer(verdict, &decision, run_id);
+                }
                 Err(StoreError::Stale) => {}
                 Err(cause) => return Err(internal(&cause)),
             }
@@ -169,17 +184,40 @@ impl Deployments {
     async fn judge(
         &self,
         request: &Asked<'_>,
-        before: Lifecycle,
+        before: &Lifecycle,
         seen: Revision,
     ) -> Result<Verdict, Problem> {
         let Asked { agent, asked, .. } = *request;
         if !request.decision.allowed {
             return Ok(Verdict::Denied);
         }
-        let (after, events) = before.apply(agent, asked).map_err(refused)?;
-        let unmet = self.unmet(request, &before, &after).await?;
-        if !unmet.is_empty() {
-            return Ok(Verdict::Unmet(unmet));
+        let (mut after, mut events) = before.apply(agent, asked).map_err(refused)?;
+        if let Some(hurdles) = self.hurdles(request, before, &after).await? {
+            let Hurdles { question, policies } = &hurdles;
+            let mut approvals = self.gates.approvals(question, policies, before).await?;
+            let unmet = self.gates.unmet(question, policies).await?;
+            if approvals
+                .iter()
+                .any(|approval| approval.granted().is_none())
+            {
+                let (asked, opens) = self.ask(request, question, &mut approvals, before)?;
+                let missing = approvals.iter().filter_map(Approval::unmet);
+                return Ok(Verdict::Unapproved {
+                    unmet: missing.chain(unmet).collect(),
+                    asked: asked.map(|lifecycle| (lifecycle, seen)),
+                    opens,
+                });
+            }
+            if !unmet.is_empty() {
+                return Ok(Verdict::Unmet(unmet));
+            }
+            if let Some(gate) = approvals.iter().find_map(Approval::granted) {
+                let approved = Move {
+                    approval_gate: Some(gate.to_string()),
+                    ..asked.clone()
+                };
+                (after, events) = before.apply(agent, &approved).map_err(refused)?;
+            }
         }
         let record = after.record(agent, &asked.version);
         Ok(Verdict::Moved {
@@ -190,17 +228,60 @@ impl Deployments {
         })
     }
 
-    /// Asks the gates. Into service a version goes by the policies of its channels; before that, evidence need not be
-    /// offered, but what is offered must be evidence. A version that comes back rests on the evidence it went in with.
-    async fn unmet(
+    /// Puts the questions that were not put yet, and takes back those that were answered with no, so that a further request
+    /// may put them again. Answers with the deployments if that changes them, and with the runs that ask.
+    fn ask(
         &self,
         request: &Asked<'_>,
+        question: &Question<'_>,
+        approvals: &mut [Approval],
         before: &Lifecycle,
+    ) -> Result<(Option<Lifecycle>, Vec<RunRecord>), Problem> {
+        let mut after = before.clone();
+        let mut opens = Vec::new();
+        for approval in approvals {
+            if approval.is_needed() {
+                let principal = &request.caller.principal;
+                let gate = self.gates.ask(question, principal, approval)?;
+                let version = question.version.clone();
+                after.ask(approval.digest.clone(), version, gate.run_id.clone());
+                approval.asked_in(gate.run_id.clone());
+                opens.push(gate);
+            } else if approval.is_refused() {
+                after.withdraw(&approval.digest);
+            }
+        }
+        Ok(((after != *before).then_some(after), opens))
+    }
+
+    /// Whoever is still asked about the version as it was need not answer any more. That is tidying: an answer would have no
+    /// effect.
+    async fn ask_no_more(&self, request: &Asked<'_>, before: &Lifecycle) {
+        for gate in before.gates_about(&request.asked.version) {
+            let obsolete = CancelRequest {
+                cancelled_by: request.caller.principal.clone(),
+                reason: Some("the version has moved".to_owned()),
+            };
+            match self.store.request_cancel(gate, &obsolete).await {
+                Ok(true) => self.store.notify_work().await,
+                Ok(false) => {}
+                Err(cause) => warn!(run_id = %gate, %cause, "an obsolete approval gate stays open"),
+            }
+        }
+    }
+
+    /// What a promotion must get past. Into service a version goes by the policies of its channels; before that, evidence
+    /// need not be offered, but what is offered must be evidence. A version that comes back rests on the evidence it went in
+    /// with.
+    async fn hurdles<'a>(
+        &self,
+        request: &Asked<'a>,
+        before: &'a Lifecycle,
         after: &Lifecycle,
-    ) -> Result<Vec<Requirement>, Problem> {
+    ) -> Result<Option<Hurdles<'a>>, Problem> {
         let Asked { agent, asked, .. } = *request;
         if asked.transition != TransitionKind::Promote {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let tenant = &request.caller.tenant;
         let pack_integrity = request.installed.integrity(&asked.version);
@@ -220,7 +301,7 @@ impl Deployments {
         } else if asked.evidence.is_some() {
             vec![Gates::before_production()]
         } else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let earlier = before
             .deployed(&asked.version)
@@ -233,149 +314,7 @@ impl Deployments {
             pack_integrity,
             evidence: asked.evidence.as_ref().or(earlier),
         };
-        let policies: Vec<_> = policies.iter().collect();
-        self.gates.unmet(&question, &policies).await
-    }
-
-    /// Writes down what came of it, whole.
-    async fn record(&self, request: &Asked<'_>, verdict: &Verdict) -> Result<RunId, StoreError> {
-        let now = self.clock.now();
-        let run_id = RunId::from(self.ids.mint("run"));
-        let run = RunRecord {
-            run_id: run_id.clone(),
-            tenant: request.caller.tenant.clone(),
-            principal: request.caller.principal.clone(),
-            created_at: now,
-            fork: None,
-            spec: RunSpec {
-                workflow_id: format!("deployment:{}", request.agent),
-                work: Work::Journal,
-                scope: None,
-                run_timeout_ms: None,
-                configurable: Map::new(),
-                inputs: inputs(request),
-                tags: Vec::new(),
-                metadata: Map::new(),
-            },
-        };
-        let log = self.log(&run, request.decision, verdict, now)?;
-        let (outcome, mut reasons) = match verdict {
-            Verdict::Moved { .. } => (Outcome::Done, Vec::new()),
-            Verdict::Denied => (
-                Outcome::Denied,
-                request.decision.reason.iter().cloned().collect(),
-            ),
-            Verdict::Unmet(unmet) => (
-                Outcome::Refused,
-                unmet.iter().map(Requirement::reason).collect(),
-            ),
-        };
-        if let Some(reason) = &request.asked.reason {
-            reasons.push(format!("said: {reason}"));
-        }
-        let completes = match (verdict, request.claim) {
-            (Verdict::Moved { record, .. }, Some(claim)) => Some(IdempotencyCompletion {
-                claim: claim.clone(),
-                status: 200,
-                body: json!(**record).to_string().into(),
-            }),
-            _ => None,
-        };
-        let commit = DeploymentCommit {
-            run: &run,
-            events: &log,
-            agent: request.agent,
-            after: match verdict {
-                Verdict::Moved { after, seen, .. } => Some((after, *seen)),
-                Verdict::Denied | Verdict::Unmet(_) => None,
-            },
-            decision: &Decision {
-                at: now,
-                principal: request.caller.principal.clone(),
-                action: format!("deployment:{}", request.asked.transition),
-                resource: request.decision.resource.clone(),
-                outcome,
-                reasons,
-                run_id: Some(run_id.clone()),
-            },
-            completes: completes.as_ref(),
-        };
-        self.store.commit_deployment(&commit).await?;
-        let head = Head {
-            sequence: log.last().map_or(0, |event| event.sequence),
-            ended: true,
-        };
-        self.store.notify_run(&run_id, head).await;
-        Ok(run_id)
-    }
-
-    /// The whole log of the request.
-    fn log(
-        &self,
-        run: &RunRecord,
-        decision: &access::Decision,
-        verdict: &Verdict,
-        at: Timestamp,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let authorised = EventId::from(self.ids.mint("evt"));
-        let mut events = vec![
-            (
-                EventId::from(self.ids.mint("evt")),
-                NewEvent::of_run(Event::RunStarted(started(run))),
-            ),
-            (
-                authorised.clone(),
-                NewEvent::of_run(Event::AuthorizationDecided(AuthorizationDecided {
-                    principal: decision.principal.clone(),
-                    action: decision.action.clone(),
-                    resource: decision.resource.clone(),
-                    allowed: decision.allowed,
-                    reason: decision.reason.clone(),
-                })),
-            ),
-        ];
-        let ends = match verdict {
-            Verdict::Moved {
-                events: changes,
-                record,
-                ..
-            } => {
-                events.extend(changes.iter().map(|change| {
-                    let id = EventId::from(self.ids.mint("evt"));
-                    (
-                        id,
-                        NewEvent {
-                            causation_id: Some(authorised.clone()),
-                            ..NewEvent::of_run(change.clone())
-                        },
-                    )
-                }));
-                Event::RunCompleted(RunCompleted {
-                    outputs: RunOutputs::Workflow(members(json!(record))),
-                    duration_ms: 0,
-                })
-            }
-            Verdict::Denied => failed(
-                ErrorCode::Forbidden,
-                "the caller may not make this transition",
-            ),
-            Verdict::Unmet(_) => failed(
-                ErrorCode::EvalGateUnmet,
-                "the gate of this transition is not met",
-            ),
-        };
-        events.push((EventId::from(self.ids.mint("evt")), NewEvent::of_run(ends)));
-        let written = (1..).zip(events).map(|(sequence, (id, event))| {
-            let kind = event.event.kind().into();
-            let line = write_document(&run.run_id, &id, sequence, at, &event)
-                .map_err(|cause| StoreError::Backend(Box::new(cause)))?;
-            Ok(StoredEvent {
-                sequence,
-                kind,
-                body: line.into(),
-            })
-        });
-        written.collect()
+        Ok(Some(Hurdles { question, policies }))
     }
 }
 
@@ -401,6 +340,32 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
             // A decision that denies and is not enforced: still no.
             Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
         }
+        Verdict::Unapproved { unmet, .. } => {
+            let gate = unmet.iter().find_map(|unmet| match unmet {
+                Requirement::Approval(approval) => approval.approval_gate_id.as_ref(),
+                Requirement::Eval(_) => None,
+            });
+            let reasons: Vec<String> = unmet.iter().map(Requirement::reason).collect();
+            let mut problem = Problem::new(
+                ErrorCode::Forbidden,
+                format!(
+                    "the promotion is not approved ({}); ask again once it is",
+                    reasons.join("; ")
+                ),
+            )
+            .with("unmet", json!(unmet))
+            .with("runId", run_id.as_str());
+            if let Some(gate) = gate {
+                problem = problem
+                    .with("approvalGateId", gate.as_str())
+                    .with("gateRunId", gate.as_str())
+                    .with(
+                        "resolveUrl",
+                        format!("/v1/runs/{gate}/interrupts/{GATE_NODE}"),
+                    );
+            }
+            Err(problem)
+        }
         Verdict::Unmet(unmet) => {
             let reasons: Vec<String> = unmet.iter().map(Requirement::reason).collect();
             Err(Problem::new(
@@ -418,37 +383,4 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
 
 fn refused(refused: Refused) -> Problem {
     Problem::validation(refused.field(), refused.to_string())
-}
-
-fn failed(code: ErrorCode, message: &str) -> Event {
-    Event::RunFailed(RunFailed {
-        error: RunError {
-            code: code.as_str().to_owned(),
-            message: message.to_owned(),
-        },
-        failed_node_id: None,
-    })
-}
-
-/// What was asked, as the inputs of its run: ids, names and numbers.
-fn inputs(request: &Asked<'_>) -> Map<String, Value> {
-    let asked = request.asked;
-    let mut inputs = members(json!({
-        "agentId": request.agent,
-        "version": asked.version,
-        "transition": asked.transition,
-        "toState": asked.to_state,
-        "channel": asked.channel,
-        "canaryPercent": asked.share,
-        "evalRunId": asked.evidence,
-    }));
-    inputs.retain(|_, value| !value.is_null());
-    inputs
-}
-
-fn members(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    }
 }

@@ -1,19 +1,25 @@
 //! The gates before production: which policy is in force, and what a version lacks (RFC 0082 §E).
 
+mod approvals;
+
 use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use self::approvals::Approval;
 use super::access::Caller;
 use super::fault::internal;
 use super::installed::{Installed, installed};
 use super::runs::Runs;
+use crate::domain::access::Roles;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::deployment::Channel;
 use crate::domain::eval::gate::{Candidate, GatePolicy};
 use crate::domain::eval::report::EvalReport;
 use crate::domain::ids::{AgentId, RunId, TenantId};
-use crate::domain::promotion::{PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force};
+use crate::domain::promotion::{
+    ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
+};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{Clock, Store};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -61,26 +67,38 @@ pub struct Question<'a> {
     pub evidence: Option<&'a RunId>,
 }
 
+/// A policy with the channel it is asked about.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// The channel, if the version goes on one.
+    pub channel: Option<Channel>,
+    /// What is demanded.
+    pub policy: PromotionPolicy,
+}
+
 /// The use cases of gates.
 pub struct Gates {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
+    roles: Arc<Roles>,
     channels: Arc<[Channel]>,
 }
 
 impl Gates {
-    /// The use cases over their ports, on a host with these channels.
+    /// The use cases over their ports, on a host with these roles and channels.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         runs: Arc<Runs>,
+        roles: Arc<Roles>,
         channels: Arc<[Channel]>,
     ) -> Self {
         Self {
             store,
             clock,
             runs,
+            roles,
             channels,
         }
     }
@@ -99,18 +117,13 @@ impl Gates {
     /// Sets a policy.
     ///
     /// # Errors
-    /// `validation_error` for one that makes no sense, or a channel this host does not have.
+    /// `validation_error` for one that makes no sense, or a role or channel this host does not have.
     pub async fn set(&self, caller: &Caller, policy: &ScopedPolicy) -> Result<(), Problem> {
         policy
             .policy
             .check()
             .map_err(|fault| Problem::validation("policy", fault.to_string()))?;
-        if policy.policy.approval.is_some() {
-            return Err(Problem::validation(
-                "policy.approval",
-                "this host asks nobody for approval yet; leave `approval` out",
-            ));
-        }
+        self.check_roles(policy.policy.approval.as_ref())?;
         self.check_scope(&policy.scope)?;
         let decision = self.decision(caller, "gates:set", &policy.scope);
         self.store
@@ -175,7 +188,19 @@ impl Gates {
             pack_integrity: Some(pack_integrity),
             evidence: evidence.as_ref(),
         };
-        let unmet = self.unmet(&question, &[&policy]).await?;
+        let (lifecycle, _) = self
+            .store
+            .deployments(tenant, agent)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let asked = [InForce {
+            channel: channel.and_then(|name| name.parse().ok()),
+            policy,
+        }];
+        let approvals = self.approvals(&question, &asked, &lifecycle).await?;
+        let mut unmet: Vec<Requirement> = approvals.iter().filter_map(Approval::unmet).collect();
+        unmet.extend(self.unmet(&question, &asked).await?);
+        let [InForce { policy, .. }] = asked;
         Ok(Check {
             allowed: unmet.is_empty(),
             agent_id: agent.clone(),
@@ -197,29 +222,27 @@ impl Gates {
         tenant: &TenantId,
         agent: &AgentId,
         channels: &[Channel],
-    ) -> Result<Vec<PromotionPolicy>, Problem> {
+    ) -> Result<Vec<InForce>, Problem> {
         let set = self.policies(tenant).await?;
-        let of = |channel: Option<&str>| {
-            in_force(&set, agent.as_str(), channel)
-                .map_or_else(PromotionPolicy::default, |found| found.policy.clone())
+        let of = |channel: Option<&Channel>| InForce {
+            channel: channel.cloned(),
+            policy: in_force(&set, agent.as_str(), channel.map(Channel::as_str))
+                .map_or_else(PromotionPolicy::default, |found| found.policy.clone()),
         };
         if channels.is_empty() {
             return Ok(vec![of(None)]);
         }
-        Ok(channels
-            .iter()
-            .map(|channel| of(Some(channel.as_str())))
-            .collect())
+        Ok(channels.iter().map(|channel| of(Some(channel))).collect())
     }
 
-    /// Every condition of any of the policies that is not met, once.
+    /// Every condition of the evidence that any of the policies sets and that is not met, once.
     ///
     /// # Errors
     /// A fault of ours. A run that is none, or another tenant's, is an unmet condition.
     pub async fn unmet(
         &self,
         question: &Question<'_>,
-        policies: &[&PromotionPolicy],
+        policies: &[InForce],
     ) -> Result<Vec<Requirement>, Problem> {
         let evidence = match question.evidence {
             Some(run) => self.evidence(question.tenant, run).await?,
@@ -236,7 +259,10 @@ impl Gates {
         let now = self.clock.now();
         let mut unmet = Vec::new();
         for policy in policies {
-            for requirement in policy.unmet(candidate, offered, evidence.as_ref(), now) {
+            for requirement in policy
+                .policy
+                .unmet(candidate, offered, evidence.as_ref(), now)
+            {
                 if !unmet.contains(&requirement) {
                     unmet.push(requirement);
                 }
@@ -246,10 +272,13 @@ impl Gates {
     }
 
     /// The policy for steps before production: evidence that is offered must at least be evidence.
-    pub fn before_production() -> PromotionPolicy {
-        PromotionPolicy {
-            eval: Some(GatePolicy::FLOOR),
-            approval: None,
+    pub fn before_production() -> InForce {
+        InForce {
+            channel: None,
+            policy: PromotionPolicy {
+                eval: Some(GatePolicy::FLOOR),
+                approval: None,
+            },
         }
     }
 
@@ -292,6 +321,28 @@ impl Gates {
             }
         }
         Ok(None)
+    }
+
+    /// A role nobody can hold would close the gate for good.
+    fn check_roles(&self, approval: Option<&ApprovalPolicy>) -> Result<(), Problem> {
+        let Some(approval) = approval else {
+            return Ok(());
+        };
+        let alone = approval.over.as_ref().map(|over| &over.required_role);
+        let mut named = approval.required_role.iter().chain(alone);
+        match named.find(|role| !self.roles.knows(role)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let known: Vec<&str> = self.roles.iter().map(|(name, _)| name).collect();
+                Err(Problem::validation(
+                    "policy.approval",
+                    format!(
+                        "`{unknown}` is no role of this host; it has: {}",
+                        known.join(", ")
+                    ),
+                ))
+            }
+        }
     }
 
     fn check_scope(&self, scope: &PolicyScope) -> Result<(), Problem> {

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::audit::record;
 use super::convert::{Batch, backend, column};
 use super::idempotency::complete;
+use super::runs::begin;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::audit::Decision;
 use crate::domain::deployment::Lifecycle;
@@ -19,9 +20,7 @@ const NEXT: &str = "UPDATE deployment SET revision = $3, document = $4
     WHERE tenant = $1 AND agent_id = $2 AND revision = $5";
 
 /// A run that has ended when it is written: no worker will ever look at it.
-const RUN: &str = "INSERT INTO run (run_id, tenant, created_at, head, ended)
-    VALUES ($1, $2, $3, $4, TRUE) ON CONFLICT (run_id) DO NOTHING RETURNING number";
-const RUN_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
+const END: &str = "UPDATE run SET head = $2, ended = TRUE WHERE number = $1";
 const EVENT: &str = "INSERT INTO event (run_number, sequence, kind, body) VALUES ($1, $2, $3, $4)";
 
 const POLICIES: &str = "SELECT agent_id, channel, document FROM promotion_policy
@@ -97,29 +96,16 @@ macro_rules! deployments {
                         return Err(StoreError::Stale);
                     }
                 }
-                let number: Option<i64> = sqlx::query_scalar(RUN)
-                    .bind(commit.run.run_id.as_str())
-                    .bind(tenant.as_str())
-                    .bind(commit.run.created_at.as_microsecond())
+                let number = begin!($store, transaction, commit.run);
+                sqlx::query(END)
+                    .bind(number)
                     .bind(log.head)
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let number = number.ok_or(StoreError::Exists("a run with this id"))?;
-                sqlx::query(RUN_RECORD)
-                    .bind(number)
-                    .bind(column("run_record", "record").text(commit.run)?)
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                // Its tenant's webhooks are told of deployments too.
-                sqlx::query(Self::FOLLOW_RUN)
-                    .bind(number)
-                    .bind(tenant.as_str())
-                    .bind(0_i64)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
+                for opened in commit.opens {
+                    begin!($store, transaction, opened);
+                }
                 for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
                     sqlx::query(EVENT)
                         .bind(number)

@@ -5,7 +5,7 @@ use futures_util::TryStreamExt;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-use super::convert::{Batch, NEVER, backend, column, head_of};
+use super::convert::{Batch, backend, column, head_of};
 use super::idempotency::complete;
 use super::webhooks::{FOLLOW, add};
 use super::{PostgresStore, SqliteStore};
@@ -15,9 +15,10 @@ use crate::ports::{
     Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent, WebhookRecord,
 };
 
-const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until, scope)
+pub(super) const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until, scope)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING RETURNING number";
-const CREATE_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
+pub(super) const CREATE_RECORD: &str =
+    "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND scope = $2 AND scope IS NOT NULL AND NOT ended ORDER BY number LIMIT 1";
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
@@ -59,6 +60,45 @@ fn is_named(body: &[u8], event_id: &str) -> Result<bool, StoreError> {
     Ok(named.event_id == event_id)
 }
 
+/// Records a run without a log within a transaction; gives its number.
+macro_rules! begin {
+    ($store:ty, $transaction:expr, $run:expr) => {{
+        let run: &crate::domain::run::record::RunRecord = $run;
+        let claimable_from = match run.spec.work.is_claimable() {
+            true => 0,
+            false => crate::store::convert::NEVER,
+        };
+        let number: Option<i64> = sqlx::query_scalar(crate::store::runs::CREATE)
+            .bind(run.run_id.as_str())
+            .bind(run.tenant.as_str())
+            .bind(run.created_at.as_microsecond())
+            .bind(claimable_from)
+            .bind(run.spec.scope.as_ref().map(|scope| scope.id.as_str()))
+            .fetch_optional(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        let number = number.ok_or(StoreError::Exists("a run with this id"))?;
+        sqlx::query(crate::store::runs::CREATE_RECORD)
+            .bind(number)
+            .bind(column("run_record", "record").text(run)?)
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        // The subscriptions of its tenant follow it.
+        if let Some(told) = run.told() {
+            sqlx::query(<$store>::FOLLOW_RUN)
+                .bind(number)
+                .bind(run.tenant.as_str())
+                .bind(i64::try_from(told).unwrap_or(i64::MAX))
+                .execute(&mut *$transaction)
+                .await
+                .map_err(backend)?;
+        }
+        number
+    }};
+}
+pub(super) use begin;
+
 macro_rules! run_log {
     ($store:ty) => {
         impl $store {
@@ -69,7 +109,6 @@ macro_rules! run_log {
                 callback: Option<&WebhookRecord>,
                 completes: Option<&IdempotencyCompletion>,
             ) -> Result<(), StoreError> {
-                let record = column("run_record", "record").text(run)?;
                 let scope = run.spec.scope.as_ref();
                 let mut transaction = match scope.filter(|scope| scope.exclusive) {
                     Some(scope) => {
@@ -87,36 +126,7 @@ macro_rules! run_log {
                     }
                     None => self.begin_write().await?,
                 };
-                let number: Option<i64> = sqlx::query_scalar(CREATE)
-                    .bind(run.run_id.as_str())
-                    .bind(run.tenant.as_str())
-                    .bind(run.created_at.as_microsecond())
-                    .bind(if run.spec.work.is_claimable() {
-                        0
-                    } else {
-                        NEVER
-                    })
-                    .bind(scope.map(|scope| scope.id.as_str()))
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let number = number.ok_or(StoreError::Exists("a run with this id"))?;
-                sqlx::query(CREATE_RECORD)
-                    .bind(number)
-                    .bind(record)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                // The subscriptions of its tenant follow it.
-                if let Some(told) = run.told() {
-                    sqlx::query(Self::FOLLOW_RUN)
-                        .bind(number)
-                        .bind(run.tenant.as_str())
-                        .bind(i64::try_from(told).unwrap_or(i64::MAX))
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
+                let number = begin!(Self, transaction, run);
                 if let Some(callback) = callback {
                     let subscription = add!(transaction, callback, Some(number))?;
                     sqlx::query(FOLLOW)

@@ -45,6 +45,18 @@ pub struct Lifecycle {
     channels: BTreeMap<Channel, Vec<Seat>>,
     /// The versions that have been active, in the order in which they last became so.
     activations: Vec<Version>,
+    /// What people have been asked to consent to, by the digest of the [`Subject`](super::Subject).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    consents: BTreeMap<String, Consent>,
+}
+
+/// A question that was put to people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Consent {
+    version: Version,
+    /// The run that asks.
+    gate: RunId,
 }
 
 impl Lifecycle {
@@ -80,6 +92,30 @@ impl Lifecycle {
             .filter(|(_, seats)| seats.iter().any(|seat| seat.version == *version))
             .map(|(channel, _)| channel.clone())
             .collect()
+    }
+
+    /// The run that asks people to consent to the subject of this digest.
+    pub fn gate_of(&self, digest: &str) -> Option<&RunId> {
+        self.consents.get(digest).map(|consent| &consent.gate)
+    }
+
+    /// The runs that ask people about a version.
+    pub fn gates_about(&self, version: &Version) -> impl Iterator<Item = &RunId> {
+        self.consents
+            .values()
+            .filter(move |consent| consent.version == *version)
+            .map(|consent| &consent.gate)
+    }
+
+    /// Puts on record that `gate` asks people to consent to a promotion of `version`. It stands until they refuse, or until
+    /// the version moves: a consent is good for one promotion.
+    pub fn ask(&mut self, digest: String, version: Version, gate: RunId) {
+        self.consents.insert(digest, Consent { version, gate });
+    }
+
+    /// Takes back a question, so that it may be put again.
+    pub fn withdraw(&mut self, digest: &str) {
+        self.consents.remove(digest);
     }
 
     /// The records of the agent, by version: of every version that is installed or was moved.
@@ -166,9 +202,19 @@ impl Lifecycle {
             TransitionKind::Rollback => after.roll_back(agent, asked)?,
             TransitionKind::AdjustCanary => vec![after.adjust(agent, asked)?],
         };
-        if asked.approval_gate.is_some() {
-            after.entry(&asked.version).approval_gate_id = asked.approval_gate.clone();
-        }
+        let entry = after.entry(&asked.version);
+        entry.approval_gate_id.clone_from(&asked.approval_gate);
+        // Whoever was asked about a version was asked about it as it was.
+        let moved = |version: &Version| {
+            *version == asked.version || after.state(version) != self.state(version)
+        };
+        let standing = after
+            .consents
+            .iter()
+            .filter(|(_, consent)| !moved(&consent.version));
+        after.consents = standing
+            .map(|(digest, consent)| (digest.clone(), consent.clone()))
+            .collect();
         Ok((after, events))
     }
 

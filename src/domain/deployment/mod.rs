@@ -6,6 +6,7 @@
 //! [`super::promotion`] and the caller's scopes.
 
 mod channel;
+mod consent;
 mod lifecycle;
 mod request;
 mod state;
@@ -13,6 +14,7 @@ mod traffic;
 mod transition;
 
 pub use channel::{Channel, ChannelFault, LATEST, draw};
+pub use consent::Subject;
 pub use lifecycle::{Deployed, Lifecycle};
 pub use request::parse;
 pub use state::{Illegal, next};

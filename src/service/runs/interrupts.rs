@@ -149,18 +149,18 @@ impl Runs {
         })
     }
 
-    /// Records a run that asks for one approval and ends with it.
+    /// A run that asks for one approval and ends with it. Whoever asks records it together with what waits for it.
     ///
     /// # Errors
-    /// The store failed.
-    pub async fn open_gate(
+    /// A fault of ours.
+    pub fn approval_gate(
         &self,
         tenant: &TenantId,
         principal: &str,
         title: &str,
         artifact_id: &str,
         gate: &GatePolicy,
-    ) -> Result<RunId, Problem> {
+    ) -> Result<RunRecord, Problem> {
         let mut config = serde_json::to_value(gate).map_err(|cause| internal(&cause))?;
         if let Some(members) = config.as_object_mut() {
             members.insert("title".to_owned(), json!(title));
@@ -189,17 +189,17 @@ impl Runs {
                 &self.limits,
             )
         };
-        let run = super::NewRun {
+        Ok(RunRecord {
+            run_id: RunId::from(self.ids.mint("run")),
             tenant: tenant.clone(),
             principal: principal.to_owned(),
+            created_at: self.clock.now(),
             spec,
             fork: None,
-            callback: None,
-        };
-        Ok(self.record_new(run, Value::Null, None).await?.run_id)
+        })
     }
 
-    /// Whether the gate of [`open_gate`](Self::open_gate) has been decided.
+    /// Whether the gate of an [`approval_gate`](Self::approval_gate) has been decided.
     ///
     /// # Errors
     /// `not_found`.

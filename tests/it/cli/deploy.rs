@@ -149,3 +149,83 @@ fn a_changed_entry_is_found_and_named() {
     assert_eq!(changed.len(), 1, "{listed}");
     assert!(changed[0].trim_start().starts_with('2'), "{listed}");
 }
+
+#[test]
+fn a_promotion_waits_until_somebody_approves_it() {
+    let home = Home::with_pack();
+    let settings = std::fs::read_to_string(home.config()).unwrap();
+    let role = "[[roles]]\nname = \"release-manager\"\nscopes = [\"approvals:respond\"]\n";
+    std::fs::write(home.config(), format!("{settings}{role}")).unwrap();
+    let nobody = home.run(&["gate", "set", "--approvals", "2"]);
+    assert_eq!(nobody.code, 2, "{}", nobody.stdout);
+    let set = home.run(&[
+        "gate",
+        "set",
+        "--no-eval",
+        "--channel",
+        "stable",
+        "--approval-role",
+        "release-manager",
+        "--override-role",
+        "release-manager",
+    ]);
+    assert_eq!(set.code, 0, "{}", set.stderr);
+    assert!(
+        set.stdout
+            .contains("approval by 1 with role release-manager"),
+        "{}",
+        set.stdout
+    );
+    let it = version();
+    for _ in 0..2 {
+        assert_eq!(home.run(&["deploy", "promote", &it]).code, 0);
+    }
+    let promote = ["--json", "deploy", "promote", &it, "--channel", "stable"];
+    let gate = || {
+        let waits = home.run(&promote);
+        assert_eq!(waits.code, 1, "{}{}", waits.stdout, waits.stderr);
+        let failure = waits.document();
+        failure["error"]["details"]["approvalGateId"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let said_no = gate();
+    let asked = home.run(&["gate", "check", &it, "--channel", "stable"]);
+    assert_eq!(asked.code, 1);
+    assert!(
+        asked.stdout.contains(&format!("in {said_no}")),
+        "{}",
+        asked.stdout
+    );
+    let no = home.run(&["deploy", "approve", &said_no, "--reject"]);
+    assert_eq!((no.code, no.stdout.trim()), (0, "refused"), "{}", no.stderr);
+    assert_eq!(gate(), said_no, "it was refused there");
+    let said_yes = gate();
+    assert_ne!(said_yes, said_no);
+    let yes = home.run(&["deploy", "approve", &said_yes]);
+    assert_eq!(yes.code, 0, "{}", yes.stderr);
+    assert!(yes.stdout.starts_with("approved"), "{}", yes.stdout);
+    assert_eq!(home.run(&["deploy", "approve", &said_yes]).code, 2, "once");
+    let promoted = home.run(&promote);
+    assert_eq!(promoted.code, 0, "{}", promoted.stderr);
+    assert_eq!(promoted.document()["approvalGateId"], json!(said_yes));
+
+    assert_eq!(home.run(&["deploy", "pause", &it]).code, 0);
+    let resume = home.run(&["--json", "deploy", "promote", &it]);
+    let failure = resume.document();
+    let alone = failure["error"]["details"]["approvalGateId"]
+        .as_str()
+        .unwrap();
+    assert_eq!(
+        home.run(&["deploy", "approve", alone, "--override", "incident-17"])
+            .code,
+        0
+    );
+    assert_eq!(home.run(&["deploy", "promote", &it]).code, 0);
+    let audit = home.run(&["audit", "list"]).stdout;
+    assert!(
+        audit.contains("approval:override") && audit.contains("incident-17"),
+        "{audit}"
+    );
+}

@@ -2,6 +2,7 @@
 //!
 //! `TOUCHSTONE_TEST_SEED` repeats a sequence of moments; the seed in use is printed.
 
+mod deployments;
 mod log;
 
 use std::time::Duration;

@@ -8,12 +8,12 @@ use touchstone::service::access::Scope;
 
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, says};
 
-fn path() -> String {
+pub fn path() -> String {
     format!("/v1/agents/{AGENT}/deployments")
 }
 
 /// A host at work with three versions of the agent; evidence need not be signed.
-async fn host() -> TestHost {
+pub async fn host() -> TestHost {
     let host = TestHost::working(&says(&["a", "b"])).await;
     for version in ["1.1.0", "1.2.0"] {
         host.install(version).await;
@@ -25,7 +25,7 @@ async fn host() -> TestHost {
 }
 
 /// A finished eval of a version.
-async fn eval(host: &TestHost, version: &str) -> String {
+pub async fn eval(host: &TestHost, version: &str) -> String {
     let mut body = create_body();
     body["configurable"] = json!({"agentVersion": version});
     let created = host.post("/v1/runs", &body).await;
@@ -35,19 +35,19 @@ async fn eval(host: &TestHost, version: &str) -> String {
     run.to_string()
 }
 
-async fn list(host: &TestHost) -> Value {
+pub async fn list(host: &TestHost) -> Value {
     let reply = host.get(&path()).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     reply.json()
 }
 
-async fn moved(host: &TestHost, body: Value) -> Value {
+pub async fn moved(host: &TestHost, body: Value) -> Value {
     let reply = host.post(&path(), &body).await;
     assert_eq!(reply.status, StatusCode::OK, "{body}: {reply:?}");
     reply.json()
 }
 
-async fn into_service(host: &TestHost, version: &str, more: Value) -> Value {
+pub async fn into_service(host: &TestHost, version: &str, more: Value) -> Value {
     let run = eval(host, version).await;
     for _ in 0..2 {
         moved(host, json!({"version": version, "transition": "promote"})).await;
@@ -60,7 +60,7 @@ async fn into_service(host: &TestHost, version: &str, more: Value) -> Value {
     moved(host, body).await
 }
 
-async fn audit(host: &TestHost) -> Vec<Value> {
+pub async fn audit(host: &TestHost) -> Vec<Value> {
     let reply = host.get("/v1/host/touchstone/audit?limit=1000").await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     let entries = reply.json()["entries"].as_array().unwrap().clone();
@@ -74,7 +74,7 @@ async fn audit(host: &TestHost) -> Vec<Value> {
         .collect()
 }
 
-fn refused(reply: &Reply, status: StatusCode, code: &str) -> Value {
+pub fn refused(reply: &Reply, status: StatusCode, code: &str) -> Value {
     assert_eq!(
         (reply.status, reply.code()),
         (status, code.to_owned()),
@@ -580,4 +580,57 @@ async fn a_pack_in_service_stays_installed() {
     .await;
     let gone = host.request(Method::DELETE, &path("1.0.0")).send().await;
     assert_eq!(gone.status, StatusCode::OK, "{gone:?}");
+}
+
+#[tokio::test]
+async fn retries_and_forks_keep_the_version_a_channel_had() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    let mut body = create_body();
+    body["configurable"] = json!({"agentChannel": "stable"});
+    let created = host.post("/v1/runs", &body).await.json();
+    let run = RunId::from(created["runId"].as_str().unwrap());
+    let log = host.ended(&run).await;
+    let draw = |run: RunId| {
+        let store = host.store.clone();
+        async move {
+            let record = store.run(&"acme".into(), &run).await.unwrap().unwrap();
+            record.spec.eval().unwrap().agent_channel.clone().unwrap()
+        }
+    };
+    let pinned = draw(run.clone()).await;
+    assert_eq!(pinned.channel.as_str(), "stable");
+    assert!(pinned.draw < 100);
+    // The channel goes to another version; what was drawn stays drawn.
+    into_service(&host, "1.1.0", json!({"canaryPercent": 100})).await;
+    let scored = log
+        .iter()
+        .find(|event| event["type"] == "eval.scored")
+        .unwrap();
+    let from = scored["sequence"].as_u64().unwrap() + 1;
+    for fork in [
+        json!({"mode": "replay", "fromSeq": 0}),
+        json!({"mode": "branch", "fromSeq": from}),
+    ] {
+        let forked = host.post(&format!("/v1/runs/{run}:fork"), &fork).await;
+        assert_eq!(forked.status, StatusCode::CREATED, "{forked:?}");
+        let forked = RunId::from(forked.json()["runId"].as_str().unwrap());
+        let events = host.ended(&forked).await;
+        let invoked: Vec<&Value> = events
+            .iter()
+            .filter(|event| event["type"] == "agent.invocation.started")
+            .map(|event| &event["payload"])
+            .collect();
+        assert!(!invoked.is_empty());
+        for payload in invoked {
+            assert_eq!(payload["resolvedAgentVersion"], "1.0.0");
+            assert_eq!(payload["resolvedChannel"], "stable");
+        }
+        assert_eq!(draw(forked).await, pinned);
+    }
+    let now = host.post("/v1/runs", &body).await.json();
+    let now = RunId::from(now["runId"].as_str().unwrap());
+    host.ended(&now).await;
+    let record = host.store.run(&"acme".into(), &now).await.unwrap().unwrap();
+    assert_eq!(record.spec.eval().unwrap().agent_version, "1.1.0");
 }

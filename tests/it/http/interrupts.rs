@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
+use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::workflow::gate::GatePolicy;
 use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
@@ -20,7 +21,7 @@ async fn waiting(host: &TestHost, workflow: &str, status: &str) -> RunId {
     run
 }
 
-async fn until(host: &TestHost, run: &RunId, status: &str) -> Value {
+pub async fn until(host: &TestHost, run: &RunId, status: &str) -> Value {
     let mut after = 0;
     loop {
         let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
@@ -306,7 +307,7 @@ async fn nobody_is_waited_for_beyond_the_runs_longest_duration() {
 }
 
 /// A key of somebody who may answer interrupts, with a role or without.
-async fn somebody(host: &TestHost, name: &str, role: Option<&str>) -> String {
+pub async fn somebody(host: &TestHost, name: &str, role: Option<&str>) -> String {
     host.issue(|issue| {
         issue.principal = Some(name.to_owned());
         issue.scopes = vec![Scope::ApprovalsRespond];
@@ -315,10 +316,16 @@ async fn somebody(host: &TestHost, name: &str, role: Option<&str>) -> String {
     .await
 }
 
-async fn answer_as(host: &TestHost, key: &str, run: &RunId, value: Value) -> Reply {
+pub async fn answer_as(host: &TestHost, key: &str, run: &RunId, value: Value) -> Reply {
     let path = format!("/v1/runs/{run}/interrupts/{GATE_NODE}");
     let call = host.request(Method::POST, &path).key(key);
     call.json(&json!({"resumeValue": value})).send().await
+}
+
+async fn open(host: &TestHost, gate: RunRecord) -> RunId {
+    host.store.create(&gate, None).await.unwrap();
+    host.store.notify_work().await;
+    gate.run_id
 }
 
 #[tokio::test]
@@ -330,11 +337,13 @@ async fn a_gate_opens_when_enough_of_those_who_may_agree() {
         ..GatePolicy::default()
     };
     let acme = "acme".into();
-    let run = host
-        .runs
-        .open_gate(&acme, "ops", "Promote 1.2.0", "agent@1.2.0", &gate)
-        .await
-        .unwrap();
+    let run = open(
+        &host,
+        host.runs
+            .approval_gate(&acme, "ops", "Promote 1.2.0", "agent@1.2.0", &gate)
+            .unwrap(),
+    )
+    .await;
     until(&host, &run, "waiting-approval").await;
     let path = format!("/v1/host/touchstone/runs/{run}/interrupts");
     let pending = host.get(&path).await.json();
@@ -381,11 +390,13 @@ async fn one_voice_may_override_or_refuse(#[case] value: Value, #[case] decision
     }))
     .unwrap();
     let acme = "acme".into();
-    let run = host
-        .runs
-        .open_gate(&acme, "ops", "Promote", "agent@1.2.0", &gate)
-        .await
-        .unwrap();
+    let run = open(
+        &host,
+        host.runs
+            .approval_gate(&acme, "ops", "Promote", "agent@1.2.0", &gate)
+            .unwrap(),
+    )
+    .await;
     until(&host, &run, "waiting-approval").await;
     if value.get("override").is_some() {
         let eve = somebody(&host, "eve", None).await;

@@ -3,6 +3,7 @@
 mod access;
 mod annotations;
 mod bundle;
+mod approvals;
 mod contract;
 mod dedup;
 mod deployments;
@@ -18,6 +19,7 @@ mod log_reader;
 mod outage;
 mod pause;
 mod recorder;
+mod replicas;
 mod runs;
 mod seams;
 mod server;

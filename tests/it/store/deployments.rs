@@ -62,6 +62,7 @@ async fn commit(
             events: &events(&run.run_id, 1, 3),
             agent: &agent(),
             after,
+            opens: &[],
             decision: &decision(1),
             completes,
         })

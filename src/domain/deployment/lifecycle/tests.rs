@@ -410,6 +410,38 @@ fn what_makes_no_sense_is_refused_and_named(#[case] asked: Move, #[case] field: 
 }
 
 #[test]
+fn a_consent_is_good_for_one_promotion() {
+    let gate = RunId::from("run_gate");
+    let mut asked = staged(&["1.0.0", "1.1.0"]);
+    asked.ask("one".to_owned(), v("1.0.0"), gate.clone());
+    asked.ask("other".to_owned(), v("1.1.0"), RunId::from("run_other"));
+    assert_eq!(asked.gate_of("one"), Some(&gate));
+    let granted = Move {
+        approval_gate: Some(gate.to_string()),
+        ..into("1.0.0", "stable", 100)
+    };
+    let (moved, events) = asked.apply(&agent(), &granted).unwrap();
+    let record = moved.record(&agent(), &v("1.0.0"));
+    assert_eq!(record.approval_gate_id.as_deref(), Some(gate.as_str()));
+    assert!(matches!(&events[..], [Event::DeploymentPromoted(promoted)]
+        if promoted.approval_gate_id.as_deref() == Some(gate.as_str())));
+    assert_eq!(moved.gate_of("one"), None, "it is used up");
+    assert!(moved.gate_of("other").is_some(), "of another version");
+    let paused = after(&moved, &[ask("1.0.0", TransitionKind::Pause)]);
+    let record = paused.record(&agent(), &v("1.0.0"));
+    assert_eq!(record.approval_gate_id, None, "nobody approved the pause");
+}
+
+#[test]
+fn a_version_that_a_rollback_brings_back_is_another_than_they_were_asked_about() {
+    let mut paused = after(&canary(100), &[ask("1.0.0", TransitionKind::Pause)]);
+    paused.ask("resume".to_owned(), v("1.0.0"), RunId::from("run_gate"));
+    let back = after(&paused, &[ask("1.1.0", TransitionKind::Rollback)]);
+    assert_eq!(back.state(&v("1.0.0")), Active);
+    assert_eq!(back.gate_of("resume"), None);
+}
+
+#[test]
 fn a_final_state_is_told() {
     let gone = after(&canary(10), &[ask("1.1.0", TransitionKind::Rollback)]);
     let refused = gone.apply(&agent(), &promote("1.1.0")).unwrap_err();

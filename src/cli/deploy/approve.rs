@@ -1,0 +1,93 @@
+//! `touchstone deploy approve`: answering the gate that a promotion waits for.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::client::{Client, is_terminal};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::run::run_id;
+use crate::domain::run::fold::RunStatus;
+use crate::service::runs::GATE_NODE;
+
+/// An answer.
+#[derive(Debug, Args)]
+pub struct Approve {
+    /// The gate's run, as `deploy promote` names it
+    #[arg(value_name = "GATE", value_parser = run_id)]
+    gate: String,
+    /// Refuse it
+    #[arg(long, conflicts_with = "override_reason")]
+    reject: bool,
+    /// Decide alone, in the place of the quorum; the reason goes on the audit log
+    #[arg(long = "override", value_name = "REASON")]
+    override_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    status: String,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failure> {
+    // Embedded, this process is the one that asks, and the one that takes the answer in.
+    let session = context.work(None).await?;
+    let outcome = answer(context, session.client(), approve).await;
+    session.close().await;
+    outcome
+}
+
+async fn answer(
+    context: &Context<'_>,
+    client: &Client,
+    approve: &Approve,
+) -> Result<Exit, Failure> {
+    let gate = &approve.gate;
+    until(client, gate, |event| {
+        event.get("type").and_then(Value::as_str) == Some("interrupt.requested")
+    })
+    .await?;
+    let mut value = json!({"action": if approve.reject { "reject" } else { "accept" }});
+    if let (Some(reason), Some(members)) = (&approve.override_reason, value.as_object_mut()) {
+        members.insert("override".to_owned(), json!({"reason": reason}));
+    }
+    let path = format!("/v1/runs/{gate}/interrupts/{GATE_NODE}");
+    let document: Value = client.post(&path, &json!({"resumeValue": value})).await?;
+    let answered = Answered::deserialize(&document).map_err(|fault| {
+        Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))
+    })?;
+    let waits = answered.status == RunStatus::WaitingApproval.as_str();
+    if !waits {
+        // Whoever promotes next finds it decided.
+        until(client, gate, |_| false).await?;
+    }
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&document);
+    } else if waits {
+        terminal.print("counted; it waits for others to approve");
+    } else if approve.reject {
+        terminal.print("refused");
+    } else {
+        terminal.print("approved; promote again");
+    }
+    Ok(Exit::Good)
+}
+
+/// Follows a gate to an event that is looked for, or to its end.
+async fn until(client: &Client, gate: &str, found: impl Fn(&Value) -> bool) -> Result<(), Failure> {
+    let mut events = pin!(client.events(gate, "updates", Duration::ZERO, 0));
+    while let Some(event) = events.next().await {
+        let event = event?;
+        if found(&event) || is_terminal(&event) {
+            break;
+        }
+    }
+    Ok(())
+}

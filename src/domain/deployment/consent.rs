@@ -1,0 +1,108 @@
+//! To what exactly people consent when they approve a promotion (RFC 0051, RFC 0082 §E).
+
+use semver::Version;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::channel::Channel;
+use crate::domain::ids::{AgentId, RunId};
+use crate::domain::workflow::gate::GatePolicy;
+
+/// A promotion somebody is asked about. Consent to one is no consent to another: not with other content under the same
+/// version, not on another channel, not on other evidence, and not under terms that have changed since.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject<'a> {
+    /// The agent.
+    pub agent_id: &'a AgentId,
+    /// The version.
+    pub version: &'a Version,
+    /// Its pack.
+    pub pack_integrity: &'a str,
+    /// Where it goes into service.
+    pub channels: Vec<&'a Channel>,
+    /// The evidence it rests on.
+    pub eval_run_id: Option<&'a RunId>,
+    /// Whose consent is asked for.
+    pub terms: &'a GatePolicy,
+}
+
+impl Subject<'_> {
+    /// A name for it, the same whenever the same is asked.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON, which it can.
+    pub fn digest(&self) -> Result<String, serde_json::Error> {
+        let canonical = serde_json_canonicalizer::to_vec(self)?;
+        let octets: [u8; 32] = Sha256::digest(canonical).into();
+        Ok(octets.iter().map(|octet| format!("{octet:02x}")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consent_to_one_promotion_is_none_to_another() {
+        let (agent, other_agent) = (AgentId::from("a.b"), AgentId::from("a.c"));
+        let (version, other_version) = (Version::new(1, 0, 0), Version::new(1, 0, 1));
+        let stable: Channel = "stable".parse().unwrap();
+        let (run, other_run) = (RunId::from("run_1"), RunId::from("run_2"));
+        let terms = GatePolicy {
+            required_role: Some("owner".to_owned()),
+            ..GatePolicy::default()
+        };
+        let other_terms = GatePolicy {
+            quorum: 2,
+            ..terms.clone()
+        };
+        let asked = Subject {
+            agent_id: &agent,
+            version: &version,
+            pack_integrity: "sha256-x",
+            channels: vec![&stable],
+            eval_run_id: Some(&run),
+            terms: &terms,
+        };
+        let same = asked.clone();
+        assert_eq!(asked.digest().unwrap(), same.digest().unwrap());
+        let others = [
+            Subject {
+                agent_id: &other_agent,
+                ..asked.clone()
+            },
+            Subject {
+                version: &other_version,
+                ..asked.clone()
+            },
+            Subject {
+                pack_integrity: "sha256-y",
+                ..asked.clone()
+            },
+            Subject {
+                channels: Vec::new(),
+                ..asked.clone()
+            },
+            Subject {
+                eval_run_id: Some(&other_run),
+                ..asked.clone()
+            },
+            Subject {
+                eval_run_id: None,
+                ..asked.clone()
+            },
+            Subject {
+                terms: &other_terms,
+                ..asked.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(
+                asked.digest().unwrap(),
+                other.digest().unwrap(),
+                "{other:?}"
+            );
+        }
+    }
+}

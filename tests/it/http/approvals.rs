@@ -1,0 +1,324 @@
+//! Promotions that people must approve first.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
+
+use super::deployments::{audit, eval, host, into_service, list, moved, path, refused};
+use super::host::{AGENT, Reply, TestHost};
+use super::interrupts::{answer_as, somebody, until};
+
+const GATES: &str = "/v1/host/touchstone/gates";
+const ROLE: &str = "release-manager";
+
+/// From now on promotions on `stable` take an approval.
+async fn ask_for(host: &TestHost, approval: Value) {
+    let policy = json!({"eval": {"requireSignedSuite": false}, "approval": approval});
+    let set = host
+        .post(GATES, &json!({"channel": "stable", "policy": policy}))
+        .await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+}
+
+/// A version with an eval, one step before it goes into service; the request for that step.
+async fn staged(host: &TestHost, version: &str) -> Value {
+    let run = eval(host, version).await;
+    for _ in 0..2 {
+        moved(host, json!({"version": version, "transition": "promote"})).await;
+    }
+    json!({"version": version, "transition": "promote", "channel": "stable", "evalRunId": run})
+}
+
+fn gate_of(details: &Value) -> RunId {
+    let gate = details["approvalGateId"].as_str().unwrap();
+    assert_eq!(details["gateRunId"], gate);
+    assert_eq!(
+        details["resolveUrl"],
+        format!("/v1/runs/{gate}/interrupts/gate")
+    );
+    gate.into()
+}
+
+fn conditions(details: &Value) -> Vec<&str> {
+    let unmet = details["unmet"].as_array().unwrap();
+    unmet
+        .iter()
+        .map(|unmet| unmet["condition"].as_str().unwrap())
+        .collect()
+}
+
+/// Asks for a promotion that is not approved; the gate it waits for.
+async fn waits(host: &TestHost, body: &Value) -> RunId {
+    let before = list(host).await;
+    let details = refused(
+        &host.post(&path(), body).await,
+        StatusCode::FORBIDDEN,
+        "forbidden",
+    );
+    assert_eq!(conditions(&details), ["approval-pending"]);
+    assert_eq!(list(host).await, before, "a refusal changes nothing");
+    let gate = gate_of(&details);
+    until(host, &gate, "waiting-approval").await;
+    gate
+}
+
+async fn says_yes(host: &TestHost, key: &str, gate: &RunId) -> Reply {
+    answer_as(host, key, gate, json!({"action": "accept"})).await
+}
+
+async fn approved(host: &TestHost, gate: &RunId) {
+    let ann = somebody(host, "ann", Some(ROLE)).await;
+    assert_eq!(says_yes(host, &ann, gate).await.status, StatusCode::OK);
+    host.ended(gate).await;
+}
+
+#[tokio::test]
+async fn a_promotion_waits_for_as_many_as_must_approve_and_then_goes_on() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE, "quorum": 2})).await;
+    let body = staged(&host, "1.0.0").await;
+    let gate = waits(&host, &body).await;
+    assert_eq!(waits(&host, &body).await, gate, "people are asked once");
+    let (ann, bob, eve) = (
+        somebody(&host, "ann", Some(ROLE)).await,
+        somebody(&host, "bob", Some(ROLE)).await,
+        somebody(&host, "eve", None).await,
+    );
+    let foreign = answer_as(&host, &host.other_key, &gate, json!({"action": "accept"})).await;
+    assert_eq!(foreign.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        says_yes(&host, &eve, &gate).await.status,
+        StatusCode::FORBIDDEN
+    );
+    assert_eq!(says_yes(&host, &ann, &gate).await.status, StatusCode::OK);
+    assert_eq!(waits(&host, &body).await, gate, "one of two is not enough");
+    assert_eq!(says_yes(&host, &bob, &gate).await.status, StatusCode::OK);
+    host.ended(&gate).await;
+
+    let active = moved(&host, body.clone()).await;
+    assert_eq!(active["state"], "active");
+    assert_eq!(active["approvalGateId"], gate.as_str());
+    let entries = audit(&host).await;
+    let outcomes: Vec<&str> = entries
+        .iter()
+        .filter(|entry| entry["action"] == "deployment:promote")
+        .map(|entry| entry["outcome"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        outcomes,
+        ["done", "done", "pending", "pending", "pending", "done"]
+    );
+    let run = RunId::from(entries.last().unwrap()["runId"].as_str().unwrap());
+    let log = host.ended(&run).await;
+    let promoted = log
+        .iter()
+        .find(|event| event["type"] == "deployment.promoted");
+    assert_eq!(
+        promoted.unwrap()["payload"]["approvalGateId"],
+        gate.as_str()
+    );
+
+    // It was approved once, for one promotion.
+    moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
+    let again = waits(&host, &json!({"version": "1.0.0", "transition": "promote"})).await;
+    assert_ne!(again, gate);
+}
+
+#[tokio::test]
+async fn who_refuses_is_heard_and_may_be_asked_again() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredScope": "approvals:respond"})).await;
+    let body = staged(&host, "1.0.0").await;
+    let gate = waits(&host, &body).await;
+    let ann = somebody(&host, "ann", None).await;
+    let no = answer_as(
+        &host,
+        &ann,
+        &gate,
+        json!({"action": "reject", "feedback": "not on a Friday"}),
+    )
+    .await;
+    assert_eq!(no.status, StatusCode::OK);
+    host.ended(&gate).await;
+    let before = list(&host).await;
+    let reply = host.post(&path(), &body).await;
+    let details = refused(&reply, StatusCode::FORBIDDEN, "forbidden");
+    assert_eq!(
+        (conditions(&details), gate_of(&details)),
+        (vec!["approval-refused"], gate.clone())
+    );
+    assert_eq!(list(&host).await, before);
+    assert_eq!(audit(&host).await.last().unwrap()["outcome"], "refused");
+    assert_ne!(waits(&host, &body).await, gate);
+}
+
+#[tokio::test]
+async fn one_with_the_role_may_decide_alone_and_that_is_audited() {
+    let host = host().await;
+    let over = json!({"requiredRole": ROLE, "audited": true});
+    ask_for(
+        &host,
+        json!({"requiredScope": "approvals:respond", "quorum": 3, "override": over}),
+    )
+    .await;
+    let body = staged(&host, "1.0.0").await;
+    let gate = waits(&host, &body).await;
+    let alone = json!({"action": "accept", "override": {"reason": "incident-17"}});
+    let eve = somebody(&host, "eve", None).await;
+    assert_eq!(
+        answer_as(&host, &eve, &gate, alone.clone()).await.status,
+        StatusCode::FORBIDDEN
+    );
+    let ann = somebody(&host, "ann", Some(ROLE)).await;
+    assert_eq!(
+        answer_as(&host, &ann, &gate, alone).await.status,
+        StatusCode::OK
+    );
+    host.ended(&gate).await;
+    moved(&host, body).await;
+    let entries = audit(&host).await;
+    let audited = entries
+        .iter()
+        .find(|entry| entry["action"] == "approval:override")
+        .unwrap();
+    assert_eq!(
+        (
+            &audited["principal"],
+            &audited["reasons"],
+            &audited["runId"]
+        ),
+        (&json!("ann"), &json!(["incident-17"]), &json!(gate))
+    );
+}
+
+#[tokio::test]
+async fn an_approval_is_no_evidence_and_is_for_one_evidence_only() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let body = staged(&host, "1.0.0").await;
+
+    // Both are told at once, in the order in which they are asked for.
+    let mut without = body.clone();
+    without.as_object_mut().unwrap().remove("evalRunId");
+    let details = refused(
+        &host.post(&path(), &without).await,
+        StatusCode::FORBIDDEN,
+        "forbidden",
+    );
+    assert_eq!(conditions(&details), ["approval-pending", "eval-run"]);
+    let blind = gate_of(&details);
+    until(&host, &blind, "waiting-approval").await;
+    approved(&host, &blind).await;
+    let details = refused(
+        &host.post(&path(), &without).await,
+        StatusCode::FORBIDDEN,
+        "eval_gate_unmet",
+    );
+    assert_eq!(conditions(&details), ["eval-run"]);
+
+    let gate = waits(&host, &body).await;
+    let mut other = body.clone();
+    other["evalRunId"] = json!(eval(&host, "1.0.0").await);
+    let pending = waits(&host, &other).await;
+    assert_ne!(pending, gate);
+    approved(&host, &gate).await;
+    assert_eq!(
+        waits(&host, &other).await,
+        pending,
+        "that was approved on another run"
+    );
+
+    // Nor under other terms than those it was given under.
+    ask_for(&host, json!({"requiredRole": ROLE, "quorum": 2})).await;
+    let stricter = waits(&host, &body).await;
+    assert!(stricter != gate && stricter != pending);
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    assert_eq!(moved(&host, body).await["approvalGateId"], gate.as_str());
+    for obsolete in [pending, stricter] {
+        host.ended(&obsolete).await;
+        let snapshot = host.get(&format!("/v1/runs/{obsolete}")).await.json();
+        assert_eq!(
+            snapshot["status"], "cancelled",
+            "nobody need answer it any more"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_check_tells_what_must_be_approved_and_asks_nobody() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let body = staged(&host, "1.0.0").await;
+    let ask = json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable", "evalRunId": body["evalRunId"]});
+    let check = async || host.post(&format!("{GATES}/check"), &ask).await.json();
+    let before = audit(&host).await.len();
+    for _ in 0..2 {
+        let found = check().await;
+        assert_eq!(
+            (&found["allowed"], conditions(&found)),
+            (&json!(false), vec!["approval-needed"])
+        );
+    }
+    assert_eq!(audit(&host).await.len(), before);
+    let gate = waits(&host, &body).await;
+    assert_eq!(check().await["unmet"][0]["approvalGateId"], gate.as_str());
+    approved(&host, &gate).await;
+    assert_eq!(check().await["allowed"], true);
+    // On another channel nobody was asked to approve anything.
+    let mut elsewhere = ask.clone();
+    elsewhere["channel"] = json!("canary");
+    let found = host
+        .post(&format!("{GATES}/check"), &elsewhere)
+        .await
+        .json();
+    assert_eq!(found["allowed"], true, "{found}");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_by_one_who_may_not_promote_or_for_what_cannot_be() {
+    let host = host().await;
+    into_service(&host, "1.1.0", json!({})).await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let body = staged(&host, "1.0.0").await;
+    let weak = host.key_with(&[]).await;
+    let call = host.request(Method::POST, &path()).key(&weak).json(&body);
+    let details = refused(&call.send().await, StatusCode::FORBIDDEN, "forbidden");
+    assert_eq!(details["scopeRequired"], "deploy:promote");
+    assert_eq!(details.get("approvalGateId"), None);
+    let again = json!({"version": "1.1.0", "transition": "promote", "channel": "stable"});
+    refused(
+        &host.post(&path(), &again).await,
+        StatusCode::BAD_REQUEST,
+        "validation_error",
+    );
+    // What leads out of service waits for nobody; what leads back does.
+    moved(&host, json!({"version": "1.1.0", "transition": "pause"})).await;
+    let back = json!({"version": "1.1.0", "transition": "promote"});
+    let details = refused(
+        &host.post(&path(), &back).await,
+        StatusCode::FORBIDDEN,
+        "forbidden",
+    );
+    assert_eq!(conditions(&details), ["approval-pending"]);
+}
+
+#[rstest]
+#[case(json!({}))]
+#[case(json!({"quorum": 2}))]
+#[case(json!({"requiredRole": "nobody-has-this"}))]
+#[case(json!({"requiredScope": "deploy:everything"}))]
+#[case(json!({"requiredRole": ROLE, "quorum": 0}))]
+#[case(json!({"requiredRole": ROLE, "override": {"requiredRole": "nobody-has-this"}}))]
+#[case(json!({"requiredRole": ROLE, "override": {}}))]
+#[case(json!({"requiredRole": ROLE, "overrideRole": ROLE}))]
+#[tokio::test]
+async fn a_gate_that_nobody_could_open_or_anybody_could_is_refused(#[case] approval: Value) {
+    let host = TestHost::idle().await;
+    let reply = host
+        .post(GATES, &json!({"policy": {"approval": approval}}))
+        .await;
+    refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    let listed = host.get(GATES).await.json();
+    assert_eq!(listed["policies"], json!([]));
+}
