@@ -28,19 +28,18 @@ use crate::app::LOCAL_TENANT;
 use crate::config::{Config, TrustedKey};
 use crate::demo::pack::{AGENT, NAMESPACE, Release, SUITE};
 use crate::demo::standin;
-use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use crate::domain::eval::report::{EvalReport, Verdict};
 use crate::domain::ids::TenantId;
 use crate::domain::pack::build::{SignedPack, sign};
-use crate::domain::pack::integrity;
 use crate::domain::pack::keys::SecretKey;
 use crate::domain::pack::verify::SigningMethod;
+use crate::domain::promotion::Requirement;
 use crate::http;
-use crate::ports::{Clock, Ids};
+use crate::ports::Ids;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
 use crate::render::scorecard::{Style, scorecard};
 use crate::service::access::Scope;
-use crate::system::{SystemClock, SystemIds};
+use crate::system::SystemIds;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 it went as told, 3 it did not, 4 a real endpoint could not be reached throughout.
@@ -103,8 +102,8 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
 struct Story {
     present: EvalReport,
     candidate: EvalReport,
-    present_unmet: Vec<Unmet>,
-    candidate_unmet: Vec<Unmet>,
+    present_unmet: Vec<Requirement>,
+    candidate_unmet: Vec<Requirement>,
 }
 
 impl Story {
@@ -199,25 +198,14 @@ async fn tell(
     say.summary(&after, baseline);
 
     say.step("6  Promote?");
-    let policy = GatePolicy::default();
-    let (old, new) = (integrity::of(&present.tgz), integrity::of(&candidate.tgz));
-    let [old, new] =
-        [(Release::Present, &old), (Release::Candidate, &new)].map(|(release, pack_integrity)| {
-            Candidate {
-                agent_id: AGENT,
-                version: release.version(),
-                pack_integrity,
-            }
-        });
-    let now = SystemClock.now();
     let story = Story {
-        present_unmet: unmet(&policy, old, Some(&before), now),
-        candidate_unmet: unmet(&policy, new, Some(&after), now),
+        present_unmet: gate(&client, Release::Present, &before).await?,
+        candidate_unmet: gate(&client, Release::Candidate, &after).await?,
         present: before,
         candidate: after,
     };
     say.decision("1.1.0 on its own run", &story.candidate_unmet);
-    let borrowed = unmet(&policy, new, Some(&story.present), now);
+    let borrowed = gate(&client, Release::Candidate, &story.present).await?;
     say.decision("1.1.0 on the run of 1.0.0", &borrowed);
     say.decision("1.0.0 on its own run", &story.present_unmet);
     Ok((story, host))
@@ -399,6 +387,27 @@ impl Suite {
     }
 }
 
+#[derive(Deserialize)]
+struct Checked {
+    unmet: Vec<Requirement>,
+}
+
+/// Asks the host's gate whether a version may go into service on a run.
+async fn gate(
+    client: &Client,
+    release: Release,
+    evidence: &EvalReport,
+) -> Result<Vec<Requirement>, Failure> {
+    let ask = json!({
+        "agentId": AGENT,
+        "version": release.version(),
+        "channel": "stable",
+        "evalRunId": evidence.run_id,
+    });
+    let checked: Checked = client.post("/v1/host/touchstone/gates/check", &ask).await?;
+    Ok(checked.unmet)
+}
+
 async fn evaluate(
     context: &Context<'_>,
     client: &Client,
@@ -457,7 +466,7 @@ impl Narrator<'_, '_> {
         }
     }
 
-    fn decision(&self, what: &str, unmet: &[Unmet]) {
+    fn decision(&self, what: &str, unmet: &[Requirement]) {
         let ink = self.0.terminal().ink();
         if unmet.is_empty() {
             self.line(&format!(
@@ -471,7 +480,7 @@ impl Narrator<'_, '_> {
             } else {
                 format!("{:width$}and ", "", width = what.chars().count() + 4)
             };
-            self.line(&format!("{head}{}", condition.message));
+            self.line(&format!("{head}{}", condition.message()));
         }
     }
 

@@ -195,6 +195,14 @@ impl Unapproved {
 }
 
 impl Requirement {
+    /// In words.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Eval(unmet) => &unmet.message,
+            Self::Approval(unmet) => &unmet.message,
+        }
+    }
+
     /// Name and words, for the audit log.
     pub fn reason(&self) -> String {
         match self {

@@ -293,10 +293,8 @@ impl Deployments {
             ));
         }
         let policies = if into_service {
-            let channels = match &asked.channel {
-                Some(channel) => vec![channel.clone()],
-                None => after.channels_of(&asked.version),
-            };
+            // All it takes traffic of, also what it was on before a pause.
+            let channels = after.channels_of(&asked.version);
             self.gates.in_force(tenant, agent, &channels).await?
         } else if asked.evidence.is_some() {
             vec![Gates::before_production()]

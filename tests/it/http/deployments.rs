@@ -634,3 +634,21 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     let record = host.store.run(&"acme".into(), &now).await.unwrap().unwrap();
     assert_eq!(record.spec.eval().unwrap().agent_version, "1.1.0");
 }
+
+#[tokio::test]
+async fn a_version_that_comes_back_meets_the_gates_of_all_its_channels() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({"channel": "canary"})).await;
+    moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
+    let strict = json!({"channel": "canary", "policy": {"eval": {"requireSignedSuite": false, "minTasks": 500}}});
+    let set = host.post("/v1/host/touchstone/gates", &strict).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    // It would be on `canary` again, whatever channel is named beside.
+    let back = json!({"version": "1.0.0", "transition": "promote", "channel": "stable"});
+    let details = refused(
+        &host.post(&path(), &back).await,
+        StatusCode::FORBIDDEN,
+        "eval_gate_unmet",
+    );
+    assert_eq!(details["unmet"][0]["condition"], "min-tasks");
+}

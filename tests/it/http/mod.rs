@@ -2,8 +2,8 @@
 
 mod access;
 mod annotations;
-mod bundle;
 mod approvals;
+mod bundle;
 mod contract;
 mod dedup;
 mod deployments;
