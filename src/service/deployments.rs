@@ -31,6 +31,9 @@ use crate::protocol::openwop::events::Event;
 /// How often a transition is decided again because somebody was faster.
 const ATTEMPTS: u32 = 32;
 
+/// Approvals of one version that may be asked for at a time: each is a run that waits.
+const MOST_QUESTIONS: usize = 32;
+
 /// A transition that was made.
 #[derive(Clone, Debug)]
 pub struct Moved {
@@ -241,6 +244,12 @@ impl Deployments {
         let mut opens = Vec::new();
         for approval in approvals {
             if approval.is_needed() {
+                if after.gates_about(question.version).count() >= MOST_QUESTIONS {
+                    return Err(Problem::new(
+                        ErrorCode::Conflict,
+                        "too many approvals are asked for about this version; have one of them answered first",
+                    ));
+                }
                 let principal = &request.caller.principal;
                 let gate = self.gates.ask(question, principal, approval)?;
                 let version = question.version.clone();

@@ -16,6 +16,7 @@ use super::fault::internal;
 use super::packs::{ImportError, Packs};
 use super::runs::{Dedup, Runs};
 use crate::domain::access::Grants;
+use crate::domain::deployment::LATEST;
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::ports::Store;
 use crate::protocol::error::{ErrorCode, Problem};
@@ -70,8 +71,7 @@ impl Asked {
 struct Errand<'a> {
     /// `agentId` as it came; nothing for the first agent there is.
     agent: Option<&'a Value>,
-    /// Modes as they came.
-    modes: Option<&'a Value>,
+    configurable: Value,
     suite: Value,
 }
 
@@ -155,7 +155,7 @@ impl Seams {
         };
         let errand = Errand {
             agent: members.get("agentId"),
-            modes: members.get("modes"),
+            configurable: json!({"evalModes": members.get("modes")}),
             suite: suite(tasks),
         };
         let run = self.evaluate(caller, errand).await?;
@@ -189,7 +189,7 @@ impl Seams {
         }
         let errand = Errand {
             agent: members.get("agentId"),
-            modes: None,
+            configurable: json!({}),
             suite: suite(1),
         };
         let run = self.evaluate(caller, errand).await?;
@@ -226,7 +226,7 @@ impl Seams {
         let named = json!(agent);
         let errand = Errand {
             agent: Some(&named),
-            modes: None,
+            configurable: json!({}),
             suite: suite_of(task),
         };
         let run = self.evaluate(caller, errand).await?;
@@ -241,13 +241,17 @@ impl Seams {
     }
 
     /// Asks for a transition: `{scenario, agentId?, version?, channel?, evalRunId?}`. Every scenario is one request to the use
-    /// case; `unauthorized` makes it as a caller who is granted nothing, `eval-gate-unmet` names evidence that is none.
+    /// case; `unauthorized` makes it as a caller who is granted nothing, `eval-gate-unmet` names evidence that is none,
+    /// `channel-pin` evaluates whichever version is active on the channel.
     ///
     /// # Errors
     /// `validation_error`; `conflict` when no version is left that the scenario could move.
     pub async fn transition(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         let fields = ["scenario", "agentId", "version", "channel", "evalRunId"];
         let members = closed(body, &fields)?;
+        if members.get("scenario").and_then(Value::as_str) == Some("channel-pin") {
+            return self.pin(caller, members).await;
+        }
         let agent = self.agent(caller, members.get("agentId")).await?;
         let records = self.deployments.list(&caller.tenant, &agent).await?;
         let asked = members.get("version").and_then(Value::as_str);
@@ -262,7 +266,7 @@ impl Seams {
             _ => {
                 return Err(Problem::validation(
                     "scenario",
-                    "`scenario` must be `promote`, `unauthorized` or `eval-gate-unmet`",
+                    "`scenario` must be `promote`, `unauthorized`, `eval-gate-unmet` or `channel-pin`",
                 ));
             }
         };
@@ -300,6 +304,20 @@ impl Seams {
         }
     }
 
+    /// Evaluates whichever version is active on a channel.
+    async fn pin(&self, caller: &Caller, members: &Map<String, Value>) -> Result<Value, Problem> {
+        let named = members.get("channel").filter(|channel| !channel.is_null());
+        let errand = Errand {
+            agent: members.get("agentId"),
+            configurable: json!({"agentChannel": named.cloned().unwrap_or_else(|| json!(LATEST))}),
+            suite: suite(1),
+        };
+        let run = self.evaluate(caller, errand).await?;
+        let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
+        let version = payload(&log, STARTED)?.get("resolvedAgentVersion");
+        Ok(json!({"runId": run, "resolvedAgentVersion": version}))
+    }
+
     async fn evaluate(&self, caller: &Caller, errand: Errand<'_>) -> Result<RunId, Problem> {
         let agent = self.agent(caller, errand.agent).await?;
         let suite = errand.suite.to_string();
@@ -316,7 +334,7 @@ impl Seams {
             "mode": "eval",
             "evalSuiteRef": format!("{}@{}", suite.suite_id, suite.version),
             "agentId": agent,
-            "configurable": {"evalModes": errand.modes},
+            "configurable": errand.configurable,
         });
         let run = self
             .runs

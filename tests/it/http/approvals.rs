@@ -303,6 +303,36 @@ async fn nobody_is_asked_by_one_who_may_not_promote_or_for_what_cannot_be() {
     assert_eq!(conditions(&details), ["approval-pending"]);
 }
 
+#[tokio::test]
+async fn people_are_not_asked_without_end() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let mut body = staged(&host, "1.0.0").await;
+    let first = waits(&host, &body).await;
+    let mut asked = 1;
+    let refusal = loop {
+        body["evalRunId"] = json!(format!("run_{asked}"));
+        let reply = host.post(&path(), &body).await;
+        if reply.status != StatusCode::FORBIDDEN {
+            break reply;
+        }
+        asked += 1;
+        assert!(asked < 100);
+    };
+    refused(&refusal, StatusCode::CONFLICT, "conflict");
+    // What is asked already is not asked again, so that still goes.
+    body["evalRunId"] = json!("run_1");
+    refused(
+        &host.post(&path(), &body).await,
+        StatusCode::FORBIDDEN,
+        "forbidden",
+    );
+    assert_eq!(
+        host.get(&format!("/v1/runs/{first}")).await.json()["status"],
+        "waiting-approval"
+    );
+}
+
 #[rstest]
 #[case(json!({}))]
 #[case(json!({"quorum": 2}))]

@@ -236,3 +236,37 @@ async fn the_transition_seam_moves_a_version_or_says_why_not() {
     .await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
 }
+
+#[tokio::test]
+async fn the_transition_seam_tells_which_version_a_channel_leads_to() {
+    let (host, key) = under_test().await;
+    let pin = json!({"scenario": "channel-pin", "channel": "stable"});
+    let (status, none) = send(&host, &key, Method::POST, TRANSITION, &pin).await;
+    assert_eq!(
+        (status, &none["error"]),
+        (StatusCode::BAD_REQUEST, &json!("no_active_deployment"))
+    );
+    let policy = json!({"policy": {"eval": null}});
+    let set = host.post("/v1/host/touchstone/gates", &policy).await;
+    assert_eq!(set.status, StatusCode::OK);
+    let path = format!("/v1/agents/{AGENT}/deployments");
+    let mut promote = json!({"version": "1.0.0", "transition": "promote"});
+    for _ in 0..2 {
+        assert_eq!(host.post(&path, &promote).await.status, StatusCode::OK);
+    }
+    promote["channel"] = json!("stable");
+    assert_eq!(host.post(&path, &promote).await.status, StatusCode::OK);
+    for pin in [pin, json!({"scenario": "channel-pin"})] {
+        let pinned = post(&host, &key, TRANSITION, pin.clone()).await;
+        assert_eq!(pinned["resolvedAgentVersion"], "1.0.0");
+        let invoked = log(
+            &host,
+            &key,
+            &pinned["runId"],
+            "?type=agent.invocation.started",
+        )
+        .await;
+        let channel = pin.get("channel").cloned().unwrap_or(json!("latest"));
+        assert_eq!(invoked[0]["payload"]["resolvedChannel"], channel);
+    }
+}
