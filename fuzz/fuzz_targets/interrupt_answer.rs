@@ -57,7 +57,7 @@ static ASKED: LazyLock<Vec<Asked>> = LazyLock::new(|| {
 fn carry_on(graph: &Graph, facts: &mut FlowFacts) -> Step {
     let (run, inputs) = (RunId::from("run_fuzz"), Map::new());
     loop {
-        let of = Circumstances { run_id: &run, inputs: &inputs, max_node_executions: 10, hold: false, now: now() };
+        let of = Circumstances { run_id: &run, inputs: &inputs, max_node_executions: 10, agents: &[], hold: false, now: now() };
         match next(graph, facts, &of) {
             Step::Record(events) => record(facts, &events),
             step => return step,

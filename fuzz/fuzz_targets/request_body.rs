@@ -73,7 +73,7 @@ fuzz_target!(|data: &[u8]| {
         }
         Request::Workflow(request) => {
             let definition = fixture(&request.workflow_id);
-            if let Ok(spec) = plan_workflow(*request, &LIMITS, definition, true) {
+            if let Ok(spec) = plan_workflow(*request, &LIMITS, definition, Vec::new(), true) {
                 assert!(spec.eval().is_none());
                 assert_kept(&spec);
             }

@@ -2,6 +2,7 @@
 //!
 //! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
 
+mod agents;
 mod fork;
 mod interrupts;
 mod pause;
@@ -19,13 +20,12 @@ use super::library::Library;
 use super::projections::{self, Projections};
 use super::webhooks::Webhooks;
 use super::workflows::Workflows;
-use crate::domain::deployment::draw;
 use crate::domain::eval::report::{EvalReport, Verdict, annotate, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::fork::Fork;
-use crate::domain::run::record::{ChannelPin, EvalSpec, ModelPin, RunRecord, RunSpec};
+use crate::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, Request, SuiteFacts, parse, plan,
     plan_workflow,
@@ -181,7 +181,11 @@ impl Runs {
             Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
             Request::Workflow(request) => {
                 let definition = self.workflows.definition(&request.workflow_id);
-                plan_workflow(*request, &self.limits, definition, caller.test)?
+                let agents = match &definition {
+                    Some(definition) => self.bind_agents(&caller.tenant, definition).await?,
+                    None => Vec::new(),
+                };
+                plan_workflow(*request, &self.limits, definition, agents, caller.test)?
             }
         };
         let callback = match callback_url {
@@ -357,31 +361,6 @@ impl Runs {
         }
         self.look(run, |state| visible_status(state, accepted))
             .await
-    }
-
-    /// Finds the version that is active on the channel a request names, by the run's one draw, and pins it.
-    async fn pin_channel(&self, tenant: &TenantId, request: &mut CreateRun) -> Result<(), Problem> {
-        let Some(channel) = request.agent_channel.clone() else {
-            return Ok(());
-        };
-        let (lifecycle, _) = self
-            .store
-            .deployments(tenant, &request.agent_id)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        let draw = draw(&self.ids.mint("draw"), &request.agent_id, &channel);
-        let version = lifecycle.resolve(&channel, draw).map_err(|none| {
-            Problem::new(
-                ErrorCode::NoActiveDeployment,
-                format!(
-                    "{none}; promote a version on it, or name one by `configurable.agentVersion`"
-                ),
-            )
-            .with("field", "configurable.agentChannel")
-        })?;
-        request.agent_version = Some(version.to_string());
-        request.channel_pin = Some(ChannelPin { channel, draw });
-        Ok(())
     }
 
     async fn plan(&self, tenant: &TenantId, mut request: CreateRun) -> Result<RunSpec, Problem> {

@@ -1,5 +1,7 @@
 //! Which workflows this host has.
 
+use crate::domain::deployment::Lifecycle;
+use crate::domain::ids::AgentId;
 use crate::domain::workflow::fixtures;
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
@@ -11,9 +13,9 @@ pub struct Workflows {
 }
 
 impl Workflows {
-    /// The ids of the fixtures there are.
-    pub fn fixture_ids(self) -> &'static [&'static str] {
-        if self.fixtures { fixtures::IDS } else { &[] }
+    /// Where the versions of an agent stand that comes with the workflows.
+    pub fn deployed(self, agent: &AgentId) -> Option<Lifecycle> {
+        self.fixtures.then(|| fixtures::deployed(agent)).flatten()
     }
 
     /// The definition of this id.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::fork::{Fork, ForkMode};
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::deployment::Channel;
-use crate::domain::ids::{AgentId, RunId, TaskId, TenantId};
+use crate::domain::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::mock::MockProvider;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
@@ -149,6 +149,25 @@ pub struct WorkflowSpec {
     /// What stands in for a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mock_provider: Option<MockProvider>,
+    /// The agents that execute its nodes, as they were when the run was created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<BoundAgent>,
+}
+
+/// The agent of a node, its version pinned: a channel that moves later moves no run (RFC 0082 §B).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BoundAgent {
+    /// The node.
+    pub node_id: NodeId,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Its version, if the node names one or a channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The channel that the version was found on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelPin>,
 }
 
 /// An eval run with everything pinned: it can be resumed after its suite or pack was removed.

@@ -1,8 +1,12 @@
 //! The workflows that conformance suites expect a host under test to have (OpenWOP conformance fixtures). A host has them
 //! only where its operator says so; they do nothing but what their names say.
 
+use semver::Version;
 use serde_json::{Value, json};
 
+use crate::domain::deployment::{Channel, Lifecycle, Move};
+use crate::domain::ids::AgentId;
+use crate::protocol::openwop::deployment::TransitionKind;
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
 /// Their ids, in the order they are advertised.
@@ -19,7 +23,11 @@ pub const IDS: &[&str] = &[
     "conformance-cap-breach",
     "conformance-run-duration-breach",
     "conformance-stream-text",
+    "conformance-agent-channel-dispatch",
 ];
+
+/// The agent of the last one. It is no pack's (the protocol reserves its name): a host under test has it, and has it deployed.
+const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
 
 /// The fixture of this id.
 pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
@@ -46,6 +54,28 @@ pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
         "settings": {},
     });
     serde_json::from_value(definition).ok()
+}
+
+/// Where the versions of an agent of a fixture stand: taken into service step by step, as any agent is.
+pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
+    if agent.as_str() != CHANNEL_AGENT {
+        return None;
+    }
+    let promote = |channel: Option<Channel>| Move {
+        version: Version::new(1, 0, 0),
+        transition: TransitionKind::Promote,
+        to_state: None,
+        channel,
+        share: None,
+        evidence: None,
+        approval_gate: None,
+        reason: None,
+    };
+    let stable = "stable".parse().ok()?;
+    let steps = [promote(None), promote(None), promote(Some(stable))];
+    steps.iter().try_fold(Lifecycle::default(), |before, step| {
+        before.apply(agent, step).ok().map(|(after, _)| after)
+    })
 }
 
 /// Name, nodes in a row, variables.
@@ -94,7 +124,12 @@ fn content(id: &str) -> (&'static str, Vec<Value>, Value) {
                 "cancellable"
             },
             vec![delay(json!({}))],
-            json!([{"name": "delayMs", "type": "number", "required": true}]),
+            if id == "conformance-delay" {
+                json!([{"name": "delayMs", "type": "number", "required": true}])
+            } else {
+                // Suites that pause it give another input; it has to run for a while all the same.
+                json!([{"name": "delayMs", "type": "number", "required": false, "defaultValue": 5_000}])
+            },
         ),
         "conformance-run-duration-breach" => (
             "run duration breach",
@@ -122,6 +157,14 @@ fn content(id: &str) -> (&'static str, Vec<Value>, Value) {
             vec![node("prompt", "core.ai.callPrompt", json!({}), json!({}))],
             none,
         ),
+        "conformance-agent-channel-dispatch" => {
+            let mut echo = node("echo", "core.identity", json!({}), json!({}));
+            if let Some(members) = echo.as_object_mut() {
+                let agent = json!({"agentId": CHANNEL_AGENT, "channel": "stable"});
+                members.insert("agent".to_owned(), agent);
+            }
+            ("agent channel dispatch", vec![echo], none)
+        }
         _ => ("noop", vec![noop("noop")], none),
     }
 }
@@ -158,5 +201,17 @@ mod tests {
         }
         assert_eq!(fixture("conformance-cap-breach").unwrap().nodes.len(), 10);
         assert_eq!(fixture("conformance-unheard-of"), None);
+    }
+
+    #[test]
+    fn the_agent_of_a_fixture_serves_on_the_channel_it_is_named_by() {
+        let agent = AgentId::from(CHANNEL_AGENT);
+        let stable: Channel = "stable".parse().unwrap();
+        let lifecycle = deployed(&agent).unwrap();
+        assert_eq!(
+            lifecycle.resolve(&stable, 99).unwrap(),
+            &Version::new(1, 0, 0)
+        );
+        assert_eq!(deployed(&"vendor.acme.triage.default".into()), None);
     }
 }

@@ -16,6 +16,9 @@ pub enum NodeError {
     /// Its `config` is not one of its type.
     #[error("its config {0}")]
     Config(String),
+    /// It binds an agent it cannot have.
+    #[error("its agent {0}")]
+    Agent(&'static str),
 }
 
 /// What a node does.
@@ -110,6 +113,16 @@ impl NodeKind {
     /// [`NodeError`].
     pub fn of(node: &WorkflowNode) -> Result<Self, NodeError> {
         let config = &node.config;
+        if let Some(agent) = &node.agent {
+            if agent.version.is_some() && agent.channel.is_some() {
+                return Err(NodeError::Agent(
+                    "is named by a version and by a channel; at most one",
+                ));
+            }
+            if node.type_id != "core.identity" {
+                return Err(NodeError::Agent("is nothing its type has a use for"));
+            }
+        }
         Ok(match node.type_id.as_str() {
             "core.noop" => Self::Noop,
             "core.identity" => Self::Identity,

@@ -11,7 +11,11 @@ use super::graph::{Graph, GraphNode};
 use super::interrupt;
 use super::node::NodeKind;
 use crate::domain::ids::{NodeId, RunId};
-use crate::protocol::openwop::events::{CapBreached, Event, NewEvent, RunError, RunFailed};
+use crate::domain::run::record::BoundAgent;
+use crate::protocol::openwop::events::{
+    AgentInvocationCompleted, AgentInvocationStarted, CapBreached, Event, InvocationOutcome,
+    NewEvent, RunError, RunFailed,
+};
 use crate::protocol::openwop::flow_events::{
     InterruptKind, NodeCompleted, NodeFailed, NodeResumed, NodeStarted,
 };
@@ -42,10 +46,18 @@ pub struct Circumstances<'a> {
     pub inputs: &'a Map<String, Value>,
     /// Nodes that may begin.
     pub max_node_executions: u64,
+    /// The agents of nodes that have one.
+    pub agents: &'a [BoundAgent],
     /// Nothing more is to begin: a pause is asked for.
     pub hold: bool,
     /// Now.
     pub now: Timestamp,
+}
+
+impl Circumstances<'_> {
+    fn agent_of(&self, node: &NodeId) -> Option<&BoundAgent> {
+        self.agents.iter().find(|agent| agent.node_id == *node)
+    }
 }
 
 /// Decides.
@@ -79,7 +91,12 @@ pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
             NodeStatus::Resumed => Progress::Ended(end_wait(node, known)),
         };
         match done {
-            Progress::Ended(events) => return Step::Record(events),
+            Progress::Ended(mut events) => {
+                if let Some(agent) = of.agent_of(&node.id) {
+                    events.insert(0, invocation_ends(node, known.attempt, agent));
+                }
+                return Step::Record(events);
+            }
             Progress::Prompt => return Step::Prompt(node.id.clone()),
             Progress::Until(at) => {
                 busy |= known.status == NodeStatus::Started;
@@ -120,6 +137,9 @@ fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &Circumstance
             attempt,
         }),
     )];
+    if let Some(agent) = of.agent_of(&node.id) {
+        events.push(invocation_begins(node, attempt, agent));
+    }
     if let NodeKind::Interrupt(asked) = &node.kind {
         events.extend(interrupt::ask(of.run_id, &node.id, attempt, asked));
     }
@@ -259,6 +279,42 @@ fn outputs(graph: &Graph, facts: &FlowFacts) -> Map<String, Value> {
 
 fn event(node: &GraphNode, event: Event) -> NewEvent {
     NewEvent::of_task(event, &node.id, None)
+}
+
+/// Which agent executes a node, and at which version: a fact that replays read again (RFC 0077, RFC 0082 §B).
+fn invocation_begins(node: &GraphNode, attempt: u32, agent: &BoundAgent) -> NewEvent {
+    let channel = agent.channel.as_ref();
+    event(
+        node,
+        Event::AgentInvocationStarted(AgentInvocationStarted {
+            invocation_id: invocation(node, attempt),
+            agent_id: agent.agent_id.clone(),
+            source: "workflow-node".to_owned(),
+            model_class: None,
+            resolved_model: None,
+            resolved_provider: None,
+            resolved_agent_version: agent.version.clone(),
+            resolved_channel: channel.map(|pin| pin.channel.to_string()),
+            tool_surface_count: 0,
+            memory_bound: false,
+        }),
+    )
+}
+
+fn invocation_ends(node: &GraphNode, attempt: u32, agent: &BoundAgent) -> NewEvent {
+    event(
+        node,
+        Event::AgentInvocationCompleted(AgentInvocationCompleted {
+            invocation_id: invocation(node, attempt),
+            agent_id: agent.agent_id.clone(),
+            outcome: InvocationOutcome::Completed,
+            schema_validated: None,
+        }),
+    )
+}
+
+fn invocation(node: &GraphNode, attempt: u32) -> String {
+    format!("inv-{}-{attempt}", node.id)
 }
 
 fn complete(node: &GraphNode, outputs: Map<String, Value>) -> NewEvent {

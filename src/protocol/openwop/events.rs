@@ -661,16 +661,20 @@ pub struct AgentInvocationStarted {
     pub invocation_id: String,
     /// The agent.
     pub agent_id: AgentId,
-    /// `run-api`.
+    /// `run-api`, or `workflow-node`.
     pub source: String,
     /// The agent's class.
-    pub model_class: ModelClass,
-    /// The model it resolved to.
-    pub resolved_model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_class: Option<ModelClass>,
+    /// The model it resolved to; a node that asks none has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_model: Option<String>,
     /// Its provider.
-    pub resolved_provider: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_provider: Option<String>,
     /// The agent's version.
-    pub resolved_agent_version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_agent_version: Option<String>,
     /// The channel it was found on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_channel: Option<String>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::ids::NodeId;
+use crate::domain::ids::{AgentId, NodeId};
 
 /// A graph of typed nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,23 @@ pub struct WorkflowNode {
     pub config: Map<String, Value>,
     /// Where its inputs come from.
     pub inputs: Map<String, Value>,
+    /// The agent that executes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentRef>,
+}
+
+/// An agent as a node names it (OpenWOP agent-ref; RFC 0082 §A): at a version, by a channel, or as the host resolves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentRef {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Exactly this version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whichever version is active there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
 }
 
 /// Where a node is drawn.

@@ -64,6 +64,7 @@ impl WorkflowWork {
                 run_id: &run.run_id,
                 inputs: &run.spec.inputs,
                 max_node_executions: spec.max_node_executions,
+                agents: &spec.agents,
                 hold: watch.is_held(),
                 now: self.clock.now(),
             };

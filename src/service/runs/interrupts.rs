@@ -179,6 +179,7 @@ impl Runs {
             definition,
             max_node_executions: 1,
             mock_provider: None,
+            agents: Vec::new(),
         };
         let spec = RunSpec {
             // A person is waited for as long as it takes.

@@ -217,6 +217,40 @@ async fn a_workflow_run_is_no_eval_run() {
     }
 }
 
+#[tokio::test]
+async fn a_node_meets_the_version_its_channel_had_when_the_run_was_created() {
+    let host = at_work().await;
+    let body = json!({"workflowId": "conformance-agent-channel-dispatch"});
+    let run = start(&host, &body).await;
+    let log = host.ended(&run).await;
+    assert_eq!(
+        kinds(&log),
+        [
+            "run.started",
+            "node.started",
+            "agent.invocation.started",
+            "agent.invocation.completed",
+            "node.completed",
+            "run.completed"
+        ]
+    );
+    let met = &log[2]["payload"];
+    assert_eq!(
+        (
+            &met["resolvedChannel"],
+            &met["resolvedAgentVersion"],
+            &met["source"]
+        ),
+        (&json!("stable"), &json!("1.0.0"), &json!("workflow-node"))
+    );
+    assert_eq!(met["invocationId"], log[3]["payload"]["invocationId"]);
+    let replay = host
+        .post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "replay"}))
+        .await;
+    let replay = RunId::from(replay.json()["runId"].as_str().unwrap());
+    assert_eq!(host.ended(&replay).await[2]["payload"], *met);
+}
+
 fn streamed(id: &str, config: Value) -> Value {
     json!({"workflowId": "conformance-stream-text", "configurable": {"mockProvider": {"id": id, "config": config}}})
 }

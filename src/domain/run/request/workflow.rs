@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::fields::Fields;
 use super::options::RunOptions;
 use super::plan::HostLimits;
-use crate::domain::run::record::{RunSpec, Work, WorkflowSpec};
+use crate::domain::run::record::{BoundAgent, RunSpec, Work, WorkflowSpec};
 use crate::domain::workflow::graph::Graph;
 use crate::domain::workflow::mock::{self, MOCK_PROVIDERS, MockFault, MockProvider};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -51,7 +51,7 @@ pub(super) fn parse_workflow(body: &Fields<'_>, id: &str) -> Result<CreateWorkfl
     })
 }
 
-/// Pins the definition, or says why the run cannot be. Mock providers are for test keys only.
+/// Pins the definition with the agents of its nodes, or says why the run cannot be. Mock providers are for test keys only.
 ///
 /// # Errors
 /// `validation_error` naming the field, `mock_provider_forbidden`, `unsupported_mock_provider`.
@@ -59,6 +59,7 @@ pub fn plan_workflow(
     request: CreateWorkflow,
     limits: &HostLimits,
     definition: Option<WorkflowDefinition>,
+    agents: Vec<BoundAgent>,
     test_key: bool,
 ) -> Result<RunSpec, Problem> {
     let unknown = |reason: &str| Problem::validation("workflowId", reason);
@@ -79,6 +80,7 @@ pub fn plan_workflow(
     let spec = WorkflowSpec {
         max_node_executions: request.recursion_limit.map_or(most, |own| own.min(most)),
         mock_provider,
+        agents,
         definition,
     };
     let workflow_id = spec.definition.id.clone();

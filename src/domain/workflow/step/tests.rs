@@ -13,6 +13,7 @@ struct Play {
     run: RunId,
     inputs: Map<String, Value>,
     most: u64,
+    agents: Vec<BoundAgent>,
     hold: bool,
     now: Timestamp,
     log: Vec<(String, Option<NodeId>)>,
@@ -52,6 +53,7 @@ impl Play {
             run: "run_1".into(),
             inputs: Map::new(),
             most: 100,
+            agents: Vec::new(),
             hold: false,
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             log: Vec::new(),
@@ -65,6 +67,7 @@ impl Play {
                 run_id: &self.run,
                 inputs: &self.inputs,
                 max_node_executions: self.most,
+                agents: &self.agents,
                 hold: self.hold,
                 now: self.now,
             };

@@ -1,0 +1,109 @@
+//! Which version of an agent a run meets (RFC 0082 §B): found when the run is created, pinned, and never found anew.
+
+use super::Runs;
+use crate::domain::deployment::{Channel, Lifecycle, draw};
+use crate::domain::ids::{AgentId, TenantId};
+use crate::domain::run::record::{BoundAgent, ChannelPin};
+use crate::domain::run::request::CreateRun;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::workflow::WorkflowDefinition;
+use crate::service::fault::internal;
+
+impl Runs {
+    /// Finds the version that is active on the channel a request names, and pins it.
+    pub(super) async fn pin_channel(
+        &self,
+        tenant: &TenantId,
+        request: &mut CreateRun,
+    ) -> Result<(), Problem> {
+        let Some(channel) = request.agent_channel.clone() else {
+            return Ok(());
+        };
+        let (version, pin) = self
+            .resolve_channel(tenant, &request.agent_id, channel, AGENT_CHANNEL)
+            .await?;
+        request.agent_version = Some(version);
+        request.channel_pin = Some(pin);
+        Ok(())
+    }
+
+    /// Pins the agents of a workflow's nodes. Nodes that name one agent by one channel meet one version.
+    pub(super) async fn bind_agents(
+        &self,
+        tenant: &TenantId,
+        definition: &WorkflowDefinition,
+    ) -> Result<Vec<BoundAgent>, Problem> {
+        const FIELD: &str = "workflowId";
+        let mut bound: Vec<BoundAgent> = Vec::new();
+        for node in &definition.nodes {
+            let Some(agent) = &node.agent else { continue };
+            let channel = agent
+                .channel
+                .as_deref()
+                .map(str::parse::<Channel>)
+                .transpose()
+                .map_err(|fault| Problem::validation(FIELD, fault.to_string()))?;
+            let known = bound.iter().find(|known| {
+                let met = known.channel.as_ref().map(|pin| &pin.channel);
+                known.agent_id == agent.agent_id && channel.is_some() && met == channel.as_ref()
+            });
+            let (version, channel) = match (known, channel) {
+                (Some(known), _) => (known.version.clone(), known.channel.clone()),
+                (None, None) => (agent.version.clone(), None),
+                (None, Some(channel)) => {
+                    let (version, pin) = self
+                        .resolve_channel(tenant, &agent.agent_id, channel, FIELD)
+                        .await?;
+                    (Some(version), Some(pin))
+                }
+            };
+            bound.push(BoundAgent {
+                node_id: node.id.clone(),
+                agent_id: agent.agent_id.clone(),
+                version,
+                channel,
+            });
+        }
+        Ok(bound)
+    }
+
+    /// The version that is active on a channel, by the run's one draw on it.
+    async fn resolve_channel(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        channel: Channel,
+        field: &str,
+    ) -> Result<(String, ChannelPin), Problem> {
+        let lifecycle = self.deployments_of(tenant, agent).await?;
+        let draw = draw(&self.ids.mint("draw"), agent, &channel);
+        let version = lifecycle.resolve(&channel, draw).map_err(|none| {
+            Problem::new(
+                ErrorCode::NoActiveDeployment,
+                format!(
+                    "{none}; promote a version on it, or name one by `configurable.agentVersion`"
+                ),
+            )
+            .with("field", field)
+        })?;
+        Ok((version.to_string(), ChannelPin { channel, draw }))
+    }
+
+    async fn deployments_of(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+    ) -> Result<Lifecycle, Problem> {
+        if let Some(lifecycle) = self.workflows.deployed(agent) {
+            return Ok(lifecycle);
+        }
+        let (lifecycle, _) = self
+            .store
+            .deployments(tenant, agent)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        Ok(lifecycle)
+    }
+}
+
+const AGENT_CHANNEL: &str = "configurable.agentChannel";
