@@ -203,5 +203,9 @@ fn under_test() -> Map<String, Value> {
         "testing".to_owned(),
         json!({"mockProviders": MOCK_PROVIDERS, "testKeyPrefix": keys::TEST}),
     );
+    members.insert(
+        "observability".to_owned(),
+        json!({"testSeams": {"debugBundleExport": true}}),
+    );
     members
 }

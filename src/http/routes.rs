@@ -409,6 +409,11 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/v1/host/sample/test/runs/{runId}/events",
             v1::sample::log::get,
         )
+        .seam(
+            post,
+            "/v1/host/sample/test/debug-bundle/export",
+            v1::sample::bundle::export,
+        )
         .seam(post, "/v1/host/sample/test/reset", v1::sample::reset::reset)
         .seam(
             post,

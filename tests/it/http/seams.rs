@@ -9,6 +9,7 @@ use touchstone::service::access::Scope;
 use super::host::{AGENT, TestHost, says};
 
 const LOG: &str = "/v1/host/sample/test/runs";
+const EXPORT: &str = "/v1/host/sample/test/debug-bundle/export";
 const EVAL: &str = "/v1/host/sample/agents/eval-run";
 const INVOKE: &str = "/v1/host/sample/agents/live-invoke";
 const TRANSITION: &str = "/v1/host/sample/agents/deployment-transition";
@@ -73,6 +74,7 @@ async fn without_the_setting_or_a_test_key_there_is_nothing() {
     for (host, key) in [(&plain, &test_key), (&under_test, &under_test.key)] {
         for (method, path) in [
             (Method::GET, format!("{LOG}/__probe__/events")),
+            (Method::POST, EXPORT.to_owned()),
             (Method::POST, EVAL.to_owned()),
             (Method::POST, INVOKE.to_owned()),
             (Method::POST, TRANSITION.to_owned()),
@@ -126,6 +128,27 @@ async fn the_log_seam_repeats_the_log_and_knows_no_other_tenants_run() {
     assert!(log(&host, &foreign, &run, "").await.is_empty());
     post(&host, &key, RESET, json!({})).await;
     assert_eq!(log(&host, &key, &run, "").await, whole, "real runs stay");
+}
+
+#[tokio::test]
+async fn the_export_seam_gives_the_bundle_of_a_run_of_this_tenant() {
+    let (host, key) = under_test().await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let exported = post(&host, &key, EXPORT, json!({"runId": run})).await;
+    let mut real = host
+        .get(&format!("/v1/runs/{run}/debug-bundle"))
+        .await
+        .json();
+    real["generatedAt"] = exported["generatedAt"].clone();
+    assert_eq!(exported, real);
+    for (asked, expected) in [
+        (json!({"runId": "run_absent"}), StatusCode::NOT_FOUND),
+        (json!({}), StatusCode::BAD_REQUEST),
+    ] {
+        let (status, _) = send(&host, &key, Method::POST, EXPORT, &asked).await;
+        assert_eq!(status, expected);
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! one, and for keys that are not for tests, there is nothing here.
 
 pub mod agents;
+pub mod bundle;
 pub mod log;
 pub mod reset;
 

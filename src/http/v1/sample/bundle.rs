@@ -1,0 +1,32 @@
+//! `POST /v1/host/sample/test/debug-bundle/export`: a run's debug bundle, asked for by body (OpenWOP host-sample test seams).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::Value;
+
+use super::open_to_those_with;
+use crate::domain::ids::RunId;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::JsonBody;
+use crate::protocol::error::Problem;
+use crate::service::access::{Caller, Scope};
+
+/// `POST /v1/host/sample/test/debug-bundle/export`.
+pub async fn export(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsRead)?;
+    let run = body.get("runId").and_then(Value::as_str);
+    let run = run.ok_or_else(|| Problem::validation("runId", "`runId` must name a run"))?;
+    let bundle = state
+        .bundles
+        .bundle(&caller.tenant, &RunId::from(run), None)
+        .await?;
+    json(StatusCode::OK, &bundle)
+}
