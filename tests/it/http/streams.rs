@@ -256,7 +256,6 @@ async fn values_shows_each_state_a_run_comes_to_once() {
         .map(|snapshot| snapshot["status"].as_str().unwrap())
         .collect();
     statuses.dedup();
-    assert_eq!(statuses[0], "pending");
     assert!(
         statuses.ends_with(&["waiting-approval", "completed"])
             || statuses.ends_with(&["waiting-approval", "running", "completed"]),
