@@ -28,6 +28,16 @@ const SHAPES: &[(&str, &str)] = &[
         "github-token",
         r"\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{16,}",
     ),
+    (
+        "gitlab-token",
+        r"\bgl(?:pat|ptt|dt|rt|cbt|ft)-[A-Za-z0-9_-]{16,}",
+    ),
+    (
+        "package-token",
+        r"\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{16,}",
+    ),
+    ("model-hub-token", r"\bhf_[A-Za-z0-9]{20,}"),
+    ("webhook-secret", r"\bwhsec_[A-Za-z0-9+/=_-]{16,}"),
     ("slack-token", r"\bxox[a-z]-[A-Za-z0-9-]{8,}"),
     ("google-key", r"\bAIza[A-Za-z0-9_-]{30,}"),
     ("touchstone-key", r"\btsk_[a-z0-9]{1,64}_[A-Za-z0-9_-]{16,}"),
@@ -80,6 +90,11 @@ mod tests {
     #[case("sk-abcdefghijklmnop", "[REDACTED:api-key]")]
     #[case("key AKIAIOSFODNN7EXAMPLE!", "key [REDACTED:aws-key]!")]
     #[case("ghp_0123456789abcdefghijklmnopqrstuvwxyz", "[REDACTED:github-token]")]
+    #[case("glpat-0123456789abcdefghij", "[REDACTED:gitlab-token]")]
+    #[case("pypi-AgEIcHlwaS5vcmcCJDAxMjM0NTY3", "[REDACTED:package-token]")]
+    #[case("npm_0123456789abcdefghijklmnopqrstuvwxyz", "[REDACTED:package-token]")]
+    #[case("hf_0123456789abcdefghijABCDEF", "[REDACTED:model-hub-token]")]
+    #[case("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "[REDACTED:webhook-secret]")]
     #[case("xoxb-123456789012-abcdef", "[REDACTED:slack-token]")]
     #[case("AIzaSyA0123456789012345678901234567890", "[REDACTED:google-key]")]
     #[case(

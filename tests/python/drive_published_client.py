@@ -15,7 +15,14 @@ import time
 
 from openwop_client import OpenwopClient, read_webhook_headers, verify_webhook_signature
 from openwop_client.errors import WopError
-from openwop_client.types import CancelRunRequest, RegisterWebhookRequest, RotateWebhookSecretRequest, RunConfigurable
+from openwop_client.types import (
+    CancelRunRequest,
+    CreateAnnotationRequest,
+    ForkRunRequest,
+    RegisterWebhookRequest,
+    RotateWebhookSecretRequest,
+    RunConfigurable,
+)
 
 TASKS, WRONG_EVERY = 20, 4
 AGENT_ID, SUITE_REF = os.environ["AGENT_ID"], os.environ["SUITE_REF"]
@@ -145,9 +152,45 @@ client.webhooks_unregister(standard["webhookId"], "acme")
 refused(404, "subscription_not_found", client.webhooks_unregister, plain.subscriptionId, "acme")
 refused(400, "webhook_url_rejected", client.webhooks_register, RegisterWebhookRequest(url="https://10.0.0.1/", events=["run.completed"]))
 
+# Replay and branch, and what two runs did differently.
+replay = client.runs_fork(run, ForkRunRequest(fromSeq=0, mode="replay"))
+equal((replay.sourceRunId, replay.mode, replay.fromSeq), (run, "replay", 0), "replay")
+repeated = list(client.runs_events(replay.runId, stream_mode="debug"))
+equal([(e.type, e.payload) for e in repeated], [(e.type, e.payload) for e in streamed], "facts of the replay")
+equal(client.runs_eval_summary(replay.runId), summary, "summary of the replay")
+same = client.runs_diff(run, replay.runId)
+equal((same.divergedAtSeq, same.eventDiffs, same.stateDiff), (None, [], {}), "diff of a run and its replay")
+last_task = max(event.sequence for event in scored)
+branch = client.runs_fork(run, ForkRunRequest(fromSeq=last_task, mode="branch", runOptionsOverlay={"tags": ["branched"]}))
+equal(list(client.runs_events(branch.runId))[-1].type, "run.completed", "last event of the branch")
+equal(client.runs_get(branch.runId).status, "completed", "status of the branch")
+other = client.runs_diff(run, again.runId)
+equal((other.eventDiffs[0].seq, other.stateDiff["status"]), (other.divergedAtSeq, {"a": "completed", "b": "cancelled"}), "diff")
+refused(400, "fromSeq", client.runs_fork, run, {"mode": "branch"})
+refused(422, "invalid_from_seq", client.runs_fork, run, ForkRunRequest(fromSeq=len(streamed) + 1, mode="replay"))
+
+# What people say, and the run in one document.
+key = secrets.token_urlsafe(16)
+correction = CreateAnnotationRequest(
+    signal={"kind": "correction", "correction": "It is blue."}, target={"eventId": scored[0].eventId}, note="I looked")
+said = client.create_annotation(run, correction, idempotency_key=key)
+equal(client.create_annotation(run, correction, idempotency_key=key), said, "repeated annotation")
+equal(client.list_annotations(run), [said], "annotations")
+equal(client.list_annotations(replay.runId), [], "annotations of a fork")
+equal(client.runs_eval_summary(run), summary, "summary after a correction")
+bundle = client.runs_debug_bundle(run)
+equal((bundle.run["runId"], bundle.truncated), (run, None), "bundle")
+equal([e["eventId"] for e in bundle.events], [e.eventId for e in streamed], "events of the bundle")
+assert "ball" not in json.dumps(bundle.events), "a bundle shows an answer or a question"
+equal(len(client.runs_debug_bundle(run, max_events=3).events), 3, "a short bundle")
+
 # What is not there.
 equal(client.runs_eval_summary("run_of_nobody"), None, "summary of no run")
 refused(404, "not_found", client.runs_get, "run_of_nobody")
+for absent in (client.list_annotations, client.runs_debug_bundle, client.runs_ancestry):
+    equal(absent("run_of_nobody"), None, absent.__name__)
+equal(client.runs_diff(run, "run_of_nobody"), None, "diff against no run")
+equal(client.runs_ancestry(run), None, "ancestry, which is not offered")
 refused(400, "validation_error", client.runs_create, body(evalSuiteRef="private.touchstone.evals.nothing@1.0.0"))
 refused(401, "", OpenwopClient(os.environ["BASE_URL"], "wrong").runs_get, run)
 
