@@ -11,7 +11,7 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::Work;
 use crate::domain::run::snapshot::snapshot;
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Store, StoreError};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::bundle::{
@@ -161,11 +161,14 @@ impl Bundles {
             let limit = u32::try_from(wanted - after).map_or(PAGE, |left| left.min(PAGE));
             let page = self.store.read(run, after, limit).await;
             let page = page.map_err(|cause| internal(&cause))?;
-            let Some(last) = page.last() else {
-                break;
-            };
-            after = last.sequence;
+            if page.is_empty() {
+                return Err(lacks_events());
+            }
             for event in &page {
+                after += 1;
+                if event.sequence != after {
+                    return Err(lacks_events());
+                }
                 let shown = redactor.event(work, &event.body);
                 let shown = shown.map_err(|cause| internal(&cause))?;
                 let octets = shown.get().len() + 1;
@@ -179,4 +182,12 @@ impl Bundles {
         }
         Ok(cut)
     }
+}
+
+/// A log that ends before its end, or has a gap: what is left must not pass for the whole.
+fn lacks_events() -> Problem {
+    internal(&StoreError::Inconsistent {
+        table: "event",
+        column: "sequence",
+    })
 }

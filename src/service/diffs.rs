@@ -8,7 +8,7 @@ use super::projections::Projections;
 use super::runs::Runs;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::diff::{LogDiff, Side, comparable};
-use crate::ports::{Store, StoredEvent};
+use crate::ports::{Store, StoreError, StoredEvent};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::diff::RunDiff;
 
@@ -103,6 +103,12 @@ impl<'a> Reader<'a> {
                 .map_err(|cause| internal(&cause))?;
             self.page = page.into();
         }
-        Ok(self.page.pop_front())
+        match self.page.pop_front() {
+            Some(event) if event.sequence == seq => Ok(Some(event)),
+            _ => Err(internal(&StoreError::Inconsistent {
+                table: "event",
+                column: "sequence",
+            })),
+        }
     }
 }

@@ -139,6 +139,8 @@ impl Runs {
         // What comes after the history is executed anew, not taken over from an earlier run.
         branched.retry_of = None;
         branched.facts_recorded_at = eval.facts_recorded_at;
+        // Resolved once, by one draw, for the source and whatever is forked from it (RFC 0082 §B).
+        branched.agent_channel = eval.agent_channel.clone();
         // What the history was judged by has to be what the rest is judged by: the verdict is about both.
         let judged_alike = branched.tasks == eval.tasks
             && branched.modes == eval.modes
@@ -190,6 +192,16 @@ impl Runs {
         overlay: &Overlay,
     ) -> Result<RunSpec, Problem> {
         let spec = &source.spec;
+        let asked = |name: &str| overlay.configurable.as_ref()?.get(name);
+        let pinned = ["agentVersion", "agentChannel"].into_iter().find(|name| {
+            asked(name).is_some_and(|value| spec.configurable.get(*name) != Some(value))
+        });
+        if let Some(name) = pinned {
+            return Err(Problem::validation(
+                &format!("runOptionsOverlay.configurable.{name}"),
+                "a fork keeps the agent's version as its source resolved it; start a new run for another one",
+            ));
+        }
         let mut configurable = spec.configurable.clone();
         configurable.extend(overlay.configurable.clone().unwrap_or_default());
         let own = |value: &Option<Value>, own: Value| value.clone().unwrap_or(own);

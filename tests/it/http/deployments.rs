@@ -611,6 +611,7 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     for fork in [
         json!({"mode": "replay", "fromSeq": 0}),
         json!({"mode": "branch", "fromSeq": from}),
+        json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"tags": ["other"]}}),
     ] {
         let forked = host.post(&format!("/v1/runs/{run}:fork"), &fork).await;
         assert_eq!(forked.status, StatusCode::CREATED, "{forked:?}");

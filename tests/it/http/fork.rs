@@ -223,6 +223,17 @@ async fn what_cannot_be_forked_is_refused() {
             "validation_error",
         ),
         (branch(0, json!({"tags": "x"})), 400, "validation_error"),
+        // The version was resolved for the source.
+        (
+            branch(0, json!({"configurable": {"agentVersion": "1.0.0"}})),
+            400,
+            "validation_error",
+        ),
+        (
+            branch(0, json!({"configurable": {"agentChannel": "stable"}})),
+            400,
+            "validation_error",
+        ),
         // The rest must not be judged by other rules than the history was.
         (
             branch(
