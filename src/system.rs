@@ -1,4 +1,6 @@
-//! The real clock and the real randomness.
+//! The real clock and the real randomness, and what the system allows this process.
+
+pub mod open_files;
 
 use jiff::Timestamp;
 use uuid::Uuid;

@@ -14,6 +14,7 @@ use super::watch::Interrupts;
 use crate::app::App;
 use crate::http::{self, ServerSettings};
 use crate::service::keys::KeyState;
+use crate::system::open_files;
 use crate::telemetry::{LogFormat, init_logs};
 
 const EXAMPLES: &str = "\
@@ -56,6 +57,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         Format::Json => LogFormat::Json,
     };
     init_logs(format, "info");
+    let files = open_files::raise();
     let mut config = context.config()?;
     if let Some(listen) = arguments.listen {
         config.listen = listen;
@@ -97,8 +99,17 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         }
     }
     let router = app.router();
+    let wanted = app.config().limits.max_connections;
+    let max_connections = open_files::connections(files, wanted);
+    if max_connections < wanted {
+        tracing::warn!(
+            max_connections,
+            wanted,
+            "this process may not open files for all connections; raise its limit (ulimit -n)"
+        );
+    }
     let bounds = ServerSettings {
-        max_connections: app.config().limits.max_connections,
+        max_connections,
         max_connections_per_address: app.config().limits.max_connections_per_address,
         ..ServerSettings::default()
     };

@@ -14,7 +14,7 @@ use serde_json::{Map, Number, Value};
 pub const MAX_DEPTH: usize = 64;
 
 /// Octets of memory a document may come to, as estimated while it is read: a few octets of text can stand for hundreds.
-const MAX_MEMORY: usize = 512 * 1024 * 1024;
+const MAX_MEMORY: usize = 256 * 1024 * 1024;
 /// What a value takes, with its share of the room kept for more.
 const VALUE_OCTETS: usize = 64;
 /// What an object takes that has any members.
