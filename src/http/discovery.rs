@@ -19,6 +19,7 @@ use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
 use crate::domain::webhook::SCHEMES;
 use crate::domain::workflow::fixtures;
 use crate::domain::workflow::mock::MOCK_PROVIDERS;
+use crate::http::encoding::ENCODINGS;
 use crate::protocol::openwop::annotation::SignalKind;
 use crate::protocol::openwop::deployment::DeploymentState;
 use crate::protocol::openwop::flow_events::DrainPolicy;
@@ -168,7 +169,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "durable": false,
             "secretRotation": {"overlapSeconds": OVERLAP.as_secs()},
         },
-        "restTransport": {"conditionalRunGet": true},
+        "restTransport": {"conditionalRunGet": true, "contentEncodings": ENCODINGS},
         "runs": {"pauseResume": {"supported": true, "drainPolicies": DrainPolicy::ALL}},
         "secrets": {"supported": false},
     });

@@ -7,6 +7,7 @@
 mod answer;
 mod auth;
 pub mod discovery;
+mod encoding;
 mod etag;
 mod extract;
 mod idempotency;
@@ -247,6 +248,8 @@ pub fn router(state: Arc<HttpState>) -> Router {
     Router::new()
         .fallback_service(rewritten)
         .layer(middleware::from_fn(limits::head))
+        .layer(encoding::layer())
+        .layer(middleware::map_response(encoding::weaken_tag))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state, observe::observe))
         .layer(middleware::from_fn(unread::read_the_rest))

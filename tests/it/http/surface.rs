@@ -1,8 +1,11 @@
 //! What is served, what is described, what is advertised.
 
 use std::collections::HashSet;
+use std::io::Read as _;
 
 use axum::http::{Method, StatusCode};
+use flate2::read::GzDecoder;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use touchstone::http::operations;
 
@@ -119,6 +122,45 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         .send()
         .await;
     assert_eq!(again.status, StatusCode::NOT_MODIFIED);
+}
+
+/// The same answer in fewer octets, and either tag saves it altogether.
+#[tokio::test]
+async fn answers_are_compressed_for_those_who_ask() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let path = format!("/v1/runs/{run}");
+    let plain = host.get(&path).await;
+    assert_eq!(plain.header("content-encoding"), None);
+    let encoded = host.request(Method::GET, &path);
+    let (parts, body) = encoded
+        .header("accept-encoding", "gzip")
+        .open()
+        .await
+        .into_parts();
+    assert_eq!(parts.headers["content-encoding"], "gzip");
+    assert_eq!(parts.headers["vary"], "accept-encoding");
+    let body = body.collect().await.unwrap().to_bytes();
+    assert!(body.len() < plain.body.len());
+    let mut decoded = Vec::new();
+    GzDecoder::new(&*body).read_to_end(&mut decoded).unwrap();
+    assert_eq!(decoded, plain.body);
+    let (strong, weak) = (plain.header("etag").unwrap(), &parts.headers["etag"]);
+    assert_eq!(weak, &format!("W/{strong}"));
+    for tag in [strong, weak.to_str().unwrap()] {
+        let again = host.request(Method::GET, &path);
+        let again = again
+            .header("accept-encoding", "gzip")
+            .header("if-none-match", tag);
+        assert_eq!(again.send().await.status, StatusCode::NOT_MODIFIED);
+    }
+    let stream = host.request(Method::GET, &format!("{path}/events"));
+    let stream = stream
+        .header("accept-encoding", "gzip")
+        .header("accept", "text/event-stream");
+    let stream = stream.open().await;
+    assert_eq!(stream.headers().get("content-encoding"), None);
 }
 
 #[tokio::test]
