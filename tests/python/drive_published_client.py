@@ -1,7 +1,7 @@
 """Drives a host by the published client, `openwop-client`, and by nothing else.
 
-The host comes in by environment: BASE_URL, API_KEY, AGENT_ID, SUITE_REF. The suite has 20 tasks, of which every fourth
-fails; a pass score of 0.75 is just met.
+The host comes in by environment: BASE_URL, API_KEY, AGENT_ID, SUITE_REF, and DATABASE, the file it keeps everything in. It
+has the fixture workflows. The suite has 20 tasks, of which every fourth fails; a pass score of 0.75 is just met.
 """
 
 import base64
@@ -10,19 +10,31 @@ import importlib.metadata
 import json
 import os
 import secrets
+import sqlite3
 import threading
 import time
 
-from openwop_client import OpenwopClient, read_webhook_headers, verify_webhook_signature
+from openwop_client import read_webhook_headers, verify_webhook_signature
 from openwop_client.errors import WopError
 from openwop_client.types import (
+    AgentDeployment,
+    AgentDeploymentTransition,
+    AuditVerifyResult,
+    BulkCancelRunsRequest,
     CancelRunRequest,
     CreateAnnotationRequest,
+    CreateRunRequest,
     ForkRunRequest,
+    PauseRunRequest,
     RegisterWebhookRequest,
+    RenderPromptRequest,
+    ResolveInterruptRequest,
+    ResumeRunRequest,
     RotateWebhookSecretRequest,
     RunConfigurable,
 )
+
+from recorded_client import RecordedClient, undriven
 
 TASKS, WRONG_EVERY = 20, 4
 AGENT_ID, SUITE_REF = os.environ["AGENT_ID"], os.environ["SUITE_REF"]
@@ -47,7 +59,7 @@ def body(**more):
 
 
 equal(importlib.metadata.version("openwop-client"), "1.8.0", "version of the client")
-client = OpenwopClient(os.environ["BASE_URL"], os.environ["API_KEY"], timeout=30)
+client = RecordedClient(os.environ["BASE_URL"], os.environ["API_KEY"], timeout=30)
 
 # Discovery and inventory.
 capabilities = client.discovery_capabilities()
@@ -192,6 +204,152 @@ for absent in (client.list_annotations, client.runs_debug_bundle, client.runs_an
 equal(client.runs_diff(run, "run_of_nobody"), None, "diff against no run")
 equal(client.runs_ancestry(run), None, "ancestry, which is not offered")
 refused(400, "validation_error", client.runs_create, body(evalSuiteRef="private.touchstone.evals.nothing@1.0.0"))
-refused(401, "", OpenwopClient(os.environ["BASE_URL"], "wrong").runs_get, run)
+stranger = RecordedClient(os.environ["BASE_URL"], "wrong")
+refused(401, "", stranger.runs_get, run)
+equal(client.runs_get_artifact(run, "artifact-1"), None, "artifact, which no run leaves")
+
+# Workflows: paused, resumed, and cancelled together.
+def reached(run_id, event):
+    return next(found for found in client.runs_events(run_id, stream_mode="debug") if found.type == event)
+
+
+def started(workflow, event, **inputs):
+    run_id = client.runs_create(CreateRunRequest(workflowId=workflow, inputs=inputs)).runId
+    reached(run_id, event)
+    return run_id
+
+
+flow = client.workflows_get("conformance-cancellable")
+equal((flow["id"], [node["typeId"] for node in flow["nodes"]]), ("conformance-cancellable", ["core.delay"]), "workflow")
+refused(404, "not_found", client.workflows_get, "conformance-unheard-of")
+slow = started("conformance-cancellable", "node.started", delayMs=60_000)
+key = secrets.token_urlsafe(16)
+pause = PauseRunRequest(reason="lunch", drainPolicy="immediate")
+paused = client.runs_pause(slow, pause, idempotency_key=key)
+equal((paused.runId, paused.status), (slow, "paused"), "pause")
+assert paused.pausedAt, paused
+equal(client.runs_pause(slow, pause, idempotency_key=key), paused, "repeated pause")
+equal(client.runs_get(slow).status, "paused", "status of the paused run")
+refused(409, "paused", client.runs_pause, slow)
+resumed = client.runs_resume(slow, ResumeRunRequest(reason="back"))
+equal((resumed.runId, resumed.status), (slow, "running"), "resume")
+assert resumed.resumedAt >= paused.pausedAt, (paused, resumed)
+refused(409, "running", client.runs_resume, slow)
+short = started("conformance-delay", "run.started", delayMs=1)
+equal(reached(short, "run.completed").runId, short, "a run that nobody pauses")
+refused(409, "completed", client.runs_pause, short)
+
+asked = started("conformance-approval", "approval.requested")
+together = client.runs_bulk_cancel(BulkCancelRunsRequest(runIds=[slow, short, "run_of_nobody", asked], reason="enough")).results
+equal([one.runId for one in together], [slow, short, "run_of_nobody", asked], "order of a bulk cancel")
+equal([one.ok for one in together], [True, False, False, True], "what a bulk cancel came to")
+equal([one.error["code"] for one in together if not one.ok], ["run_terminal", "not_found"], "refusals in a bulk cancel")
+for one in (slow, asked):
+    equal(reached(one, "run.cancelled").payload["reason"], "enough", "reason of a bulk cancel")
+    equal(client.runs_get(one).status, "cancelled", "status after a bulk cancel")
+kinds = [event.type for event in client.runs_poll_events(slow, timeout_seconds=1).events]
+equal([kind for kind in kinds if kind in ("run.paused", "run.resumed")], ["run.paused", "run.resumed"], "log of the paused run")
+refused(400, "runIds", client.runs_bulk_cancel, BulkCancelRunsRequest(runIds=[slow] * 101))
+
+# Interrupts: answered by their node with a key, and by a token with none.
+def token_of(run_id):
+    # The protocol leaves open how a token comes to whom it is for.
+    listed = client._request_json("GET", f"/v1/host/touchstone/runs/{run_id}/interrupts")["interrupts"]
+    equal(len(listed), 1, "pending interrupts")
+    return listed[0]["token"]
+
+
+accept, blue = ResolveInterruptRequest({"action": "accept"}), ResolveInterruptRequest({"answers": {"q1": "blue"}})
+asked = started("conformance-approval", "approval.requested")
+equal(client.runs_get(asked).status, "waiting-approval", "status of a run that asks")
+refused(404, "interrupt_not_found", client.interrupts_resolve_by_run, asked, "no-such-node", accept)
+refused(400, "resumeValue.action", client.interrupts_resolve_by_run, asked, "gate", ResolveInterruptRequest({"action": "maybe"}))
+key = secrets.token_urlsafe(16)
+answered = client.interrupts_resolve_by_run(asked, "gate", accept, idempotency_key=key)
+equal((answered.runId, answered.nodeId), (asked, "gate"), "answer by node")
+equal(client.interrupts_resolve_by_run(asked, "gate", accept, idempotency_key=key), answered, "repeated answer")
+equal(reached(asked, "approval.received").payload["action"], "accept", "what was answered")
+equal(reached(asked, "run.completed").runId, asked, "end of the approved run")
+refused(409, "interrupt_already_resolved", client.interrupts_resolve_by_run, asked, "gate", accept)
+
+asked = started("conformance-clarification", "clarification.requested")
+token = token_of(asked)
+question = stranger.interrupts_inspect_by_token(token)
+equal((question.kind, question.data["questions"][0]["id"]), ("clarification", "q1"), "what a token shows")
+refused(404, "interrupt_not_found", stranger.interrupts_inspect_by_token, "nonsense")
+refused(400, "validation_error", stranger.interrupts_resolve_by_token, token, accept)
+equal(stranger.interrupts_resolve_by_token(token, blue)["runId"], asked, "answer by token")
+equal(reached(asked, "clarification.resolved").payload["answers"], {"q1": "blue"}, "what was answered by token")
+equal(reached(asked, "run.completed").runId, asked, "end of the answered run")
+for call, more in ((stranger.interrupts_inspect_by_token, ()), (stranger.interrupts_resolve_by_token, (blue,))):
+    refused(409, "interrupt_already_resolved", call, token, *more)
+
+# Deployments, on the evidence of the run above, and the audit log of them.
+def move(transition, **more):
+    return client.agents_transition_deployment(AGENT_ID, AgentDeploymentTransition("1.0.0", transition, **more))
+
+
+equal(client.agents_list_deployments(AGENT_ID), [AgentDeployment(AGENT_ID, "1.0.0", "draft")], "before any deployment")
+equal(client.agents_list_deployments("private.touchstone.nobody.default"), None, "deployments of an agent that is not there")
+client._request_json("POST", "/v1/host/touchstone/gates", body={"policy": {"eval": {"requireSignedSuite": False}}})
+states = [move("promote").state, move("promote").state]
+refused(403, "eval_gate_unmet", move, "promote", channel="stable")
+serving = move("promote", channel="stable", evalRunId=run)
+equal([*states, serving.state], ["test", "staged", "active"], "states on the way into service")
+equal((serving.channels, serving.evalRunId), (["stable"], run), "what serves, and on what evidence")
+equal(client.agents_list_deployments(AGENT_ID), [serving], "deployments")
+refused(400, "", move, "adjust-canary", canaryPercent=101)
+refused(401, "", stranger.agents_transition_deployment, AGENT_ID, AgentDeploymentTransition("1.0.0", "pause"))
+equal(move("pause", reason="a drill").state, "paused", "state after a pause")
+
+entries = [one["entry"] for one in client._request_json("GET", "/v1/host/touchstone/audit?limit=1000")["entries"]]
+moves = [(one["action"], one["outcome"]) for one in entries if one["action"].startswith("deployment:")]
+promoted = ("deployment:promote", "done")
+equal(moves[:4], [promoted, promoted, ("deployment:promote", "refused"), promoted], "deployments on the audit log")
+equal(moves[-1], ("deployment:pause", "done"), "last deployment on the audit log")
+last = len(entries)
+equal(client.audit_verify(1, last), AuditVerifyResult(1, last, True, [], []), "the audit log as it was written")
+refused(400, "validation_error", client.audit_verify, 3, 2)
+with sqlite3.connect(os.environ["DATABASE"], timeout=30) as database:
+    changed = database.execute("UPDATE audit_entry SET body = REPLACE(body, 'a drill', 'a laugh') WHERE sequence = ?", (last,))
+    equal(changed.rowcount, 1, "forged entries")
+database.close()
+forged = client.audit_verify(1, last)
+# A chain breaks behind the entry that is not what it was.
+equal((forged.chainValid, [one.atSeq for one in forged.anomalies]), (False, [last + 1]), "the audit log after a forgery")
+assert forged.anomalies[0].expectedPrevHash != forged.anomalies[0].actualPrevHash, forged
+equal(client.audit_verify(1, last - 1).chainValid, True, "what was written before the forgery")
+
+# What is not offered: the capability, what belongs to it, and what the client would say. None of it is in discovery.
+NOT_OFFERED = {
+    "content": {
+        "content_list_pages": (), "content_get_page": ("home",), "content_create_page": ({},), "content_delete_page": ("p",),
+        "content_put_section": ("p", "s", {}), "content_get_settings": (), "content_put_settings": ({},),
+    },
+    "triggerBridge": {"create_trigger_subscription": ({},)},
+    "agents.roster": {"agents_list_roster": (), "agents_get_roster_entry": ("r",)},
+    "agents.orgChart": {"agents_get_org_chart": (), "agents_get_org_chart_department": ("d",)},
+    "toolCatalog": {"tools_list": (), "tools_get": ("t",), "tools_list_compact": ()},
+    "prompts": {
+        "prompts_list": (), "prompts_get": ("p",), "prompts_create": ({},), "prompts_update": ("p", {}), "prompts_delete": ("p",),
+        "prompts_render": (RenderPromptRequest("prompt:p", {}),),
+    },
+    "workspace": {
+        "list_workspace_files": (), "get_workspace_file": ("f",), "put_workspace_file": ("f", {}), "delete_workspace_file": ("f",),
+    },
+}
+calls = {name: arguments for surface in NOT_OFFERED.values() for name, arguments in surface.items()}
+equal(sorted(undriven()), sorted(calls), "methods that were not driven")
+advertised = client._request_json("GET", "/.well-known/openwop")
+for capability, surface in NOT_OFFERED.items():
+    found = advertised
+    for member in capability.split("."):
+        found = found.get(member, {})
+    equal(found, {}, f"{capability} in discovery")
+    for name, arguments in surface.items():
+        try:
+            assert not getattr(client, name)(*arguments), f"{name} had an answer"
+        except WopError as refusal:
+            assert refusal.status in (404, 501), f"{name}: {refusal.status} {refusal.raw_text}"
 
 print("all steps done")

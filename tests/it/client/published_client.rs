@@ -1,4 +1,4 @@
-//! The published Python client: create, snapshot, event stream, poll, summary, inventory, cancel.
+//! The published Python client: every method it has, but for those of capabilities that are not offered.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,9 @@ async fn the_published_client_drives_a_host() {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[limits]\ndefault_concurrency = 2\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\n\
+            "[limits]\ndefault_concurrency = 2\n[conformance]\nenabled = true\n\
+             [webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+             [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\n\
              model = \"probe\"\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 2.0\n",
             endpoint.url()
         ),
@@ -60,6 +62,7 @@ async fn the_published_client_drives_a_host() {
         .env("API_KEY", &key)
         .env("AGENT_ID", AGENT)
         .env("SUITE_REF", "private.touchstone.evals.colours@2.0.1")
+        .env("DATABASE", site.folder().join("data/touchstone.db"))
         .output()
         .unwrap();
     assert!(
