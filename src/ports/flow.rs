@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::{Fence, StoreError};
 use crate::domain::ids::RunId;
 use crate::protocol::openwop::flow_events::DrainPolicy;
 
@@ -31,7 +31,16 @@ pub trait Pauses: Send + Sync {
     async fn request_pause(&self, run: &RunId, request: &PauseRequest) -> Result<bool, StoreError>;
     /// The recorded pause request of a run.
     async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError>;
-    /// Forgets it: the run is to go on.
+    /// Lets the recorded request come into force, for whoever holds the run; from then on it is not withdrawn any more.
+    /// `None` if there is none, or the run is held by somebody else by now.
+    async fn take_pause(
+        &self,
+        run: &RunId,
+        fence: Fence,
+    ) -> Result<Option<PauseRequest>, StoreError>;
+    /// Takes a request back. `false` if there is none, or it was taken before.
+    async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError>;
+    /// Forgets it, whether in force or not: the run is to go on.
     async fn clear_pause(&self, run: &RunId) -> Result<(), StoreError>;
 }
 

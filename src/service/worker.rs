@@ -269,7 +269,12 @@ impl Worker {
             };
             if let Some(held) = self.held().get(&run) {
                 tell(&held.cancel, cancel);
-                tell(&held.pause, pause);
+                // Unlike a cancel, it may be taken back, and asked for anew.
+                held.pause.send_if_modified(|known| {
+                    let news = *known != pause;
+                    *known = pause;
+                    news
+                });
             }
         }
     }

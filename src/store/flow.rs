@@ -5,13 +5,17 @@ use async_trait::async_trait;
 use super::convert::{backend, column};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::RunId;
-use crate::ports::{HostSecrets, PauseRequest, Pauses, StoreError};
+use crate::ports::{Fence, HostSecrets, PauseRequest, Pauses, StoreError};
 
 const PAUSE: &str = "UPDATE run SET pause = $2,
     lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
     WHERE run_id = $1 AND NOT ended AND pause IS NULL";
 const PAUSE_REQUESTED: &str = "SELECT pause FROM run WHERE run_id = $1";
-const CLEAR_PAUSE: &str = "UPDATE run SET pause = NULL WHERE run_id = $1";
+const TAKE_PAUSE: &str = "UPDATE run SET pause_taken = TRUE
+    WHERE run_id = $1 AND fence = $2 AND pause IS NOT NULL RETURNING pause";
+const WITHDRAW_PAUSE: &str = "UPDATE run SET pause = NULL
+    WHERE run_id = $1 AND pause IS NOT NULL AND NOT pause_taken";
+const CLEAR_PAUSE: &str = "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
 const ADD_SECRET: &str =
     "INSERT INTO host_secret (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
 const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
@@ -52,6 +56,36 @@ macro_rules! flow {
                     .as_deref()
                     .map(|text| column("run", "pause").document(text))
                     .transpose()
+            }
+
+            async fn take_pause(
+                &self,
+                run: &RunId,
+                fence: Fence,
+            ) -> Result<Option<PauseRequest>, StoreError> {
+                let pause: Option<String> = sqlx::query_scalar(TAKE_PAUSE)
+                    .bind(run.as_str())
+                    .bind(fence.0)
+                    .fetch_optional(self.writer())
+                    .await
+                    .map_err(backend)?;
+                pause
+                    .as_deref()
+                    .map(|text| column("run", "pause").document(text))
+                    .transpose()
+            }
+
+            async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
+                let withdrawn = sqlx::query(WITHDRAW_PAUSE)
+                    .bind(run.as_str())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                let news = withdrawn.rows_affected() > 0;
+                if news {
+                    self.signal_cancel(run);
+                }
+                Ok(news)
             }
 
             async fn clear_pause(&self, run: &RunId) -> Result<(), StoreError> {

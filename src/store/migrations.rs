@@ -28,6 +28,7 @@ pub(super) fn sqlite() -> Migrator {
             "access",
             include_str!("migrations/sqlite/0007_access.sql"),
         ),
+        (8, "pause", include_str!("migrations/sqlite/0008_pause.sql")),
     ])
 }
 
@@ -55,6 +56,11 @@ pub(super) fn postgres() -> Migrator {
             7,
             "access",
             include_str!("migrations/postgres/0007_access.sql"),
+        ),
+        (
+            8,
+            "pause",
+            include_str!("migrations/postgres/0008_pause.sql"),
         ),
     ])
 }

@@ -28,7 +28,7 @@ pub struct RunControl {
 /// Why a run stops before its work is done.
 pub(super) enum Stop {
     Cancelled(CancelRequest),
-    Paused(PauseRequest),
+    Paused,
     TimedOut,
     /// The replica shuts down; others go on.
     Draining,
@@ -40,8 +40,9 @@ pub(super) enum Stop {
 pub(super) enum Signal {
     /// Stop now.
     Stop(Stop),
-    /// Begin nothing more; what runs may end. Then the run stops with [`Watch::held`].
-    Hold,
+    /// See whether the run [is held](Watch::is_held) now: then begin nothing more; what runs may end, and the run stops with
+    /// [`Watch::held`]. A pause that is taken back holds it no longer.
+    Look,
 }
 
 /// Everything that may stop a run, in one place to wait.
@@ -85,7 +86,7 @@ impl Watch {
     /// would have to stop for it at once.
     pub(super) fn held(&mut self) -> Stop {
         match self.pause.take() {
-            Some(request) => Stop::Paused(request),
+            Some(_) => Stop::Paused,
             None => Stop::Draining,
         }
     }
@@ -107,17 +108,16 @@ impl Watch {
                         (Err(_), _) => return Signal::Stop(Stop::Lost),
                     }
                 }
-                changed = self.control.paused.changed(), if self.pause.is_none() => {
+                changed = self.control.paused.changed() => {
                     let request = self.control.paused.borrow_and_update().clone();
                     match (changed, request) {
                         (Ok(()), Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
-                            return Signal::Stop(Stop::Paused(request));
+                            return Signal::Stop(Stop::Paused);
                         }
-                        (Ok(()), Some(request)) => {
-                            self.pause = Some(request);
-                            return Signal::Hold;
+                        (Ok(()), request) => {
+                            self.pause = request;
+                            return Signal::Look;
                         }
-                        (Ok(()), None) => {}
                         (Err(_), _) => return Signal::Stop(Stop::Lost),
                     }
                 }
@@ -127,7 +127,7 @@ impl Watch {
                 () = self.control.draining.cancelled(), if !self.draining => {
                     self.draining = true;
                     self.deadline.as_mut().reset(Instant::now() + self.control.drain);
-                    return Signal::Hold;
+                    return Signal::Look;
                 }
             }
         }

@@ -101,7 +101,7 @@ impl Executor {
             tokio::spawn(async move { writer.run_flusher().await })
         };
         let reached = self.carry_out(&claim.run, &writer, control).await;
-        let outcome = self.conclude(&claim.run, &writer, reached);
+        let outcome = self.conclude(&claim, &writer, reached).await;
         let durable = writer.flush().await.is_ok();
         if durable && outcome == Outcome::Ended {
             let state = writer.with_state(RunState::clone);
@@ -148,7 +148,7 @@ impl Executor {
         }
         let pause = match self.store.pause_requested(&run.run_id).await {
             Ok(Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
-                return Reached::Stop(Stop::Paused(request));
+                return Reached::Stop(Stop::Paused);
             }
             Ok(request) => request,
             Err(cause) => {
@@ -170,7 +170,8 @@ impl Executor {
         }
     }
 
-    fn conclude(&self, run: &RunRecord, writer: &RunWriter, reached: Reached) -> Outcome {
+    async fn conclude(&self, claim: &Claim, writer: &RunWriter, reached: Reached) -> Outcome {
+        let run = claim.run.as_ref();
         match reached {
             Reached::End => Outcome::Ended,
             Reached::Stop(Stop::Cancelled(request)) => {
@@ -181,13 +182,7 @@ impl Executor {
                 endings::time_out(run, writer, self.clock.now());
                 Outcome::Ended
             }
-            Reached::Stop(Stop::Paused(request)) => {
-                endings::pause(writer, request);
-                Outcome::Parked(Wait {
-                    until: endings::deadline(run, writer),
-                    pause_known: true,
-                })
-            }
+            Reached::Stop(Stop::Paused) => self.pause(claim, writer).await,
             Reached::Wait(wait) => {
                 let deadline = endings::deadline(run, writer);
                 Outcome::Parked(Wait {
@@ -197,6 +192,27 @@ impl Executor {
             }
             Reached::Stop(Stop::Draining) => Outcome::GivenBack,
             Reached::Stop(Stop::Lost) => {
+                writer.close();
+                Outcome::Broken
+            }
+        }
+    }
+
+    /// Lets the pause that is on record come into force.
+    async fn pause(&self, claim: &Claim, writer: &RunWriter) -> Outcome {
+        let run = claim.run.as_ref();
+        match self.store.take_pause(&run.run_id, claim.fence).await {
+            Ok(Some(request)) => {
+                endings::pause(writer, request);
+                Outcome::Parked(Wait {
+                    until: endings::deadline(run, writer),
+                    pause_known: true,
+                })
+            }
+            // It was taken back. Whoever claims the run next knows nothing of a pause.
+            Ok(None) => Outcome::GivenBack,
+            Err(cause) => {
+                error!(run_id = %run.run_id, %cause, "a pause cannot come into force");
                 writer.close();
                 Outcome::Broken
             }

@@ -97,7 +97,7 @@ impl WorkflowWork {
                             () = &mut answering => break,
                             signal = watch.next() => match signal {
                                 Signal::Stop(stop) => return Reached::Stop(stop),
-                                Signal::Hold => {}
+                                Signal::Look => {}
                             },
                         }
                     }

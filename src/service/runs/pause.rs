@@ -48,7 +48,10 @@ impl Runs {
             return Err(not_pausable(status, paused_at));
         }
         self.store.notify_work().await;
-        let paused_at = self.await_pause(run).await?;
+        let (status, paused_at) = self.await_pause(run).await?;
+        if paused_at.is_none() && status.is_terminal() {
+            return Err(not_pausable(status, None));
+        }
         Ok(json!({
             "runId": run,
             "status": RunStatus::Paused,
@@ -56,16 +59,29 @@ impl Runs {
         }))
     }
 
-    /// Lets a paused run go on.
+    /// Lets a paused run go on, or takes back a pause that was asked for and has not come into force. Of that nothing is
+    /// in the log: the run never stopped.
     ///
     /// # Errors
-    /// `not_found`; `conflict` with `details.runStatus` unless it is paused.
+    /// `not_found`; `conflict` with `details.runStatus` unless it is paused or to be paused.
     pub async fn resume(&self, caller: &Caller, run: &RunId) -> Result<Value, Problem> {
         self.record(&caller.tenant, run).await?;
         let resumable = |state: &RunState| match state.status {
             RunStatus::Paused => Ok(()),
             status => Err(conflict("the run is not paused", status)),
         };
+        let (status, _) = self.look(run, standing).await?;
+        if !matches!(status, RunStatus::Paused) && !status.is_terminal() {
+            let withdrawn = self.store.withdraw_pause(run).await;
+            if withdrawn.map_err(|cause| internal(&cause))? {
+                return Ok(resumed(run, status, self.clock.now()));
+            }
+            let pause = self.store.pause_requested(run).await;
+            if pause.map_err(|cause| internal(&cause))?.is_some() {
+                // It comes into force at this very moment.
+                self.await_pause(run).await?;
+            }
+        }
         self.look(run, resumable).await??;
         // First the request, then the event: a run whose process ends in between is paused still, and may be resumed.
         let cleared = self.store.clear_pause(run).await;
@@ -80,15 +96,12 @@ impl Runs {
                 Ok::<_, Problem>(vec![NewEvent::of_run(Event::RunResumed(resumed))])
             })
             .await?;
-        Ok(json!({
-            "runId": run,
-            "status": state.status,
-            "resumedAt": state.last_at.unwrap_or_else(|| self.clock.now()),
-        }))
+        let at = state.last_at.unwrap_or_else(|| self.clock.now());
+        Ok(resumed(run, state.status, at))
     }
 
-    /// When the run was paused, if that comes into force soon.
-    async fn await_pause(&self, run: &RunId) -> Result<Option<Timestamp>, Problem> {
+    /// Waits for a pause to come into force, but not for long: how the run stands then.
+    async fn await_pause(&self, run: &RunId) -> Result<(RunStatus, Option<Timestamp>), Problem> {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let (head, status, paused_at) = self
@@ -100,19 +113,17 @@ impl Runs {
                     (head, state.status, state.paused_at)
                 })
                 .await?;
-            if paused_at.is_some() {
-                return Ok(paused_at);
-            }
-            if status.is_terminal() {
-                return Err(not_pausable(status, None));
-            }
             let left = give_up.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
+            if paused_at.is_some() || status.is_terminal() || left.is_zero() {
+                return Ok((status, paused_at));
             }
             self.store.run_changed(run, head, left).await;
         }
     }
+}
+
+fn resumed(run: &RunId, status: RunStatus, at: Timestamp) -> Value {
+    json!({"runId": run, "status": status, "resumedAt": at})
 }
 
 fn standing(state: &RunState) -> (RunStatus, Option<Timestamp>) {

@@ -1,5 +1,7 @@
 //! Pausing runs and letting them go on.
 
+use std::time::Duration;
+
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -117,6 +119,93 @@ async fn a_run_that_is_drained_ends_its_node_first() {
             "run.completed"
         ]
     );
+}
+
+#[tokio::test]
+async fn a_pause_that_is_not_in_force_can_be_taken_back_and_leaves_no_trace() {
+    let host = at_work().await;
+    // Longer than a pause is waited for.
+    let run = slow(&host, 3_000).await;
+    let (pause, resume) = (
+        format!("/v1/runs/{run}:pause"),
+        format!("/v1/runs/{run}:resume"),
+    );
+    let paused = host.post(&pause, &json!({})).await;
+    assert_eq!(
+        (paused.status, &paused.json()["status"]),
+        (StatusCode::ACCEPTED, &json!("paused"))
+    );
+    assert_eq!(status(&host, &run).await, "running");
+    let resumed = host.post(&resume, &json!({})).await;
+    let answer = resumed.json();
+    assert_eq!(
+        (resumed.status, &answer["runId"], &answer["status"]),
+        (StatusCode::ACCEPTED, &json!(run), &json!("running"))
+    );
+    assert!(answer["resumedAt"].is_string());
+    let again = host.post(&resume, &json!({})).await;
+    assert_eq!(
+        (again.status, &again.json()["details"]["runStatus"]),
+        (StatusCode::CONFLICT, &json!("running"))
+    );
+    let log = host.ended(&run).await;
+    assert_eq!(
+        kinds(&log),
+        [
+            "run.started",
+            "node.started",
+            "node.completed",
+            "run.completed"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_pause_can_be_asked_for_again_once_it_was_taken_back() {
+    let host = at_work().await;
+    let run = slow(&host, 60_000).await;
+    let (pause, resume) = (
+        format!("/v1/runs/{run}:pause"),
+        format!("/v1/runs/{run}:resume"),
+    );
+    for _ in 0..2 {
+        let paused = host.post(&pause, &json!({})).await;
+        assert_eq!(paused.status, StatusCode::ACCEPTED, "{paused:?}");
+        let resumed = host.post(&resume, &json!({})).await;
+        assert_eq!(resumed.status, StatusCode::ACCEPTED, "{resumed:?}");
+    }
+    let at_once = json!({"drainPolicy": "immediate"});
+    let paused = host.post(&pause, &at_once).await;
+    assert_eq!(paused.status, StatusCode::ACCEPTED, "{paused:?}");
+    assert_eq!(status(&host, &run).await, "paused");
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_a_resume_whenever_that_meets_the_pause() {
+    let host = at_work().await;
+    // The node ends before, while and after the resume is asked for.
+    for millis in (0..40).map(|n| n * 5) {
+        let body = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": 100}});
+        let run = start(&host, &body).await;
+        let begun = format!("/v1/runs/{run}/events/poll?lastSequence=1&timeout=30");
+        host.get(&begun).await;
+        let pause = format!("/v1/runs/{run}:pause");
+        let resume = format!("/v1/runs/{run}:resume");
+        let nothing = json!({});
+        let (paused, resumed) = tokio::join!(host.post(&pause, &nothing), async {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            host.post(&resume, &nothing).await
+        });
+        // Whoever asked too early has to be able to ask again, unless nothing is left to resume.
+        if resumed.status == StatusCode::CONFLICT && paused.status == StatusCode::ACCEPTED {
+            let late = host.post(&resume, &nothing).await;
+            assert_eq!(late.status, StatusCode::ACCEPTED, "{millis}: {late:?}");
+        }
+        let log = host.ended(&run).await;
+        let count = |kind| kinds(&log).iter().filter(|found| **found == kind).count();
+        assert_eq!(count("run.paused"), count("run.resumed"), "{millis}");
+        assert_eq!(count("node.completed"), 1, "{millis}");
+    }
 }
 
 #[tokio::test]

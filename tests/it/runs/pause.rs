@@ -116,3 +116,40 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
     shutdown.cancel();
     working.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_pause_that_is_taken_back_holds_an_eval_no_longer() {
+    let bench = Bench::new(echo).await;
+    // Two at a time; one of them hangs, so that the pause cannot come into force.
+    let run = bench
+        .seed(&["a", "stuck", "nap", "c", "d"], |spec| {
+            spec.concurrency = 2
+        })
+        .await;
+    let id = run.run_id.clone();
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(worker(&bench).work(shutdown.clone()));
+    let asked = |bench: &Bench| bench.model.calls("nap") == 1;
+    until(&bench, &id, asked, RunStatus::Running).await;
+    let request = PauseRequest {
+        paused_by: "key".to_owned(),
+        reason: None,
+        drain_policy: DrainPolicy::DrainCurrentNode,
+        requested_at: Timestamp::now(),
+    };
+    assert!(bench.store.request_pause(&id, &request).await.unwrap());
+    let waited = async {
+        while bench.state(&id).await.eval.scored_count < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waited).await.unwrap();
+    assert_eq!(bench.model.calls("c"), 0, "the pause holds it");
+    assert!(bench.store.withdraw_pause(&id).await.unwrap());
+    let others = |bench: &Bench| bench.model.calls("d") == 1;
+    until(&bench, &id, others, RunStatus::Running).await;
+    let log = outline(&bench.log(&id).await);
+    assert!(log.iter().all(|(kind, _)| kind != "run.paused"), "{log:?}");
+    shutdown.cancel();
+    working.await.unwrap();
+}

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rstest::rstest;
 use touchstone::domain::run::record::Work;
 use touchstone::ports::{
-    CancelRequest, Claimable, Clock as _, PauseRequest, Store, StoreError, Wait,
+    CancelRequest, Claimable, Clock as _, Fence, PauseRequest, Store, StoreError, Wait,
 };
 use touchstone::protocol::openwop::flow_events::DrainPolicy;
 use touchstone::system::SystemClock;
@@ -146,6 +146,38 @@ async fn a_pause_reaches_a_run_however_it_waits(
     assert_eq!(claim(&*store).await, None);
     store.clear_pause(&run).await.unwrap();
     assert_eq!(store.pause_requested(&run).await.unwrap(), None);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let request = PauseRequest {
+        paused_by: "key".to_owned(),
+        reason: None,
+        drain_policy: DrainPolicy::DrainCurrentNode,
+        requested_at: super::at(0),
+    };
+    assert!(!store.withdraw_pause(&run).await.unwrap(), "there is none");
+    assert_eq!(store.take_pause(&run, fence).await.unwrap(), None);
+
+    assert!(store.request_pause(&run, &request).await.unwrap());
+    assert!(store.withdraw_pause(&run).await.unwrap());
+    assert_eq!(store.take_pause(&run, fence).await.unwrap(), None);
+    assert_eq!(store.pause_requested(&run).await.unwrap(), None);
+
+    assert!(store.request_pause(&run, &request).await.unwrap());
+    let stale = Fence(fence.0 - 1);
+    assert_eq!(store.take_pause(&run, stale).await.unwrap(), None);
+    let taken = store.take_pause(&run, fence).await.unwrap();
+    assert_eq!(taken.as_ref(), Some(&request));
+    assert!(!store.withdraw_pause(&run).await.unwrap(), "it was taken");
+    assert_eq!(store.pause_requested(&run).await.unwrap(), taken);
+
+    store.clear_pause(&run).await.unwrap();
+    assert!(store.request_pause(&run, &request).await.unwrap());
+    assert!(store.withdraw_pause(&run).await.unwrap(), "a new one");
 }
 
 #[rstest]

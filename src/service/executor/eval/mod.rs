@@ -286,7 +286,7 @@ impl EvalWork {
                 },
                 signal = watch.next() => match signal {
                     Signal::Stop(stop) => return LoopEnd::Stopped(stop),
-                    Signal::Hold => {}
+                    Signal::Look => {}
                 },
             }
         }
