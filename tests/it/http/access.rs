@@ -1,6 +1,7 @@
 //! The door: no key, bad key, another tenant's key, a key without the scope, on every operation.
 
 use axum::http::{Method, StatusCode};
+use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::ids::TenantId;
 use touchstone::http::{Operation, operations};
@@ -145,6 +146,46 @@ async fn a_key_without_the_scope_is_403_and_told_which_one() {
     }
 }
 
+#[rstest]
+#[case::promote("promote", Scope::DeployPromote)]
+#[case::adjust_canary("adjust-canary", Scope::DeployPromote)]
+#[case::pause("pause", Scope::DeployPause)]
+#[case::deprecate("deprecate", Scope::DeployPause)]
+#[case::rollback("rollback", Scope::DeployRollback)]
+#[tokio::test]
+async fn each_transition_takes_a_scope_of_its_own(#[case] transition: &str, #[case] scope: Scope) {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let mut body = json!({"version": "1.0.0", "transition": transition});
+    if transition == "adjust-canary" {
+        body["canaryPercent"] = json!(10);
+    }
+    let others: Vec<Scope> = Scope::ALL
+        .iter()
+        .copied()
+        .filter(|other| *other != scope)
+        .collect();
+    let ask = async |scopes: &[Scope]| {
+        let key = host.key_with(scopes).await;
+        let path = format!("/v1/agents/{AGENT}/deployments");
+        let call = host.request(Method::POST, &path).key(&key);
+        call.json(&body).send().await
+    };
+    let refused = ask(&others).await;
+    assert_eq!(
+        (refused.status, refused.code()),
+        (StatusCode::FORBIDDEN, "forbidden".to_owned())
+    );
+    assert_eq!(refused.json()["details"]["scopeRequired"], scope.as_str());
+    // With it and nothing else it is up to the version's state, and a draft can only be promoted.
+    let allowed = ask(&[scope]).await;
+    let expected = match transition {
+        "promote" => StatusCode::OK,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    assert_eq!(allowed.status, expected, "{allowed:?}");
+}
+
 #[tokio::test]
 async fn another_tenants_run_is_answered_like_no_run_at_all() {
     let host = TestHost::working(&says(&["a"])).await;
@@ -152,8 +193,7 @@ async fn another_tenants_run_is_answered_like_no_run_at_all() {
     host.ended(&run).await;
     for operation in operations()
         .into_iter()
-        // Annotations are not offered at all, whatever the run.
-        .filter(|o| o.path.contains("{runId}") && !o.path.ends_with("annotations"))
+        .filter(|o| o.path.contains("{runId}"))
     {
         let send = async |run: &str| {
             let call = host

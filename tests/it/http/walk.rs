@@ -315,15 +315,9 @@ async fn another_tenants_anything_looks_like_nothing_at_all_to_the_last_octet() 
         let of_another = seen(&of_another, furnished.names());
         let of_nobody = seen(&of_nobody, none);
         assert_eq!(of_another, of_nobody, "{operation:?}");
-        let expected: &[StatusCode] = match operation.path {
-            // Not offered, or not there.
-            path if path.ends_with("/annotations") => {
-                &[StatusCode::NOT_IMPLEMENTED, StatusCode::NOT_FOUND]
-            }
-            _ => &[StatusCode::NOT_FOUND],
-        };
-        assert!(
-            expected.contains(&of_another.0),
+        assert_eq!(
+            of_another.0,
+            StatusCode::NOT_FOUND,
             "{operation:?} {of_another:?}"
         );
         walked += 1;
