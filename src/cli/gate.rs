@@ -59,12 +59,13 @@ pub struct Set {
     scope: Scope,
     /// The whole policy, JSON, instead of the options below
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "min_tasks", "max_age_hours",
-        "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_forbidden_tools",
+        "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
+        "allow_forbidden_tools",
         "approval_role", "approval_scope", "approvals", "override_role"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "min_tasks", "max_age_hours", "allow_unsigned", "allow_ignore",
-        "allow_missing_fixtures", "allow_partial_suite", "allow_forbidden_tools"])]
+        "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun", "allow_forbidden_tools"])]
     no_eval: bool,
     /// Only this suite counts
     #[arg(long, value_name = "SUITE")]
@@ -90,6 +91,9 @@ pub struct Set {
     /// Accept a run over a part of the suite
     #[arg(long)]
     allow_partial_suite: bool,
+    /// Accept a branch that kept judged tasks of another run and executed the others anew
+    #[arg(long)]
+    allow_partial_rerun: bool,
     /// Accept a run in which the agent called a tool outside its allowlist
     #[arg(long)]
     allow_forbidden_tools: bool,
@@ -143,6 +147,7 @@ impl Set {
             allow_missing_fixtures: self.allow_missing_fixtures,
             allow_partial_suite: self.allow_partial_suite,
             allow_forbidden_tools: self.allow_forbidden_tools,
+            allow_partial_rerun: self.allow_partial_rerun,
             max_age_seconds: self.max_age_hours.map(|hours| hours.saturating_mul(3600)),
         });
         let asked = self.approval_role.is_some() || self.approval_scope.is_some();
@@ -331,6 +336,7 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
         (eval.allow_ignore, "ignore lists"),
         (eval.allow_missing_fixtures, "missing fixtures"),
         (eval.allow_partial_suite, "a part of the suite"),
+        (eval.allow_partial_rerun, "partial reruns"),
         (eval.allow_forbidden_tools, "tools outside the allowlist"),
     ] {
         if allowed {

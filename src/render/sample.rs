@@ -131,6 +131,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         tasks: reasons.collect(),
         retry_of: None,
         facts_recorded_at: None,
+        partial_rerun: None,
         fork: None,
         completed_at: None,
         duration_ms: Some(1_640),

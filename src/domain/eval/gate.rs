@@ -30,6 +30,8 @@ pub struct GatePolicy {
     pub allow_partial_suite: bool,
     /// Accept a run in which the agent called a tool outside its allowlist.
     pub allow_forbidden_tools: bool,
+    /// Accept a run that kept judged tasks of another one and executed the others anew.
+    pub allow_partial_rerun: bool,
     /// How old the evidence may be, in seconds from its end, or from when facts were recorded that it took over.
     pub max_age_seconds: Option<u64>,
 }
@@ -45,6 +47,7 @@ impl Default for GatePolicy {
             allow_missing_fixtures: false,
             allow_partial_suite: false,
             allow_forbidden_tools: false,
+            allow_partial_rerun: false,
             max_age_seconds: None,
         }
     }
@@ -61,6 +64,7 @@ impl GatePolicy {
         allow_missing_fixtures: true,
         allow_partial_suite: true,
         allow_forbidden_tools: true,
+        allow_partial_rerun: true,
         max_age_seconds: None,
     };
 }
@@ -98,6 +102,8 @@ pub enum Condition {
     MinTasks,
     /// It ran the whole suite.
     WholeSuite,
+    /// Its tasks were tried together, not until each had passed once.
+    WholeRun,
     /// It left nothing out of matching.
     NoIgnore,
     /// Every tool call had a fixture.
@@ -124,6 +130,7 @@ impl Condition {
             Self::PassScore => "pass-score",
             Self::MinTasks => "min-tasks",
             Self::WholeSuite => "whole-suite",
+            Self::WholeRun => "whole-run",
             Self::NoIgnore => "no-ignore",
             Self::Fixtures => "fixtures",
             Self::Age => "age",
@@ -251,6 +258,18 @@ pub fn unmet(
             format!(
                 "{} of the suite's {} tasks ran",
                 run.summary.task_count, run.suite.task_count
+            ),
+        );
+    }
+    if let Some(rerun) = &run.partial_rerun
+        && !policy.allow_partial_rerun
+    {
+        refuse(
+            Condition::WholeRun,
+            format!(
+                "the eval run kept {} judged in {} and executed the others anew; offer a run of all of them",
+                tasks(rerun.kept_tasks),
+                rerun.source_run_id
             ),
         );
     }

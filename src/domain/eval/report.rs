@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::scoring::{shortfalls, summary};
+use super::scoring::{shortfalls, summary, tasks};
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
-use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec};
+use crate::domain::run::record::{EvalSpec, PartialRerun, RunRecord, RunSpec};
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
@@ -149,6 +149,9 @@ pub struct EvalReport {
     /// When facts were recorded that this run took over from another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<jiff::Timestamp>,
+    /// Judged tasks of another run were kept and the others executed anew. Such a run is no gate evidence by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_rerun: Option<PartialRerun>,
     /// Where the run was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Provenance>,
@@ -232,6 +235,7 @@ pub fn report(
             .collect(),
         retry_of: spec.retry_of.clone(),
         facts_recorded_at: spec.facts_recorded_at,
+        partial_rerun: spec.partial_rerun.clone(),
         fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,
@@ -262,6 +266,13 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
             "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
             spec.tasks.len(),
             spec.suite_task_count
+        ));
+    }
+    if let Some(rerun) = &spec.partial_rerun {
+        notes.push(format!(
+            "{} judged in {} kept, the others executed anew: no evidence for a gate, unless its policy allows it",
+            tasks(rerun.kept_tasks),
+            rerun.source_run_id
         ));
     }
     notes

@@ -4,6 +4,8 @@
 //! own. A branch takes over the events before `fromSeq` and executes anew from there. Either way the history is copied event
 //! by event, each to the same sequence, so a fork whose process is killed goes on from where its own log ends.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::fold::RunState;
-use crate::domain::ids::{EventId, RunId};
+use super::record::{EvalSpec, PartialRerun};
+use crate::domain::ids::{EventId, RunId, TaskId};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{EventDocument, Inherited};
 
@@ -226,6 +229,28 @@ pub fn history(request: &ForkRequest, events: u64) -> Result<u64, Problem> {
     })
 }
 
+/// What a branch of `source` is that takes over the judgement of these tasks: a partial rerun, unless they are none of the
+/// source's tasks, or all of them and the source is none.
+pub fn partial_rerun(
+    source: &RunId,
+    eval: &EvalSpec,
+    judged: &HashSet<TaskId>,
+) -> Option<PartialRerun> {
+    let kept_tasks = eval
+        .tasks
+        .iter()
+        .filter(|task| judged.contains(*task))
+        .count();
+    match kept_tasks {
+        0 => None,
+        all if all == eval.tasks.len() => eval.partial_rerun.clone(),
+        kept_tasks => Some(PartialRerun {
+            source_run_id: source.clone(),
+            kept_tasks,
+        }),
+    }
+}
+
 /// Reads an event of the source as `run` inherits it.
 ///
 /// # Errors
@@ -312,6 +337,41 @@ mod tests {
     ) {
         let request = parse(&json!({"mode": mode, "fromSeq": from_seq})).unwrap();
         assert_eq!(history(&request, 10).ok(), expected);
+    }
+
+    #[rstest]
+    #[case::nothing_kept(&[], false, None)]
+    #[case::nothing_kept_of_a_partial_rerun(&[], true, None)]
+    #[case::one_kept(&["a"], false, Some(("run_b", 1)))]
+    #[case::two_kept(&["c", "a"], false, Some(("run_b", 2)))]
+    #[case::one_kept_of_a_partial_rerun(&["a"], true, Some(("run_b", 1)))]
+    #[case::all_kept(&["a", "b", "c"], false, None)]
+    #[case::all_kept_of_a_partial_rerun(&["a", "b", "c"], true, Some(("run_a", 2)))]
+    #[case::of_no_task_of_the_run(&["x", "y", "z"], false, None)]
+    fn who_keeps_some_tasks_and_tries_others_again_is_a_partial_rerun(
+        #[case] judged: &[&str],
+        #[case] is_one: bool,
+        #[case] expected: Option<(&str, usize)>,
+    ) {
+        let mut eval: EvalSpec = serde_json::from_value(json!({
+            "suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "suiteDigest": "sha256-x",
+            "suiteSigned": true, "suiteTaskCount": 3, "agentId": "vendor.acme.triage.default",
+            "agentVersion": "1.0.0", "packIntegrity": "sha256-y", "modelClass": "general",
+            "model": {"provider": "openai", "model": "large-1"}, "modes": ["golden"], "tasks": ["a", "b", "c"],
+            "concurrency": 4,
+        }))
+        .unwrap();
+        eval.partial_rerun = is_one.then(|| PartialRerun {
+            source_run_id: "run_a".into(),
+            kept_tasks: 2,
+        });
+        let judged = judged.iter().map(|task| TaskId::from(*task)).collect();
+        let found = partial_rerun(&"run_b".into(), &eval, &judged);
+        let found = found.as_ref();
+        assert_eq!(
+            found.map(|it| (it.source_run_id.as_str(), it.kept_tasks)),
+            expected
+        );
     }
 
     #[test]

@@ -235,6 +235,20 @@ pub struct EvalSpec {
     /// evidence it is at least as old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<Timestamp>,
+    /// Set if its judged tasks are of several tries between which somebody could choose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_rerun: Option<PartialRerun>,
+}
+
+/// Judged tasks of one run were kept and its others executed anew. Done often enough this passes any suite, so it says less
+/// than a run in one piece. It stays with whatever is made from such a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartialRerun {
+    /// The run whose tasks were kept.
+    pub source_run_id: RunId,
+    /// How many of them.
+    pub kept_tasks: usize,
 }
 
 /// How a channel came to a version: once, when the run was created, and never again (RFC 0082 §B).

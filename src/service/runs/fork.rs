@@ -1,18 +1,19 @@
 //! Forking a run (OpenWOP replay): a new run that begins with what another one recorded.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Created, NewRun, Runs, older};
-use crate::domain::ids::{RunId, TenantId};
-use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history};
+use crate::domain::ids::{RunId, TaskId, TenantId};
+use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
 use crate::domain::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
 use crate::ports::{IdempotencyClaim, StoreError, StoredEvent};
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::events::EventDocument;
+use crate::protocol::openwop::events::{Event, EventDocument};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
@@ -20,6 +21,13 @@ use crate::service::fault::internal;
 const PAGE: u32 = 256;
 /// The event that judges a task.
 const SCORED: &str = "eval.scored";
+
+/// What the history of a branch has judged.
+struct Judged {
+    tasks: HashSet<TaskId>,
+    /// When the last event of the history was recorded.
+    at: Timestamp,
+}
 
 impl Runs {
     /// Forks a run of the caller's tenant. The fork belongs to the owner of its source.
@@ -47,6 +55,10 @@ impl Runs {
             })
             .await?;
         let history = history(request, events)?;
+        let judged = match (request.mode, record.spec.eval()) {
+            (ForkMode::Branch, Some(_)) => self.judged_by(source, history).await?,
+            _ => None,
+        };
         let mut spec = match request.mode {
             ForkMode::Replay if !status.is_terminal() => {
                 return Err(Problem::new(
@@ -64,7 +76,8 @@ impl Runs {
                         "a mock provider answers in this run; only a test key may execute it anew",
                     ));
                 }
-                self.branch_spec(&caller.tenant, &record, &request.overlay, history)
+                let kept = judged.is_some();
+                self.branch_spec(&caller.tenant, &record, &request.overlay, history, kept)
                     .await?
             }
         };
@@ -72,14 +85,19 @@ impl Runs {
         if let Some(scope) = &mut spec.scope {
             scope.exclusive = false;
         }
-        let recorded = match (request.mode, record.spec.eval()) {
-            (_, None) => None,
-            (ForkMode::Replay, Some(_)) => ended,
-            (ForkMode::Branch, Some(_)) => self.judged_by(source, history).await?,
-        };
-        if let Some(eval) = spec.eval_mut() {
+        if let (Some(eval), Some(of_source)) = (spec.eval_mut(), record.spec.eval()) {
+            let recorded = match request.mode {
+                ForkMode::Replay => ended,
+                ForkMode::Branch => judged.as_ref().map(|judged| judged.at),
+            };
             // A branch without a judged task takes over nothing, whatever its source did.
-            eval.facts_recorded_at = recorded.and(older(eval.facts_recorded_at, recorded));
+            eval.facts_recorded_at = recorded.and(older(of_source.facts_recorded_at, recorded));
+            eval.partial_rerun = match request.mode {
+                ForkMode::Replay => of_source.partial_rerun.clone(),
+                ForkMode::Branch => {
+                    judged.and_then(|judged| partial_rerun(source, of_source, &judged.tasks))
+                }
+            };
         }
         let fork = Fork {
             source_run_id: source.clone(),
@@ -111,6 +129,7 @@ impl Runs {
         source: &RunRecord,
         overlay: &Overlay,
         history: u64,
+        keeps_judged: bool,
     ) -> Result<RunSpec, Problem> {
         let mut spec = source.spec.clone();
         let Work::Eval(eval) = &source.spec.work else {
@@ -138,7 +157,6 @@ impl Runs {
         };
         // What comes after the history is executed anew, not taken over from an earlier run.
         branched.retry_of = None;
-        branched.facts_recorded_at = eval.facts_recorded_at;
         // Resolved once, by one draw, for the source and whatever is forked from it (RFC 0082 §B).
         branched.agent_channel = eval.agent_channel.clone();
         // What the history was judged by has to be what the rest is judged by: the verdict is about both.
@@ -154,11 +172,22 @@ impl Runs {
                  change them only from `fromSeq` 0",
             ));
         }
+        if keeps_judged && let Some(name) = sampled_unlike(branched, eval) {
+            return Err(Problem::validation(
+                &format!("runOptionsOverlay.configurable.{name}"),
+                format!(
+                    "the branch keeps tasks that were carried out with another `{name}`, and would claim this one for them; \
+                     change it only from `fromSeq` 0"
+                ),
+            ));
+        }
         Ok(spec)
     }
 
-    /// When the last of the first `history` events was recorded, if any of them judged a task.
-    async fn judged_by(&self, run: &RunId, history: u64) -> Result<Option<Timestamp>, Problem> {
+    /// What the first `history` events of a run have judged, if they have judged anything.
+    async fn judged_by(&self, run: &RunId, history: u64) -> Result<Option<Judged>, Problem> {
+        let mut tasks = HashSet::new();
+        let mut at = None;
         let mut after = 0;
         while after < history {
             let limit = u32::try_from(history - after).map_or(PAGE, |left| left.min(PAGE));
@@ -167,20 +196,15 @@ impl Runs {
             let Some(last) = page.last() else {
                 break;
             };
-            if page.iter().any(|event| &*event.kind == SCORED) {
-                let last = self.store.read(run, history - 1, 1).await;
-                let last = last.map_err(|cause| internal(&cause))?;
-                let read =
-                    |event: &StoredEvent| EventDocument::read(&event.body).map(|it| it.timestamp);
-                return last
-                    .first()
-                    .map(read)
-                    .transpose()
-                    .map_err(|cause| internal(&cause));
+            let timestamp = EventDocument::read(&last.body).map(|it| it.timestamp);
+            at = Some(timestamp.map_err(|cause| internal(&cause))?);
+            for event in page.iter().filter(|event| &*event.kind == SCORED) {
+                tasks.extend(judged_task(event).map_err(|cause| internal(&cause))?);
             }
             after = last.sequence;
         }
-        Ok(None)
+        let judged = at.map(|at| Judged { tasks, at });
+        Ok(judged.filter(|judged| !judged.tasks.is_empty()))
     }
 
     /// The source's request with the overlay in it, checked like a new one, over the suite and the pack the source had.
@@ -257,6 +281,28 @@ impl Runs {
         )
         .map_err(within_overlay)
     }
+}
+
+/// The task that an event judges, if it judges one.
+fn judged_task(event: &StoredEvent) -> serde_json::Result<Option<TaskId>> {
+    Ok(match EventDocument::read(&event.body)?.event()? {
+        Some(Event::EvalScored(scored)) => Some(scored.task_id),
+        _ => None,
+    })
+}
+
+/// The first setting of the agent's turns that two runs do not have in common.
+fn sampled_unlike(one: &EvalSpec, other: &EvalSpec) -> Option<&'static str> {
+    [
+        ("temperature", one.temperature != other.temperature),
+        ("maxTokens", one.max_tokens != other.max_tokens),
+        (
+            "maxLoopIterations",
+            one.max_loop_iterations != other.max_loop_iterations,
+        ),
+    ]
+    .into_iter()
+    .find_map(|(name, differs)| differs.then_some(name))
 }
 
 /// Names the field where the caller wrote it.

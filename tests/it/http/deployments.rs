@@ -303,6 +303,77 @@ async fn what_is_no_evidence_is_refused_by_name_and_changes_nothing() {
     refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
 }
 
+/// Whoever keeps what passed and tries the rest again and again has no evidence of the whole.
+#[tokio::test]
+async fn a_branch_that_keeps_some_judged_tasks_is_no_evidence_nor_is_what_is_made_from_it() {
+    let host = host().await;
+    let run = RunId::from(eval(&host, "1.0.0").await);
+    let after_the_first_score = |log: &[Value]| {
+        let scored = log.iter().find(|event| event["type"] == "eval.scored");
+        scored.unwrap()["sequence"].as_u64().unwrap() + 1
+    };
+    let fork = async |of: &RunId, mode: &str, from: u64| -> RunId {
+        let body = json!({"mode": mode, "fromSeq": from});
+        let forked = host.post(&format!("/v1/runs/{of}:fork"), &body).await;
+        assert_eq!(forked.status, StatusCode::CREATED, "{forked:?}");
+        let forked = RunId::from(forked.json()["runId"].as_str().unwrap());
+        host.ended(&forked).await;
+        forked
+    };
+    let log = host.ended(&run).await;
+    let end = log.len() as u64;
+    let picked = fork(&run, "branch", after_the_first_score(&log)).await;
+    let log_of_picked = host.ended(&picked).await;
+    let last_of_picked = log_of_picked.len() as u64;
+    let picked_again = after_the_first_score(&log_of_picked);
+    for (evidence, kept_of) in [
+        (picked.clone(), Some(&run)),
+        (fork(&picked, "replay", 0).await, Some(&run)),
+        (fork(&picked, "branch", last_of_picked).await, Some(&run)),
+        (fork(&picked, "branch", picked_again).await, Some(&picked)),
+        (fork(&picked, "branch", 0).await, None),
+        (fork(&run, "replay", 0).await, None),
+        (fork(&run, "branch", 0).await, None),
+        (fork(&run, "branch", end).await, None),
+    ] {
+        let ask = json!({"agentId": AGENT, "version": "1.0.0", "evalRunId": evidence});
+        let check = host.post("/v1/host/touchstone/gates/check", &ask).await;
+        let unmet = check.json()["unmet"].as_array().unwrap().clone();
+        let path = format!("/v1/host/touchstone/runs/{evidence}/report");
+        let report = host.get(&path).await.json();
+        assert_eq!(report["verdict"], "pass");
+        match kept_of {
+            None => assert_eq!((unmet, report.get("partialRerun")), (Vec::new(), None)),
+            Some(source) => {
+                assert_eq!(unmet.len(), 1, "{unmet:?}");
+                assert_eq!(unmet[0]["condition"], "whole-run");
+                let message = unmet[0]["message"].as_str().unwrap();
+                let kept = format!("kept 1 task judged in {source}");
+                assert!(message.contains(&kept), "{message}");
+                assert_eq!(
+                    report["partialRerun"],
+                    json!({"sourceRunId": source, "keptTasks": 1})
+                );
+            }
+        }
+    }
+
+    for _ in 0..2 {
+        moved(&host, json!({"version": "1.0.0", "transition": "promote"})).await;
+    }
+    let body = json!({"version": "1.0.0", "transition": "promote", "channel": "stable", "evalRunId": picked});
+    let reply = host.post(&path(), &body).await;
+    refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
+    let entry = audit(&host).await.pop().unwrap();
+    let reason = entry["reasons"][0].as_str().unwrap();
+    assert!(reason.starts_with("whole-run: "), "{reason}");
+    let lenient =
+        json!({"policy": {"eval": {"requireSignedSuite": false, "allowPartialRerun": true}}});
+    let set = host.post("/v1/host/touchstone/gates", &lenient).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    assert_eq!(moved(&host, body).await["state"], "active");
+}
+
 #[tokio::test]
 async fn another_tenants_eval_is_no_evidence_and_its_agent_is_no_agent() {
     let host = host().await;

@@ -69,12 +69,8 @@ async fn a_replay_ends_as_its_source_did_and_does_not_differ_from_it() {
 async fn a_branch_goes_on_from_the_middle_with_the_overlay() {
     let host = TestHost::working(&says(&["a", "b"])).await;
     let (run, log) = ended(&host).await;
-    let scored = log
-        .iter()
-        .find(|event| event["type"] == "eval.scored")
-        .unwrap();
-    let from = scored["sequence"].as_u64().unwrap() + 1;
-    let overlay = json!({"configurable": {"temperature": 0.5}, "tags": ["branched"], "metadata": {"why": "test"}});
+    let from = after_the_first_score(&log);
+    let overlay = json!({"configurable": {"evalConcurrency": 1}, "tags": ["branched"], "metadata": {"why": "test"}});
     let body = json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": overlay});
     let branch = fork(&host, &run, body).await;
     let own = host.ended(&branch).await;
@@ -93,7 +89,7 @@ async fn a_branch_goes_on_from_the_middle_with_the_overlay() {
         2
     );
     let snapshot = document(&host, format!("/v1/runs/{branch}")).await;
-    assert_eq!(snapshot["configurable"]["temperature"], 0.5);
+    assert_eq!(snapshot["configurable"]["evalConcurrency"], 1);
     assert_eq!(
         (&snapshot["tags"], &snapshot["metadata"]),
         (&json!(["branched"]), &json!({"why": "test"}))
@@ -320,6 +316,71 @@ async fn forking_or_retrying_makes_facts_no_younger() {
     let retry = host.post(&path, &json!({})).await.json()["runId"].clone();
     let retry = retry.as_str().unwrap().into();
     assert_eq!(moment(facts(&retry).await), moment(Some(last)));
+}
+
+#[tokio::test]
+async fn a_retry_is_a_partial_rerun_only_if_its_source_was_one() {
+    let host = TestHost::working(&says(&["a", "b", "unavailable"])).await;
+    let (run, log) = ended(&host).await;
+    let rerun = async |run: &RunId| {
+        host.ended(run).await;
+        let report = document(&host, format!("/v1/host/touchstone/runs/{run}/report")).await;
+        let said = report["notes"].to_string().contains("executed anew");
+        assert_eq!(said, report.get("partialRerun").is_some(), "{report}");
+        report.get("partialRerun").cloned()
+    };
+    let retry = async |run: &RunId| -> RunId {
+        let path = format!("/v1/host/touchstone/runs/{run}:retry");
+        let retried = host.post(&path, &json!({})).await.json();
+        retried["runId"].as_str().unwrap().into()
+    };
+    assert_eq!(rerun(&retry(&run).await).await, None);
+    let body = json!({"mode": "branch", "fromSeq": after_the_first_score(&log)});
+    let picked = fork(&host, &run, body).await;
+    let kept = rerun(&picked).await;
+    assert_eq!(kept, Some(json!({"sourceRunId": run, "keptTasks": 1})));
+    assert_eq!(rerun(&retry(&picked).await).await, kept);
+}
+
+/// Where a branch begins that keeps one judged task.
+fn after_the_first_score(log: &[Value]) -> u64 {
+    let scored = log.iter().find(|event| event["type"] == "eval.scored");
+    scored.unwrap()["sequence"].as_u64().unwrap() + 1
+}
+
+#[rstest]
+#[case("temperature", json!(0.5))]
+#[case("maxTokens", json!(64))]
+#[case("maxLoopIterations", json!(3))]
+#[tokio::test]
+async fn how_agents_answer_is_changed_for_all_tasks_or_for_none(
+    #[case] name: &str,
+    #[case] value: Value,
+) {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let (run, log) = ended(&host).await;
+    let body = |from: u64| {
+        json!({"mode": "branch", "fromSeq": from,
+               "runOptionsOverlay": {"configurable": {(name): value}}})
+    };
+    let from = after_the_first_score(&log);
+    let path = format!("/v1/runs/{run}:fork");
+    let refused = host.post(&path, &body(from)).await;
+    assert_eq!(refused.code(), "validation_error");
+    let details = refused.json()["details"].clone();
+    assert_eq!(
+        details["field"],
+        format!("runOptionsOverlay.configurable.{name}")
+    );
+    assert!(refused.text().contains("`fromSeq` 0"), "{refused:?}");
+    let anew = fork(&host, &run, body(0)).await;
+    host.ended(&anew).await;
+    let snapshot = document(&host, format!("/v1/runs/{anew}")).await;
+    assert_eq!(snapshot["configurable"][name], value);
+    // What was so all along is no change.
+    let path = format!("/v1/runs/{anew}:fork");
+    let same = host.post(&path, &body(from)).await;
+    assert_eq!(same.status, StatusCode::CREATED, "{same:?}");
 }
 
 fn moment(text: Option<Value>) -> Option<jiff::Timestamp> {

@@ -252,6 +252,7 @@ impl Bench {
             budget: BudgetSpec::default(),
             retry_of: None,
             facts_recorded_at: None,
+            partial_rerun: None,
         };
         change(&mut eval);
         let record = RunRecord {

@@ -154,6 +154,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 budget: BudgetSpec::default(),
                 retry_of: None,
                 facts_recorded_at: None,
+                partial_rerun: None,
             })),
             run_timeout_ms: Some(60_000),
             configurable: Map::new(),

@@ -2,6 +2,8 @@ use rstest::rstest;
 
 use super::*;
 use crate::domain::eval::report::{AgentProvenance, SuiteProvenance, TaskOutcome, TaskReport};
+use crate::domain::run::fork::{ForkMode, Provenance};
+use crate::domain::run::record::PartialRerun;
 use crate::protocol::openwop::suite::EvalMode;
 use crate::protocol::openwop::summary::EvalSummary;
 
@@ -64,6 +66,7 @@ fn passing() -> EvalReport {
         tasks: vec![task],
         retry_of: None,
         facts_recorded_at: None,
+        partial_rerun: None,
         fork: None,
         completed_at: Some(now() - std::time::Duration::from_secs(3600)),
         duration_ms: None,
@@ -96,6 +99,22 @@ fn no_evidence_is_refused_and_nothing_else_is_looked_at() {
 
 type Spoil = fn(&mut EvalReport);
 
+fn partly_rerun(run: &mut EvalReport) {
+    run.fork = Some(forked(ForkMode::Branch));
+    run.partial_rerun = Some(PartialRerun {
+        source_run_id: "run_0".into(),
+        kept_tasks: 3,
+    });
+}
+
+fn forked(mode: ForkMode) -> Provenance {
+    Provenance {
+        source_run_id: "run_0".into(),
+        from_seq: 0,
+        mode,
+    }
+}
+
 #[rstest]
 #[case::unjudged(|run: &mut EvalReport| run.verdict = Verdict::Inconclusive, &[Condition::Conclusive, Condition::Passed])]
 #[case::running(|run: &mut EvalReport| run.verdict = Verdict::Pending, &[Condition::Conclusive, Condition::Passed])]
@@ -114,9 +133,13 @@ type Spoil = fn(&mut EvalReport);
     |run: &mut EvalReport| run.tasks.iter_mut().for_each(|task| task.forbidden_tools = vec!["acme:rm".to_owned()]),
     &[Condition::Safety]
 )]
+#[case::partial_rerun(partly_rerun, &[Condition::WholeRun])]
+#[case::retried(|run: &mut EvalReport| run.retry_of = Some("run_0".into()), &[])]
+#[case::replayed(|run: &mut EvalReport| run.fork = Some(forked(ForkMode::Replay)), &[])]
+#[case::branched_from_the_beginning(|run: &mut EvalReport| run.fork = Some(forked(ForkMode::Branch)), &[])]
 #[case::replaced(|run: &mut EvalReport| run.agent.pack_integrity = "sha256-z".to_owned(), &[Condition::Content])]
 #[case::no_task(|run: &mut EvalReport| { run.summary.task_count = 0; run.suite.task_count = 0 }, &[Condition::MinTasks])]
-fn every_flaw_is_named(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
+fn every_flaw_is_named_and_nothing_else(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
     let mut evidence = passing();
     spoil(&mut evidence);
     assert_eq!(conditions(&GatePolicy::default(), &evidence), expected);
@@ -129,6 +152,7 @@ fn every_flaw_is_named(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
 #[case(GatePolicy { allow_forbidden_tools: true, ..GatePolicy::default() }, |run: &mut EvalReport| {
     run.tasks.iter_mut().for_each(|task| task.forbidden_tools = vec!["acme:rm".to_owned()]);
 })]
+#[case(GatePolicy { allow_partial_rerun: true, ..GatePolicy::default() }, partly_rerun)]
 #[case(GatePolicy { required_pass_score: Some(0.9), ..GatePolicy::default() }, |run: &mut EvalReport| {
     run.verdict = Verdict::Fail;
     run.summary.passed = false;
@@ -138,6 +162,17 @@ fn a_policy_may_allow_what_is_refused_by_default(#[case] policy: GatePolicy, #[c
     spoil(&mut evidence);
     assert_eq!(conditions(&policy, &evidence), []);
     assert_ne!(conditions(&GatePolicy::default(), &evidence), []);
+}
+
+#[test]
+fn what_was_kept_is_said_in_words() {
+    let mut evidence = passing();
+    partly_rerun(&mut evidence);
+    let unmet = unmet(&GatePolicy::default(), CANDIDATE, Some(&evidence), now());
+    assert!(
+        unmet[0].message.contains("3 tasks judged in run_0"),
+        "{unmet:?}"
+    );
 }
 
 #[test]
@@ -216,6 +251,7 @@ fn facts_that_were_taken_over_are_as_old_as_they_are(
 #[case(|run: &mut EvalReport| run.suite.task_count = 2, &[])]
 #[case(|run: &mut EvalReport| run.ignore = vec!["/why".to_owned()], &[])]
 #[case(|run: &mut EvalReport| run.completed_at = None, &[])]
+#[case(partly_rerun, &[])]
 #[case(|run: &mut EvalReport| run.verdict = Verdict::Pending, &[Condition::Conclusive, Condition::Passed])]
 #[case(|run: &mut EvalReport| run.summary.passed = false, &[Condition::Passed])]
 #[case(|run: &mut EvalReport| run.agent.version = "1.2.1".to_owned(), &[Condition::Version])]
@@ -231,6 +267,8 @@ fn conditions_are_named_as_they_are_written() {
     for condition in [
         Condition::EvalRun,
         Condition::SignedSuite,
+        Condition::WholeSuite,
+        Condition::WholeRun,
         Condition::NoIgnore,
         Condition::Safety,
     ] {

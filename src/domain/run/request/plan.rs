@@ -253,6 +253,7 @@ pub fn plan(
         },
         retry_of: None,
         facts_recorded_at: None,
+        partial_rerun: None,
     };
     Ok(request
         .options
