@@ -32,6 +32,8 @@ use crate::service::fault::internal;
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
 /// The name of the secret that signs tokens.
 const TOKEN_SECRET: &str = "interrupt-tokens";
+/// The workflow of the runs that ask people for an approval on the host's behalf.
+pub(super) const APPROVAL_GATE: &str = "approval-gate";
 
 /// Whether a gate has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +169,7 @@ impl Runs {
             members.insert("artifactId".to_owned(), json!(artifact_id));
         }
         let definition = json!({
-            "id": "approval-gate", "name": "Approval gate", "version": "1.0",
+            "id": APPROVAL_GATE, "name": "Approval gate", "version": "1.0",
             "nodes": [{"id": GATE_NODE, "typeId": "core.openwop.governance.approvalGate", "name": title,
                        "position": {"x": 0, "y": 0}, "config": config, "inputs": {}}],
             "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {},
@@ -185,7 +187,7 @@ impl Runs {
             // A person is waited for as long as it takes.
             run_timeout_ms: None,
             ..RunOptions::default().spec(
-                "approval-gate".to_owned(),
+                APPROVAL_GATE.to_owned(),
                 Work::Workflow(Arc::new(spec)),
                 &self.limits,
             )

@@ -333,6 +333,32 @@ async fn people_are_not_asked_without_end() {
     );
 }
 
+/// A copy of it would ask people for something that their answer has no effect on.
+#[tokio::test]
+async fn neither_a_gate_nor_a_decision_is_forked() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let body = staged(&host, "1.0.0").await;
+    let gate = waits(&host, &body).await;
+    let refusal = audit(&host).await.pop().unwrap();
+    let decision = RunId::from(refusal["runId"].as_str().unwrap());
+    let refuse = async |run: &RunId| {
+        for fork in [
+            json!({"mode": "branch", "fromSeq": 0}),
+            json!({"mode": "branch", "fromSeq": 2}),
+            json!({"mode": "replay"}),
+        ] {
+            let reply = host.post(&format!("/v1/runs/{run}:fork"), &fork).await;
+            refused(&reply, StatusCode::CONFLICT, "conflict");
+        }
+    };
+    refuse(&gate).await;
+    refuse(&decision).await;
+    approved(&host, &gate).await;
+    refuse(&gate).await;
+    assert_eq!(moved(&host, body).await["state"], "active");
+}
+
 #[rstest]
 #[case(json!({}))]
 #[case(json!({"quorum": 2}))]
