@@ -246,7 +246,7 @@ pub struct TrustedKey {
 pub struct WorkerConfig {
     /// Seconds a lease holds without a heartbeat.
     pub lease_s: u64,
-    /// Runs worked on at the same time by one replica.
+    /// Runs worked on at the same time by one replica, at most half of them one tenant's.
     pub max_runs: usize,
     /// Seconds running tasks may go on after shutdown was asked for.
     pub drain_s: u64,
@@ -256,7 +256,7 @@ impl Default for WorkerConfig {
     fn default() -> Self {
         Self {
             lease_s: 15,
-            max_runs: 32,
+            max_runs: 64,
             drain_s: 10,
         }
     }

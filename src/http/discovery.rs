@@ -22,7 +22,7 @@ use crate::domain::workflow::mock::MOCK_PROVIDERS;
 use crate::http::encoding::ENCODINGS;
 use crate::protocol::openwop::annotation::SignalKind;
 use crate::protocol::openwop::deployment::DeploymentState;
-use crate::protocol::openwop::flow_events::DrainPolicy;
+use crate::protocol::openwop::events::DrainPolicy;
 use crate::service::keys;
 use crate::service::webhooks::OVERLAP;
 
@@ -106,6 +106,11 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     if let (Some(most), Some(members)) = (limits.max_cost_per_suite, suites.as_object_mut()) {
         members.insert("maxCostUsdPerSuite".to_owned(), json!(most));
     }
+    // Workflows are fixtures here, and one of them has an agent take a step.
+    let sources: &[&str] = match settings.conformance {
+        true => &["run-api", "workflow-node"],
+        false => &["run-api"],
+    };
     let mut document = json!({
         "protocolVersion": "1.0",
         "engineVersion": 1,
@@ -120,8 +125,8 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
         "supportedEnvelopes": ["error"],
         "schemaVersions": {"error": 1},
         "limits": {
-            // No agent is asked back here: its turn ends with its decision.
-            "clarificationRounds": 0,
+            // An agent's turn ends with its decision; only a fixture asks back, once.
+            "clarificationRounds": u8::from(settings.conformance),
             "schemaRounds": 0,
             "envelopesPerTurn": 1,
             "maxNodeExecutions": limits.max_node_executions,
@@ -135,7 +140,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
                 "supported": true,
                 "structuredOutput": true,
                 "confidenceEscalation": false,
-                "sources": ["run-api"],
+                "sources": sources,
             },
             "evalSuite": suites,
         },

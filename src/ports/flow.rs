@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fence, StoreError};
 use crate::domain::ids::RunId;
-use crate::protocol::openwop::flow_events::DrainPolicy;
+use crate::protocol::openwop::events::DrainPolicy;
 
 /// A request to pause, recorded beside the run until it is resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

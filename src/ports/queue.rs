@@ -47,9 +47,11 @@ pub struct Wait {
 
 /// Which runs a claim may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimable {
+pub enum Claimable<'a> {
     /// Any.
     All,
+    /// Any but those of these tenants, who have their share already.
+    Except(&'a [TenantId]),
     /// Only those that are to be cancelled: that takes a moment and no slot.
     Cancelled,
 }
@@ -60,12 +62,12 @@ pub enum Claimable {
 /// decided by the fence alone.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
-    /// Claims the oldest unfinished run whose lease is free or over, of all or only of those a cancel was asked for. Raises
-    /// its fence. A run whose record cannot be read is reported, left under its new lease, and passed over.
+    /// Claims the oldest unfinished run whose lease is free or over, among those that `which` allows; one that is to be
+    /// cancelled is always among them. Raises its fence. A run whose record cannot be read is reported, left under its new lease, and passed over.
     async fn claim(
         &self,
         owner: &str,
-        which: Claimable,
+        which: Claimable<'_>,
         ttl: Duration,
     ) -> Result<Option<Claim>, StoreError>;
     /// Extends those leases of `owner` that are among `held` and have not run out; answers with them and a pending cancel

@@ -67,6 +67,8 @@ codes! {
     UnsupportedMediaType = "unsupported_media_type", 415;
     /// An unknown mock provider.
     UnsupportedMockProvider = "unsupported_mock_provider", 400;
+    /// `X-Force-Engine-Version` with a live key.
+    ForceEngineVersionForbidden = "force_engine_version_forbidden", 403;
     /// A mock provider asked for with a live key.
     MockProviderForbidden = "mock_provider_forbidden", 403;
     /// No such interrupt.

@@ -2,7 +2,8 @@
 //!
 //! For everything that is signed, judged or sent by a stranger: pack manifests, suites, schemas, request bodies. Refused
 //! are a byte order mark, invalid UTF-8, duplicate members, lone surrogates, numbers outside the range of a double, more
-//! than [`MAX_DEPTH`] levels, more values than memory should be filled with, and anything after the document. Errors say where, never what: the text may be a secret.
+//! than [`MAX_DEPTH`] levels, more values than memory should be filled with, and anything after the document. Errors say
+//! where, never what: the text may be a secret.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,8 +14,9 @@ use serde_json::{Map, Number, Value};
 /// Levels of arrays and objects a document may have.
 pub const MAX_DEPTH: usize = 64;
 
-/// Octets of memory a document may come to, as estimated while it is read: a few octets of text can stand for hundreds.
-const MAX_MEMORY: usize = 256 * 1024 * 1024;
+/// Octets of memory a document may come to, as estimated while it is read: a few octets of text can stand for hundreds. A
+/// suite of 100,000 small tasks comes to two thirds of it.
+const MAX_MEMORY: usize = 512 * 1024 * 1024;
 /// What a value takes, with its share of the room kept for more.
 const VALUE_OCTETS: usize = 64;
 /// What an object takes that has any members.

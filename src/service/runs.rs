@@ -245,12 +245,9 @@ impl Runs {
     /// # Errors
     /// `not_found`.
     pub fn workflow(&self, id: &str) -> Result<WorkflowDefinition, Problem> {
-        self.workflows.definition(id).ok_or_else(|| {
-            Problem::new(
-                ErrorCode::NotFound,
-                "no such workflow; this host runs evals",
-            )
-        })
+        self.workflows
+            .definition(id)
+            .ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such workflow; evals take none"))
     }
 
     /// The record of an eval run of this tenant.

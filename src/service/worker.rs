@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 use super::executor::{Executor, Outcome, RunControl};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{
     CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, Store, StoreError,
 };
@@ -25,7 +25,7 @@ use crate::ports::{
 pub struct WorkerSettings {
     /// How long a lease holds without a heartbeat; a third of it passes between heartbeats.
     pub lease: Duration,
-    /// Runs worked on at the same time.
+    /// Runs worked on at the same time; at most half of them are one tenant's, so that nobody has to wait for another.
     pub max_runs: usize,
     /// How long tasks may go on after shutdown was asked for.
     pub drain: Duration,
@@ -37,7 +37,7 @@ impl Default for WorkerSettings {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(15),
-            max_runs: 32,
+            max_runs: 64,
             drain: Duration::from_secs(10),
             poll: Duration::from_secs(1),
         }
@@ -59,6 +59,7 @@ pub struct Worker {
 }
 
 struct Held {
+    tenant: TenantId,
     fence: Fence,
     cancel: watch::Sender<Option<CancelRequest>>,
     pause: watch::Sender<Option<PauseRequest>>,
@@ -98,8 +99,9 @@ impl Worker {
         let draining = CancellationToken::new();
         while !shutdown.is_cancelled() {
             // A run that is to be cancelled takes a moment and no slot: it must not wait for one.
+            let sated = self.sated();
             let which = if self.runs.len() < self.settings.max_runs {
-                Claimable::All
+                Claimable::Except(&sated)
             } else {
                 Claimable::Cancelled
             };
@@ -124,7 +126,18 @@ impl Worker {
         }
     }
 
-    async fn claim(&self, which: Claimable) -> Option<Claim> {
+    /// The tenants that have their share of the slots.
+    fn sated(&self) -> Vec<TenantId> {
+        let share = self.settings.max_runs.div_ceil(2);
+        let mut held: HashMap<TenantId, usize> = HashMap::new();
+        for run in self.held().values() {
+            *held.entry(run.tenant.clone()).or_default() += 1;
+        }
+        held.retain(|_, runs| *runs >= share);
+        held.into_keys().collect()
+    }
+
+    async fn claim(&self, which: Claimable<'_>) -> Option<Claim> {
         let lease = self.settings.lease;
         match within(lease / 3, self.store.claim(&self.owner, which, lease)).await {
             Ok(claim) => claim,
@@ -152,6 +165,7 @@ impl Worker {
         self.held().insert(
             run_id.clone(),
             Held {
+                tenant: claim.run.tenant.clone(),
                 fence,
                 cancel,
                 pause,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::json;
 use tracing::error;
 
 use super::convert::{Column, NEVER, backend, column, head_of, micros};
@@ -44,15 +45,17 @@ fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> 
     })
 }
 
-/// `$now` is the database's clock in microseconds, constant within a statement; `$unheld` passes over rows that somebody is
+/// `$now` is the database's clock in microseconds, constant within a statement; `$members` are those of the JSON array in the
+/// fourth parameter; `$unheld` passes over rows that somebody is
 /// claiming at this moment.
 macro_rules! work_queue {
-    ($store:ty, $now:literal, $unheld:literal) => {
+    ($store:ty, $now:literal, $members:literal, $unheld:literal) => {
         impl $store {
             const CLAIM: &str = concat!(
                 "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", $now, " + $2
                 WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= ", $now, "
-                    AND ($3 OR cancel IS NOT NULL) ORDER BY number LIMIT 1 ", $unheld, ")
+                    AND (cancel IS NOT NULL OR ($3 AND tenant NOT IN (", $members, ")))
+                    ORDER BY number LIMIT 1 ", $unheld, ")
                 RETURNING number, run_id, fence, head, ended"
             );
             const CLAIM_RUN: &str = concat!(
@@ -74,15 +77,20 @@ macro_rules! work_queue {
             async fn claim(
                 &self,
                 owner: &str,
-                which: Claimable,
+                which: Claimable<'_>,
                 ttl: Duration,
             ) -> Result<Option<Claim>, StoreError> {
+                let passed_over = match which {
+                    Claimable::Except(tenants) => json!(tenants),
+                    Claimable::All | Claimable::Cancelled => json!([]),
+                };
                 // The lease stands before the record is read, so every turn leases one more run, and this ends.
                 loop {
                     let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM)
                         .bind(owner)
                         .bind(micros(ttl))
-                        .bind(which == Claimable::All)
+                        .bind(which != Claimable::Cancelled)
+                        .bind(passed_over.to_string())
                         .fetch_optional(self.writer())
                         .await
                         .map_err(backend)?;
@@ -229,10 +237,12 @@ macro_rules! work_queue {
 work_queue!(
     SqliteStore,
     "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)",
+    "SELECT value FROM json_each($4)",
     ""
 );
 work_queue!(
     PostgresStore,
     "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)",
+    "SELECT jsonb_array_elements_text($4::jsonb)",
     "FOR UPDATE SKIP LOCKED"
 );

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::run_id;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
-use crate::protocol::openwop::flow_events::DrainPolicy;
+use crate::protocol::openwop::events::DrainPolicy;
 
 /// Which run, and how.
 #[derive(Debug, Args)]

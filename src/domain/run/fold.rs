@@ -13,8 +13,8 @@ use crate::domain::budget::{Dimension, Spending};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::facts::FlowFacts;
+use crate::protocol::openwop::events::{DrainPolicy, InterruptKind};
 use crate::protocol::openwop::events::{Event, EventDocument, RunCancelled, RunError, ToolStatus};
-use crate::protocol::openwop::flow_events::{DrainPolicy, InterruptKind};
 
 /// Where a run stands (OpenWOP run-snapshot `status`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

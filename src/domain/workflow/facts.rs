@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::ids::NodeId;
 use crate::protocol::openwop::events::{Event, RunError};
-use crate::protocol::openwop::flow_events::{InterruptKind, InterruptRequested};
+use crate::protocol::openwop::events::{InterruptKind, InterruptRequested};
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use super::facts::InterruptFacts;
 use super::gate::{GatePolicy, Responder};
 use super::node::Interrupt;
 use crate::domain::ids::{NodeId, RunId};
-use crate::protocol::openwop::events::{Event, NewEvent};
-use crate::protocol::openwop::flow_events::{
+use crate::protocol::openwop::events::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
     ClarificationRequested, ClarificationResolved, InterruptKind, InterruptRequested,
     InterruptResolved, NodeResumed, NodeSuspended, QuorumProgress,
 };
+use crate::protocol::openwop::events::{Event, NewEvent};
 use crate::protocol::schema::compile_untrusted;
 
 /// Why an answer does not count. The interrupt stays as it was.

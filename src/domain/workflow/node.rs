@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::gate::GatePolicy;
-use crate::protocol::openwop::flow_events::{InterruptKind, Question};
+use crate::protocol::openwop::events::{InterruptKind, Question};
 use crate::protocol::openwop::workflow::WorkflowNode;
 
 /// Why a node cannot be run.

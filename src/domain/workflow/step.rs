@@ -16,7 +16,7 @@ use crate::protocol::openwop::events::{
     AgentInvocationCompleted, AgentInvocationStarted, CapBreached, Event, InvocationOutcome,
     NewEvent, RunError, RunFailed,
 };
-use crate::protocol::openwop::flow_events::{
+use crate::protocol::openwop::events::{
     InterruptKind, NodeCompleted, NodeFailed, NodeResumed, NodeStarted,
 };
 

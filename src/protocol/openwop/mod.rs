@@ -5,7 +5,7 @@ pub mod bundle;
 pub mod deployment;
 pub mod diff;
 pub mod events;
-pub mod flow_events;
+
 pub mod pack;
 pub mod run;
 pub mod suite;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{CancelRequest, PauseRequest};
-use crate::protocol::openwop::flow_events::DrainPolicy;
+use crate::protocol::openwop::events::DrainPolicy;
 use crate::service::run_writer::RunWriter;
 
 /// The worker's hold on a run.

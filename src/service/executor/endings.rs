@@ -8,11 +8,11 @@ use tracing::warn;
 use crate::domain::ids::NodeId;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{CancelRequest, PauseRequest};
+use crate::protocol::openwop::events::RunPaused;
 use crate::protocol::openwop::events::{
     CapBreached, ENGINE_VERSION, Event, NewEvent, Owner, RunCancelled, RunError, RunFailed,
     RunStarted,
 };
-use crate::protocol::openwop::flow_events::RunPaused;
 use crate::service::run_writer::RunWriter;
 
 /// What `run.started` says of a run.

@@ -18,7 +18,7 @@ use crate::ports::{Clock, Wait};
 use crate::protocol::openwop::events::{
     AgentToolCalled, Event, NewEvent, ProviderUsage, RunCompleted, RunError, RunFailed, RunOutputs,
 };
-use crate::protocol::openwop::flow_events::{
+use crate::protocol::openwop::events::{
     ChunkMeta, ChunkUsage, MessageChunk, NodeCompleted, NodeFailed,
 };
 use crate::service::run_writer::RunWriter;

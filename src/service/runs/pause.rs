@@ -11,8 +11,8 @@ use crate::domain::ids::RunId;
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::ports::{Head, PauseRequest};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::{DrainPolicy, RunResumed};
 use crate::protocol::openwop::events::{Event, NewEvent};
-use crate::protocol::openwop::flow_events::{DrainPolicy, RunResumed};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 

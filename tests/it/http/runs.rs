@@ -2,6 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use touchstone::service::access::Scope;
 
 use super::host::{TestHost, create_body, says};
 
@@ -222,4 +223,32 @@ async fn what_agents_say_and_are_told_is_in_no_summary_report_or_metric() {
         assert!(!text.contains("canary"), "{path}: {text}");
         assert!(!text.contains("something else"), "{path}: {text}");
     }
+}
+
+#[tokio::test]
+async fn an_engine_version_is_forced_with_test_keys_only() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let test = host
+        .issue(|issue| {
+            issue.scopes = Scope::ALL.to_vec();
+            issue.test = true;
+        })
+        .await;
+    let create = async |key: Option<&str>, version: &str| {
+        let call = host.request(Method::POST, "/v1/runs");
+        let call = match key {
+            Some(key) => call.key(key),
+            None => call,
+        };
+        let call = call.header("x-force-engine-version", version);
+        call.json(&create_body()).send().await
+    };
+    let live = create(None, "1").await;
+    assert_eq!(live.status, StatusCode::FORBIDDEN);
+    assert_eq!(live.code(), "force_engine_version_forbidden");
+    assert_eq!(create(Some(&test), "1").await.status, StatusCode::CREATED);
+    let other = create(Some(&test), "2").await;
+    assert_eq!(other.status, StatusCode::BAD_REQUEST);
+    assert_eq!(other.json()["details"]["field"], "X-Force-Engine-Version");
 }

@@ -13,25 +13,53 @@ use super::bench::{Bench, echo};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+fn worker(bench: &Bench, max_runs: usize) -> Arc<Worker> {
+    let settings = WorkerSettings {
+        max_runs,
+        drain: Duration::from_millis(10),
+        poll: Duration::from_millis(20),
+        ..WorkerSettings::default()
+    };
+    Worker::new(
+        bench.store.clone(),
+        Arc::new(SystemClock),
+        bench.executor.clone(),
+        "replica".to_owned(),
+        settings,
+    )
+}
+
+#[tokio::test]
+async fn a_tenant_with_many_runs_leaves_places_for_the_others() {
+    let mut bench = Bench::new(echo).await;
+    let mut many = Vec::new();
+    for _ in 0..4 {
+        many.push(bench.seed(&["hang"], |_| {}).await.run_id);
+    }
+    bench.tenant = "other".into();
+    let one = bench.seed(&["a"], |_| {}).await;
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(worker(&bench, 4).work(shutdown.clone()));
+
+    until(&bench, &one.run_id, RunStatus::Completed).await;
+    for (run, status) in many.iter().zip([
+        RunStatus::Running,
+        RunStatus::Running,
+        RunStatus::Pending,
+        RunStatus::Pending,
+    ]) {
+        until(&bench, run, status).await;
+    }
+    shutdown.cancel();
+    working.await.unwrap();
+}
+
 #[tokio::test]
 async fn a_pending_run_is_cancelled_although_every_slot_is_taken() {
     let bench = Bench::new(echo).await;
     let busy = bench.seed(&["hang"], |_| {}).await;
     let pending = bench.seed(&["a"], |_| {}).await;
-    let settings = WorkerSettings {
-        max_runs: 1,
-        drain: Duration::from_millis(10),
-        poll: Duration::from_millis(20),
-        ..WorkerSettings::default()
-    };
-    let clock = Arc::new(SystemClock);
-    let worker = Worker::new(
-        bench.store.clone(),
-        clock,
-        bench.executor.clone(),
-        "replica".to_owned(),
-        settings,
-    );
+    let worker = worker(&bench, 1);
     let shutdown = CancellationToken::new();
     let working = tokio::spawn(worker.work(shutdown.clone()));
 

@@ -8,7 +8,7 @@ use touchstone::domain::run::record::Work;
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, PauseRequest, Store, StoreError, Wait,
 };
-use touchstone::protocol::openwop::flow_events::DrainPolicy;
+use touchstone::protocol::openwop::events::DrainPolicy;
 use touchstone::system::SystemClock;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
 
-use super::{Engine, Engine::*, TTL, claimed, events, open, record};
+use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
 use touchstone::domain::ids::RunId;
 use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, Store, StoreError};
 
@@ -201,6 +201,33 @@ async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] 
         .unwrap()
         .unwrap();
     assert_eq!(claim.run.run_id.as_str(), "run_b");
+}
+
+#[rstest]
+#[tokio::test]
+async fn who_has_a_share_is_passed_over_but_for_cancels(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    for (id, of) in [("run_a", "acme"), ("run_b", "acme"), ("run_c", "other")] {
+        store.create(&record(id, of, 1), None).await.unwrap();
+    }
+    let sated = [tenant("acme")];
+    let next = async || {
+        let claim = store.claim("worker", Claimable::Except(&sated), TTL).await;
+        claim.unwrap().map(|claim| claim.run.run_id.to_string())
+    };
+    assert_eq!(next().await.as_deref(), Some("run_c"));
+    assert_eq!(next().await, None);
+    let request = CancelRequest {
+        cancelled_by: "key_1".to_owned(),
+        reason: None,
+    };
+    let asked = store.request_cancel(&"run_b".into(), &request).await;
+    assert!(asked.unwrap());
+    assert_eq!(next().await.as_deref(), Some("run_b"));
+    let all = store.claim("worker", Claimable::All, TTL).await.unwrap();
+    assert_eq!(all.unwrap().run.run_id.as_str(), "run_a");
 }
 
 #[rstest]

@@ -64,7 +64,9 @@ pub fn plan_workflow(
 ) -> Result<RunSpec, Problem> {
     let unknown = |reason: &str| Problem::validation("workflowId", reason);
     let definition = definition.ok_or_else(|| {
-        unknown("no such workflow; this host runs evals: send `mode: \"eval\"` with `evalSuiteRef` and `agentId`")
+        unknown(
+            "no such workflow; for an eval send `mode: \"eval\"` with `evalSuiteRef` and `agentId`",
+        )
     })?;
     Graph::of(&definition).map_err(|fault| {
         unknown("this workflow cannot be run by this host").with("reason", fault.to_string())

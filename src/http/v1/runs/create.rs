@@ -10,7 +10,8 @@ use crate::http::HttpState;
 use crate::http::answer::Answer;
 use crate::http::extract::{IdempotencyKey, JsonBody};
 use crate::http::idempotency::{Done, once};
-use crate::protocol::error::Problem;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::ENGINE_VERSION;
 use crate::service::access::Caller;
 use crate::service::runs::Dedup;
 
@@ -23,6 +24,7 @@ pub async fn create(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let dedup = dedup(&headers)?;
+    engine_version(&headers, caller.test)?;
     let (runs, who, request) = (state.runs.clone(), caller.clone(), body.clone());
     once(
         &state,
@@ -54,6 +56,26 @@ fn dedup(headers: &HeaderMap) -> Result<Dedup, Problem> {
         _ => Err(Problem::validation(
             "X-Dedup",
             "`X-Dedup` knows one value: `enforce`",
+        )),
+    }
+}
+
+/// What `X-Force-Engine-Version` asks for: there is one engine here.
+///
+/// # Errors
+/// `force_engine_version_forbidden` for a live key, `validation_error` for another version.
+fn engine_version(headers: &HeaderMap, test_key: bool) -> Result<(), Problem> {
+    let mut values = headers.get_all("x-force-engine-version").iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(()),
+        (Some(_), _) if !test_key => Err(Problem::new(
+            ErrorCode::ForceEngineVersionForbidden,
+            "`X-Force-Engine-Version` is for test keys; leave it out",
+        )),
+        (Some(value), None) if value == ENGINE_VERSION => Ok(()),
+        _ => Err(Problem::validation(
+            "X-Force-Engine-Version",
+            format!("this host has engine version {ENGINE_VERSION} only"),
         )),
     }
 }

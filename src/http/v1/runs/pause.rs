@@ -13,7 +13,7 @@ use crate::http::answer::Answer;
 use crate::http::extract::{IdempotencyKey, OptionalJsonBody, RunPath};
 use crate::http::idempotency::{Done, once};
 use crate::protocol::error::Problem;
-use crate::protocol::openwop::flow_events::DrainPolicy;
+use crate::protocol::openwop::events::DrainPolicy;
 use crate::service::access::Caller;
 
 /// `POST /v1/runs/{runId}:pause`.

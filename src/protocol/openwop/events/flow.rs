@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::events::RunError;
+use super::run::RunError;
 use crate::domain::ids::{NodeId, RunId};
 
 /// What to do with work in flight when a run is paused (OpenWOP `runs.pauseResume`).

@@ -1,0 +1,181 @@
+//! Payloads of an agent at work (RFC 0077; usage: RFC 0026).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::ids::{AgentId, TaskId};
+use crate::domain::money::NanoUsd;
+use crate::protocol::openwop::suite::ModelClass;
+
+/// `agent.invocation.started` (RFC 0077). Content-free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInvocationStarted {
+    /// Unique in the run.
+    pub invocation_id: String,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// `run-api`, or `workflow-node`.
+    pub source: String,
+    /// The agent's class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_class: Option<ModelClass>,
+    /// The model it resolved to; a node that asks none has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_model: Option<String>,
+    /// Its provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_provider: Option<String>,
+    /// The agent's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_agent_version: Option<String>,
+    /// The channel it was found on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_channel: Option<String>,
+    /// Number of tools on offer.
+    pub tool_surface_count: usize,
+    /// Whether memory is in its read snapshot.
+    pub memory_bound: bool,
+}
+
+/// How an invocation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvocationOutcome {
+    /// A decision was reached.
+    Completed,
+    /// The model refused.
+    Refused,
+    /// It failed, by the agent's doing or the machinery's.
+    Failed,
+}
+
+/// `agent.invocation.completed` (RFC 0077). Content-free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInvocationCompleted {
+    /// As in the started event.
+    pub invocation_id: String,
+    /// The agent.
+    pub agent_id: AgentId,
+    /// How it ended.
+    pub outcome: InvocationOutcome,
+    /// Whether the output satisfies the return schema; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_validated: Option<bool>,
+}
+
+/// `agent.reasoned`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentReasoned {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// What it said beside its tool calls.
+    pub reasoning: String,
+}
+
+/// `agent.toolCalled`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentToolCalled {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The tool.
+    pub tool_name: String,
+    /// Pairs the call with its return.
+    pub call_id: String,
+    /// The arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It answered.
+    Ok,
+    /// It failed.
+    Error,
+    /// It is not on the agent's allowlist and did not run.
+    Forbidden,
+}
+
+/// `agent.toolReturned`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentToolReturned {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// The tool.
+    pub tool_name: String,
+    /// Pairs the return with its call.
+    pub call_id: String,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Value>,
+    /// The failure, as a label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How it ended.
+    pub status: ToolStatus,
+}
+
+/// `agent.decided`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentDecided {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Its output; null when it reached none.
+    pub decision: Value,
+}
+
+/// `provider.usage` (RFC 0026), one per model call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderUsage {
+    /// Provider.
+    pub provider: String,
+    /// Model.
+    pub model: String,
+    /// Prompt tokens.
+    pub input_tokens: u64,
+    /// Completion tokens.
+    pub output_tokens: u64,
+    /// Both.
+    pub total_tokens: u64,
+    /// What the call cost by the configured prices.
+    pub cost_estimate_usd: NanoUsd,
+    /// `USD`.
+    pub currency: String,
+    /// Prompt tokens from the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// The task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<TaskId>,
+}
+
+/// `touchstone.model.retried`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelRetried {
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    /// A label from a closed list.
+    pub reason: String,
+    /// How long until the next attempt.
+    pub wait_ms: u64,
+}
+
+/// `touchstone.usage.estimated`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageEstimated {
+    /// Prompt tokens, by size.
+    pub input_tokens: u64,
+    /// Completion tokens, by size.
+    pub output_tokens: u64,
+}
