@@ -16,14 +16,20 @@ pub fn layer() -> CompressionLayer {
     CompressionLayer::new().quality(CompressionLevel::Fastest)
 }
 
-/// A strong tag promises the same octets, so an encoded answer has a weak one (RFC 9110 §8.8.3.3). Either can be asked with.
-pub async fn weaken_tag(mut response: Response) -> Response {
+/// The tag of an answer once it is encoded, quotes included.
+pub fn encoded_tag(tag: &str) -> Option<String> {
+    Some(format!("{}-gzip\"", tag.strip_suffix('"')?))
+}
+
+/// A strong tag promises the same octets, so an encoded answer has one of its own (RFC 9110 §8.8.3.3). It stays a strong one,
+/// as `restTransport.conditionalRunGet` says. Either can be asked with.
+pub async fn retag(mut response: Response) -> Response {
     if response.headers().contains_key(CONTENT_ENCODING)
         && let Some(tag) = response.headers().get(ETAG)
-        && tag.as_bytes().starts_with(b"\"")
-        && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat())
+        && let Some(tag) = tag.to_str().ok().and_then(encoded_tag)
+        && let Ok(tag) = HeaderValue::from_str(&tag)
     {
-        response.headers_mut().insert(ETAG, weak);
+        response.headers_mut().insert(ETAG, tag);
     }
     response
 }

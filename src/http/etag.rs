@@ -9,6 +9,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::answer::json_text;
+use super::encoding::encoded_tag;
 
 /// The tag of a body, quotes included.
 pub fn tag(body: &[u8]) -> String {
@@ -32,13 +33,15 @@ pub fn conditional(headers: &HeaderMap, body: Bytes) -> Response {
 }
 
 fn matches(headers: &HeaderMap, tag: &str) -> bool {
+    let encoded = encoded_tag(tag);
     headers
         .get_all(IF_NONE_MATCH)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
+        .map(|candidate| candidate.strip_prefix("W/").unwrap_or(candidate))
         .any(|candidate| {
-            candidate == "*" || candidate.strip_prefix("W/").unwrap_or(candidate) == tag
+            candidate == "*" || candidate == tag || encoded.as_deref() == Some(candidate)
         })
 }

@@ -249,7 +249,7 @@ pub fn router(state: Arc<HttpState>) -> Router {
         .fallback_service(rewritten)
         .layer(middleware::from_fn(limits::head))
         .layer(encoding::layer())
-        .layer(middleware::map_response(encoding::weaken_tag))
+        .layer(middleware::map_response(encoding::retag))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state, observe::observe))
         .layer(middleware::from_fn(unread::read_the_rest))
