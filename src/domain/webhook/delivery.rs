@@ -115,17 +115,18 @@ fn standard_headers(
     now: Timestamp,
 ) -> [(&'static str, String); 3] {
     let timestamp = now.as_second().to_string();
+    // A secret of another form signs nothing here: a signature by an empty key would be anybody's.
     let entry = |secret: &Secret| {
-        let key = secret.standard_key().unwrap_or_default();
+        let key = secret.standard_key()?;
         let mac = hmac(
             &key,
             &[id.as_bytes(), b".", timestamp.as_bytes(), b".", body],
         );
-        format!("v1,{}", STANDARD.encode(mac))
+        Some(format!("v1,{}", STANDARD.encode(mac)))
     };
     let signatures: Vec<String> = std::iter::once(&secrets.current)
         .chain(secrets.overlapping(now))
-        .map(entry)
+        .filter_map(entry)
         .collect();
     [
         ("webhook-id", id.to_owned()),
@@ -265,6 +266,25 @@ mod tests {
         // A second rotation retires the oldest at once.
         let twice = rotated.rotated(secret(3), until);
         assert_eq!(twice.overlapping(now()), Some(&secret(2)));
+    }
+
+    #[test]
+    fn a_secret_of_another_form_makes_no_standard_signature() {
+        let minted = Secret::minted([7; 32]);
+        let standard = Secret::standard(&format!("whsec_{}", STANDARD.encode([1; 24]))).unwrap();
+        let alone = deliver(&Secrets::of(minted.clone()), true, now());
+        assert_eq!(header(&alone, "webhook-signature"), Some(""));
+        let until = Timestamp::from_second(1_614_265_400).unwrap();
+        let rotated = deliver(
+            &Secrets::of(minted).rotated(standard.clone(), until),
+            true,
+            now(),
+        );
+        let settled = deliver(&Secrets::of(standard), true, now());
+        assert_eq!(
+            header(&rotated, "webhook-signature"),
+            header(&settled, "webhook-signature")
+        );
     }
 
     #[test]

@@ -467,6 +467,29 @@ async fn a_poll_at_the_head_waits_for_the_next_event_and_no_longer_than_asked() 
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poll_is_complete_exactly_with_the_terminal_event_even_if_it_comes_while_the_page_is_read()
+ {
+    const ROUNDS: u64 = 40;
+    const POLLERS: usize = 12;
+    let host = host().await;
+    for _ in 0..ROUNDS {
+        let mut recorder = Recorder::log_of(&host, 2, false).await;
+        let path = format!(
+            "/v1/runs/{}/events/poll?lastSequence=0&timeout=1",
+            recorder.run
+        );
+        let polls = futures_util::future::join_all((0..POLLERS).map(|_| host.get(&path)));
+        let (pages, ()) = tokio::join!(polls, recorder.append(vec![step(3), cancelled()]));
+        for page in pages {
+            let page = page.json();
+            let events = page["events"].as_array().unwrap();
+            let ended = events.last().unwrap()["type"] == "run.cancelled";
+            assert_eq!(page["isComplete"], ended, "{} events", events.len());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_takes_only_json_gets_the_backlog() {
     let host = host().await;

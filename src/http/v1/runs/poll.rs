@@ -75,7 +75,7 @@ pub async fn collect(
     state: &HttpState,
     run: &RunId,
     after: u64,
-    head: Head,
+    mut head: Head,
     filter: Filter,
 ) -> Result<Response, Failure> {
     let mut text = Vec::from(br#"{"events":["#.as_slice());
@@ -97,6 +97,14 @@ pub async fn collect(
             text.extend_from_slice(&event.body);
         }
         position = page.last();
+        if position > head.sequence {
+            // The page holds events that came since the head was asked for, maybe the last one.
+            head = state
+                .log
+                .head(run)
+                .await
+                .map_err(|cause| internal(&cause))?;
+        }
     }
     let complete = head.ended && position >= head.sequence;
     text.extend_from_slice(format!(r#"],"isComplete":{complete}}}"#).as_bytes());
