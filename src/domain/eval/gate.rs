@@ -237,6 +237,10 @@ pub fn unmet(
         }
         Some(_) => {}
         None if run.verdict == Verdict::Pass && run.summary.passed => {}
+        None if run.reasons.is_empty() => refuse(
+            Condition::Passed,
+            format!("the eval run has not passed: it is {}", run.status),
+        ),
         None => refuse(
             Condition::Passed,
             format!("the eval run did not pass: {}", run.reasons.join("; ")),

@@ -190,6 +190,24 @@ fn a_demanded_score_suite_and_size_bind() {
 }
 
 #[test]
+fn a_run_that_has_not_ended_has_no_reasons_and_says_so() {
+    let mut evidence = passing();
+    evidence.verdict = Verdict::Pending;
+    evidence.status = "running".to_owned();
+    let messages: Vec<String> = unmet(&GatePolicy::default(), CANDIDATE, Some(&evidence), now())
+        .into_iter()
+        .map(|unmet| unmet.message)
+        .collect();
+    assert_eq!(
+        messages,
+        [
+            "the eval run is running: not every task was judged",
+            "the eval run has not passed: it is running"
+        ]
+    );
+}
+
+#[test]
 fn a_demanded_score_that_is_no_number_is_never_reached() {
     let policy = GatePolicy {
         required_pass_score: Some(f64::NAN),
