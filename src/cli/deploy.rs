@@ -5,11 +5,12 @@ mod approve;
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use semver::Version;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::client::Call;
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use crate::domain::promotion::Consent;
 use crate::protocol::error::ErrorCode;
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 
@@ -141,6 +142,9 @@ pub struct Canary {
     /// Only on this channel
     #[arg(long)]
     channel: Option<String>,
+    /// The eval run a larger share rests on; left out, the one the version went into service with
+    #[arg(long, value_name = "RUN")]
+    eval_run: Option<String>,
 }
 
 fn state(text: &str) -> Result<DeploymentState, String> {
@@ -171,7 +175,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
             transition(context, &it.target, TransitionKind::Rollback, more).await
         }
         Command::Canary(it) => {
-            let more = json!({"canaryPercent": it.percent, "channel": it.channel});
+            let more = json!({"canaryPercent": it.percent, "channel": it.channel, "evalRunId": it.eval_run});
             transition(context, &it.target, TransitionKind::AdjustCanary, more).await
         }
     }
@@ -219,11 +223,16 @@ async fn transition(
             .get("approvalGateId")
             .and_then(Value::as_str);
         if let Some(gate) = gate.map(str::to_owned) {
-            Failure {
+            let open = is_open(&failure.details);
+            let failure = Failure {
                 exit: Exit::Negative,
                 ..failure
+            };
+            if !open {
+                // There is nothing left to answer; the message says how the question is put anew.
+                return failure;
             }
-            .or_try(format!(
+            failure.or_try(format!(
                 "{} deploy approve {gate}, by somebody who may; then promote again",
                 context.program()
             ))
@@ -249,6 +258,14 @@ async fn transition(
         terminal.print(&line(&record));
     }
     Ok(Exit::Good)
+}
+
+/// Whether somebody's approval is still waited for.
+fn is_open(details: &Map<String, Value>) -> bool {
+    let unmet = details.get("unmet").and_then(Value::as_array);
+    unmet.into_iter().flatten().any(|unmet| {
+        unmet.get("condition").and_then(Value::as_str) == Some(Consent::ApprovalPending.as_str())
+    })
 }
 
 fn line(record: &AgentDeployment) -> String {

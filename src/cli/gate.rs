@@ -120,6 +120,9 @@ pub struct Check {
     /// The channel it would go into service on
     #[arg(long)]
     channel: Option<String>,
+    /// Its share of the channel's traffic, in percent; left out, all of it
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    canary: Option<u8>,
     /// The evidence; left out, the newest eval of the version
     #[arg(long, value_name = "RUN")]
     eval_run: Option<String>,
@@ -236,7 +239,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         }
         Command::Check(check) => {
             let body = json!({"agentId": check.subject.agent, "version": check.subject.version,
-                "channel": check.channel, "evalRunId": check.eval_run});
+                "channel": check.channel, "canaryPercent": check.canary, "evalRunId": check.eval_run});
             let answer: Value = client.post(&format!("{PATH}/check"), &body).await?;
             let checked = Checked::deserialize(&answer).map_err(|fault| {
                 Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::domain::deployment::Placement;
 use crate::domain::ids::{RunId, TenantId};
 
 /// What the first entry of a chain holds in the place of a previous hash.
@@ -28,6 +29,24 @@ pub enum Outcome {
     Pending,
 }
 
+/// What a decision about a deployment rests on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grounds {
+    /// The pack that is installed under the version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack_integrity: Option<String>,
+    /// The eval run that is the evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval_run_id: Option<RunId>,
+    /// The channels it is about, with the shares of their traffic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<Placement>,
+    /// The runs that ask people for their consent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approval_gate_ids: Vec<RunId>,
+}
+
 /// A decision as whoever took it knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -43,6 +62,8 @@ pub struct Decision {
     pub outcome: Outcome,
     /// Why, each reason as a name with words.
     pub reasons: Vec<String>,
+    /// What it rests on, if it is about a deployment.
+    pub decided_on: Option<Grounds>,
     /// The run that holds the events, if there is one.
     pub run_id: Option<RunId>,
 }
@@ -68,6 +89,9 @@ pub struct Entry {
     /// Why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// What it rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_on: Option<Grounds>,
     /// The run that holds the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
@@ -124,6 +148,7 @@ impl ChainHead {
             resource: decision.resource.clone(),
             outcome: decision.outcome,
             reasons: decision.reasons.clone(),
+            decided_on: decision.decided_on.clone(),
             run_id: decision.run_id.clone(),
             prev_hash: self.hash.clone(),
         };
@@ -263,6 +288,10 @@ mod tests {
             resource: format!("vendor.acme.triage.default@1.{n}.0"),
             outcome: Outcome::Refused,
             reasons: vec!["passed: it did not".to_owned()],
+            decided_on: Some(Grounds {
+                eval_run_id: Some(RunId::from("run_9")),
+                ..Grounds::default()
+            }),
             run_id: Some(RunId::from("run_1")),
         }
     }
@@ -371,7 +400,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_change_of_any_member_is_found(at in 0_usize..6, member in 0_usize..9, text in "[A-Z]{1,12}") {
+        fn any_change_of_any_member_is_found(at in 0_usize..6, member in 0_usize..11, text in "[A-Z]{1,12}") {
             let (mut links, head) = chain(6);
             let mut value: Value = serde_json::from_str(&links[at].body).unwrap();
             let key = value.as_object().unwrap().keys().nth(member).unwrap().clone();

@@ -90,6 +90,7 @@ impl Annotating {
             resource: annotation.annotation_id.clone(),
             outcome: Outcome::Done,
             reasons: Vec::new(),
+            decided_on: None,
             run_id: Some(run.clone()),
         };
         let body = serde_json::to_vec(&annotation).map_err(|cause| internal(&cause))?;

@@ -44,7 +44,7 @@ impl Audit {
     /// end is also held against what is kept of the end.
     ///
     /// # Errors
-    /// `validation_error` for a range that runs backwards.
+    /// `validation_error` for a range that runs backwards, or begins where the log has no entry yet.
     pub async fn verify(
         &self,
         tenant: &TenantId,
@@ -61,6 +61,16 @@ impl Audit {
         }
         let first = from_seq.max(1);
         let head = self.store.audit_head(tenant).await.map_err(fault)?;
+        // Nothing can be said of entries that are not there.
+        if first > head.sequence.max(1) {
+            return Err(Problem::validation(
+                "fromSeq",
+                format!(
+                    "`fromSeq` is beyond the end of the audit log, whose last entry is {}",
+                    head.sequence
+                ),
+            ));
+        }
         let before = match first {
             1 => None,
             _ => self
@@ -72,9 +82,7 @@ impl Audit {
                 .find(|link| link.sequence == first - 1),
         };
         let mut walk = Walk::behind(before.as_ref());
-        let anomalies = if first > head.sequence.max(1) {
-            Vec::new()
-        } else if self
+        let anomalies = if self
             .walk(tenant, &mut walk, first, to.unwrap_or(u64::MAX))
             .await
             .map_err(fault)?
@@ -84,7 +92,7 @@ impl Audit {
         } else {
             walk.found()
         };
-        let to_seq = to.unwrap_or_else(|| head.sequence.max(from_seq));
+        let to_seq = to.map_or(head.sequence, |to| to.min(head.sequence));
         Ok(AuditVerifyResult {
             from_seq,
             to_seq,

@@ -19,9 +19,10 @@ use super::gates::{Approval, Gates, InForce, Question};
 use super::installed::{Installed, installed};
 use super::runs::GATE_NODE;
 use crate::domain::access::{Demand, Scope};
+use crate::domain::audit::Grounds;
 use crate::domain::deployment::{Channel, Lifecycle, Move, Refused, parse};
 use crate::domain::ids::{AgentId, RunId, TenantId};
-use crate::domain::promotion::Requirement;
+use crate::domain::promotion::{Consent, Requirement};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{CancelRequest, Clock, IdempotencyClaim, Ids, Revision, Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -115,7 +116,7 @@ impl Deployments {
         agent: &AgentId,
     ) -> Result<Vec<AgentDeployment>, Problem> {
         let installed = installed(self.store.as_ref(), tenant, agent).await?;
-        let (lifecycle, _) = self.lifecycle(tenant, agent).await?;
+        let (lifecycle, _) = self.lifecycle(tenant, agent, &installed).await?;
         Ok(lifecycle.records(agent, installed.versions()))
     }
 
@@ -132,8 +133,9 @@ impl Deployments {
         body: &Value,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Moved, Problem> {
-        let asked = parse(body, &self.channels)?;
+        let mut asked = parse(body, &self.channels)?;
         let installed = installed(self.store.as_ref(), &caller.tenant, agent).await?;
+        asked.pack_integrity = installed.integrity(&asked.version).map(str::to_owned);
         let resource = format!("{agent}@{}", asked.version);
         let scope = scope_of(asked.transition);
         let decision = decide(caller, &Demand::scope(scope), scope.as_str(), &resource);
@@ -146,7 +148,7 @@ impl Deployments {
             claim,
         };
         for _ in 0..ATTEMPTS {
-            let (lifecycle, seen) = self.lifecycle(&caller.tenant, agent).await?;
+            let (lifecycle, seen) = self.lifecycle(&caller.tenant, agent, &installed).await?;
             let known =
                 installed.integrity(&asked.version).is_some() || lifecycle.knows(&asked.version);
             if !known {
@@ -155,11 +157,16 @@ impl Deployments {
                     "no such version of this agent",
                 ));
             }
-            let verdict = self.judge(&request, &lifecycle, seen).await?;
-            match self.record(&request, &verdict).await {
+            let (verdict, grounds) = self.judge(&request, &lifecycle, seen).await?;
+            match self.record(&request, &verdict, grounds).await {
                 Ok(run_id) => {
-                    if let Verdict::Moved { .. } = verdict {
-                        self.ask_no_more(&request, &lifecycle).await;
+                    match &verdict {
+                        Verdict::Moved { after, .. } => {
+                            self.ask_no_more(caller, lifecycle.obsolete_gates(after))
+                                .await;
+                        }
+                        Verdict::Unapproved { opens, .. } => self.gates.open(opens).await,
+                        Verdict::Denied | Verdict::Unmet(_) => {}
                     }
                     return answer(verdict, &decision, run_id);
                 }
@@ -177,11 +184,14 @@ impl Deployments {
         &self,
         tenant: &TenantId,
         agent: &AgentId,
+        installed: &Installed,
     ) -> Result<(Lifecycle, Revision), Problem> {
-        self.store
-            .deployments(tenant, agent)
-            .await
-            .map_err(|cause| internal(&cause))
+        let kept = self.store.deployments(tenant, agent).await;
+        let (lifecycle, seen) = kept.map_err(|cause| internal(&cause))?;
+        Ok((
+            lifecycle.as_installed(|version| installed.integrity(version)),
+            seen,
+        ))
     }
 
     async fn judge(
@@ -189,14 +199,17 @@ impl Deployments {
         request: &Asked<'_>,
         before: &Lifecycle,
         seen: Revision,
-    ) -> Result<Verdict, Problem> {
+    ) -> Result<(Verdict, Grounds), Problem> {
         let Asked { agent, asked, .. } = *request;
+        let moved = before.apply(agent, asked);
+        let mut grounds = grounds(asked, before, moved.as_ref().ok().map(|(after, _)| after));
         if !request.decision.allowed {
-            return Ok(Verdict::Denied);
+            return Ok((Verdict::Denied, grounds));
         }
-        let (mut after, mut events) = before.apply(agent, asked).map_err(refused)?;
+        let (mut after, mut events) = moved.map_err(refused)?;
         if let Some(hurdles) = self.hurdles(request, before, &after).await? {
             let Hurdles { question, policies } = &hurdles;
+            grounds.eval_run_id = question.evidence.cloned();
             let mut approvals = self.gates.approvals(question, policies, before).await?;
             let unmet = self.gates.unmet(question, policies).await?;
             if approvals
@@ -204,15 +217,18 @@ impl Deployments {
                 .any(|approval| approval.granted().is_none())
             {
                 let (asked, opens) = self.ask(request, question, &mut approvals, before)?;
+                grounds.approval_gate_ids = gates_of(&approvals);
                 let missing = approvals.iter().filter_map(Approval::unmet);
-                return Ok(Verdict::Unapproved {
+                let verdict = Verdict::Unapproved {
                     unmet: missing.chain(unmet).collect(),
                     asked: asked.map(|lifecycle| (lifecycle, seen)),
                     opens,
-                });
+                };
+                return Ok((verdict, grounds));
             }
+            grounds.approval_gate_ids = gates_of(&approvals);
             if !unmet.is_empty() {
-                return Ok(Verdict::Unmet(unmet));
+                return Ok((Verdict::Unmet(unmet), grounds));
             }
             if let Some(gate) = approvals.iter().find_map(Approval::granted) {
                 let approved = Move {
@@ -223,12 +239,13 @@ impl Deployments {
             }
         }
         let record = after.record(agent, &asked.version);
-        Ok(Verdict::Moved {
+        let verdict = Verdict::Moved {
             after,
             seen,
             events,
             record: Box::new(record),
-        })
+        };
+        Ok((verdict, grounds))
     }
 
     /// Puts the questions that were not put yet, and takes back those that were answered with no, so that a further request
@@ -263,12 +280,12 @@ impl Deployments {
         Ok(((after != *before).then_some(after), opens))
     }
 
-    /// Whoever is still asked about the version as it was need not answer any more. That is tidying: an answer would have no
+    /// Whoever is still asked about a version as it was need not answer any more. That is tidying: an answer would have no
     /// effect.
-    async fn ask_no_more(&self, request: &Asked<'_>, before: &Lifecycle) {
-        for gate in before.gates_about(&request.asked.version) {
+    async fn ask_no_more(&self, caller: &Caller, gates: impl Iterator<Item = &RunId>) {
+        for gate in gates {
             let obsolete = CancelRequest {
-                cancelled_by: request.caller.principal.clone(),
+                cancelled_by: caller.principal.clone(),
                 reason: Some("the version has moved".to_owned()),
             };
             match self.store.request_cancel(gate, &obsolete).await {
@@ -279,9 +296,9 @@ impl Deployments {
         }
     }
 
-    /// What a promotion must get past. Into service a version goes by the policies of its channels; before that, evidence
-    /// need not be offered, but what is offered must be evidence. A version that comes back rests on the evidence it went in
-    /// with.
+    /// What a promotion or a larger share must get past. Into service a version goes by the policies of its channels; before
+    /// that, evidence need not be offered, but what is offered must be evidence. A version that comes back or gets more of
+    /// the traffic rests on the evidence it went in with, unless other evidence is offered.
     async fn hurdles<'a>(
         &self,
         request: &Asked<'a>,
@@ -289,7 +306,13 @@ impl Deployments {
         after: &Lifecycle,
     ) -> Result<Option<Hurdles<'a>>, Problem> {
         let Asked { agent, asked, .. } = *request;
-        if asked.transition != TransitionKind::Promote {
+        let gated = match asked.transition {
+            TransitionKind::Promote => true,
+            // Less traffic is always allowed; more of it is a larger promotion.
+            TransitionKind::AdjustCanary => after.raises(before, &asked.version),
+            TransitionKind::Pause | TransitionKind::Deprecate | TransitionKind::Rollback => false,
+        };
+        if !gated {
             return Ok(None);
         }
         let tenant = &request.caller.tenant;
@@ -303,16 +326,17 @@ impl Deployments {
         }
         let policies = if into_service {
             // All it takes traffic of, also what it was on before a pause.
-            let channels = after.channels_of(&asked.version);
-            self.gates.in_force(tenant, agent, &channels).await?
+            let placements = after.placements(&asked.version);
+            self.gates.in_force(tenant, agent, &placements).await?
         } else if asked.evidence.is_some() {
             vec![Gates::before_production()]
         } else {
             return Ok(None);
         };
+        let in_service = [DeploymentState::Active, DeploymentState::Paused];
         let earlier = before
             .deployed(&asked.version)
-            .filter(|deployed| deployed.state == DeploymentState::Paused)
+            .filter(|deployed| in_service.contains(&deployed.state))
             .and_then(|deployed| deployed.eval_run_id.as_ref());
         let question = Question {
             tenant,
@@ -323,6 +347,31 @@ impl Deployments {
         };
         Ok(Some(Hurdles { question, policies }))
     }
+}
+
+/// What is known of a request's grounds before its gate is asked: for a change of what a version serves, what it is to
+/// serve, and for the end of that, what it served.
+fn grounds(asked: &Move, before: &Lifecycle, after: Option<&Lifecycle>) -> Grounds {
+    let version = &asked.version;
+    let placements = match (asked.transition, after) {
+        (TransitionKind::Promote, Some(after)) => after.placements(version),
+        (TransitionKind::AdjustCanary, Some(after)) => after.served(version),
+        _ => before.served(version),
+    };
+    Grounds {
+        pack_integrity: asked.pack_integrity.clone(),
+        eval_run_id: asked.evidence.clone(),
+        placements,
+        approval_gate_ids: Vec::new(),
+    }
+}
+
+fn gates_of(approvals: &[Approval]) -> Vec<RunId> {
+    approvals
+        .iter()
+        .filter_map(Approval::gate)
+        .cloned()
+        .collect()
 }
 
 /// What a transition takes (RFC 0082 §E).
@@ -348,15 +397,25 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
             Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
         }
         Verdict::Unapproved { unmet, .. } => {
-            let gate = unmet.iter().find_map(|unmet| match unmet {
-                Requirement::Approval(approval) => approval.approval_gate_id.as_ref(),
+            let asked = unmet.iter().filter_map(|unmet| match unmet {
+                Requirement::Approval(approval) => Some(approval),
                 Requirement::Eval(_) => None,
             });
+            let pending = asked
+                .clone()
+                .find(|approval| approval.condition == Consent::ApprovalPending);
+            let remedy = match pending {
+                Some(_) => "ask again once it is",
+                None => "to have the question put anew, ask again",
+            };
+            let gate = pending
+                .or_else(|| asked.clone().next())
+                .and_then(|approval| approval.approval_gate_id.as_ref());
             let reasons: Vec<String> = unmet.iter().map(Requirement::reason).collect();
             let mut problem = Problem::new(
                 ErrorCode::Forbidden,
                 format!(
-                    "the promotion is not approved ({}); ask again once it is",
+                    "the promotion is not approved ({}); {remedy}",
                     reasons.join("; ")
                 ),
             )

@@ -13,7 +13,7 @@ use super::installed::{Installed, installed};
 use super::runs::Runs;
 use crate::domain::access::Roles;
 use crate::domain::audit::{Decision, Outcome};
-use crate::domain::deployment::Channel;
+use crate::domain::deployment::{Channel, Placement};
 use crate::domain::eval::gate::{Candidate, GatePolicy};
 use crate::domain::eval::report::EvalReport;
 use crate::domain::ids::{AgentId, RunId, TenantId};
@@ -67,11 +67,11 @@ pub struct Question<'a> {
     pub evidence: Option<&'a RunId>,
 }
 
-/// A policy with the channel it is asked about.
+/// A policy with the place it is asked about.
 #[derive(Clone, Debug)]
 pub struct InForce {
-    /// The channel, if the version goes on one.
-    pub channel: Option<Channel>,
+    /// Where the version goes.
+    pub placement: Placement,
     /// What is demanded.
     pub policy: PromotionPolicy,
 }
@@ -154,7 +154,7 @@ impl Gates {
     }
 
     /// Asks the gate as a promotion into service would, and changes nothing. Without a named run the newest eval of the
-    /// version that has ended is looked at.
+    /// version that has ended is looked at, without a share all of the traffic is asked for.
     ///
     /// # Errors
     /// `not_found` for an agent or version that is not installed; `validation_error` for a channel this host does not have.
@@ -163,10 +163,10 @@ impl Gates {
         caller: &Caller,
         agent: &AgentId,
         version: &Version,
-        channel: Option<&str>,
+        to: (Option<&str>, Option<u8>),
         evidence: Option<RunId>,
     ) -> Result<Check, Problem> {
-        let tenant = &caller.tenant;
+        let (tenant, (channel, share)) = (&caller.tenant, to);
         let installed = installed(self.store.as_ref(), tenant, agent).await?;
         let pack_integrity = installed.version(version)?;
         let scope = PolicyScope {
@@ -194,7 +194,7 @@ impl Gates {
             .await
             .map_err(|cause| internal(&cause))?;
         let asked = [InForce {
-            channel: channel.and_then(|name| name.parse().ok()),
+            placement: Placement::new(channel.and_then(|name| name.parse().ok()), share),
             policy,
         }];
         let approvals = self.approvals(&question, &asked, &lifecycle).await?;
@@ -213,7 +213,7 @@ impl Gates {
         })
     }
 
-    /// The policies that hold for an agent on each of some channels, or on none.
+    /// The policies that hold for an agent in each of some places.
     ///
     /// # Errors
     /// A fault of ours.
@@ -221,18 +221,18 @@ impl Gates {
         &self,
         tenant: &TenantId,
         agent: &AgentId,
-        channels: &[Channel],
+        placements: &[Placement],
     ) -> Result<Vec<InForce>, Problem> {
         let set = self.policies(tenant).await?;
-        let of = |channel: Option<&Channel>| InForce {
-            channel: channel.cloned(),
-            policy: in_force(&set, agent.as_str(), channel.map(Channel::as_str))
-                .map_or_else(PromotionPolicy::default, |found| found.policy.clone()),
+        let of = |placement: &Placement| {
+            let channel = placement.channel.as_ref().map(Channel::as_str);
+            InForce {
+                placement: placement.clone(),
+                policy: in_force(&set, agent.as_str(), channel)
+                    .map_or_else(PromotionPolicy::default, |found| found.policy.clone()),
+            }
         };
-        if channels.is_empty() {
-            return Ok(vec![of(None)]);
-        }
-        Ok(channels.iter().map(|channel| of(Some(channel))).collect())
+        Ok(placements.iter().map(of).collect())
     }
 
     /// Every condition of the evidence that any of the policies sets and that is not met, once.
@@ -274,7 +274,7 @@ impl Gates {
     /// The policy for steps before production: evidence that is offered must at least be evidence.
     pub fn before_production() -> InForce {
         InForce {
-            channel: None,
+            placement: Placement::new(None, None),
             policy: PromotionPolicy {
                 eval: Some(GatePolicy::FLOOR),
                 approval: None,
@@ -373,6 +373,7 @@ impl Gates {
             resource: format!("{}#{}", named(&scope.agent_id), named(&scope.channel)),
             outcome: Outcome::Done,
             reasons: Vec::new(),
+            decided_on: None,
             run_id: None,
         }
     }

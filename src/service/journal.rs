@@ -17,6 +17,7 @@ use super::executor::started;
 use super::fault::internal;
 use super::projections::{self, catch_up};
 use super::run_writer::{Closed, RunWriter};
+use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::fork::Fork;
@@ -143,9 +144,27 @@ impl Journal {
     where
         E: From<JournalError>,
     {
+        self.append_audited(tenant, run, decide, |_| None).await
+    }
+
+    /// As [`append`](Self::append). What `audit` says of the events is in the audit log before they have any effect, and
+    /// nobody else decides meanwhile.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub async fn append_audited<E>(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
+        audit: impl FnOnce(&[NewEvent]) -> Option<Decision>,
+    ) -> Result<RunState, E>
+    where
+        E: From<JournalError>,
+    {
         let claim = self.take(tenant, run).await?;
         let (record, fence) = (claim.run.clone(), claim.fence);
-        let appended = self.append_under(claim, decide).await;
+        let appended = self.append_under(claim, decide, audit).await;
         let given_back = if record.spec.work.is_claimable() {
             self.store.release(run, fence).await
         } else {
@@ -166,6 +185,7 @@ impl Journal {
         &self,
         claim: Claim,
         decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
+        audit: impl FnOnce(&[NewEvent]) -> Option<Decision>,
     ) -> Result<RunState, E>
     where
         E: From<JournalError>,
@@ -180,6 +200,12 @@ impl Journal {
             return Err(JournalError::Busy.into());
         }
         let mut events = decide(&state)?;
+        if let Some(decision) = audit(&events) {
+            self.store
+                .record_decision(&claim.run.tenant, &decision)
+                .await
+                .map_err(JournalError::from)?;
+        }
         if state.started_at.is_none() {
             events.insert(0, NewEvent::of_run(Event::RunStarted(started(&claim.run))));
         }

@@ -4,12 +4,13 @@ use semver::Version;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::channel::Channel;
+use super::lifecycle::Placement;
 use crate::domain::ids::{AgentId, RunId};
 use crate::domain::workflow::gate::GatePolicy;
 
 /// A promotion somebody is asked about. Consent to one is no consent to another: not with other content under the same
-/// version, not on another channel, not on other evidence, and not under terms that have changed since.
+/// version, not on another channel or with
+/// another share of it, not on other evidence, and not under terms that have changed since.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject<'a> {
@@ -19,8 +20,8 @@ pub struct Subject<'a> {
     pub version: &'a Version,
     /// Its pack.
     pub pack_integrity: &'a str,
-    /// Where it goes into service.
-    pub channels: Vec<&'a Channel>,
+    /// Where it goes into service, and with how much of the traffic.
+    pub placements: Vec<&'a Placement>,
     /// The evidence it rests on.
     pub eval_run_id: Option<&'a RunId>,
     /// Whose consent is asked for.
@@ -47,7 +48,8 @@ mod tests {
     fn consent_to_one_promotion_is_none_to_another() {
         let (agent, other_agent) = (AgentId::from("a.b"), AgentId::from("a.c"));
         let (version, other_version) = (Version::new(1, 0, 0), Version::new(1, 0, 1));
-        let stable: Channel = "stable".parse().unwrap();
+        let on = |share| Placement::new(Some("stable".parse().unwrap()), share);
+        let (all, some) = (on(None), on(Some(1)));
         let (run, other_run) = (RunId::from("run_1"), RunId::from("run_2"));
         let terms = GatePolicy {
             required_role: Some("owner".to_owned()),
@@ -61,7 +63,7 @@ mod tests {
             agent_id: &agent,
             version: &version,
             pack_integrity: "sha256-x",
-            channels: vec![&stable],
+            placements: vec![&some],
             eval_run_id: Some(&run),
             terms: &terms,
         };
@@ -81,7 +83,11 @@ mod tests {
                 ..asked.clone()
             },
             Subject {
-                channels: Vec::new(),
+                placements: vec![&all],
+                ..asked.clone()
+            },
+            Subject {
+                placements: Vec::new(),
                 ..asked.clone()
             },
             Subject {

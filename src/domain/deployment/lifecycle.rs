@@ -2,11 +2,15 @@
 //!
 //! A version that was never moved is a draft and has no entry: that it is installed says everything.
 
+mod content;
+mod placement;
+
 use std::collections::BTreeMap;
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+pub use self::placement::Placement;
 use super::channel::Channel;
 use super::state::next;
 use super::traffic::{ALL, NoActiveDeployment, Seat, Split};
@@ -34,6 +38,9 @@ pub struct Deployed {
     pub eval_run_id: Option<RunId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     approval_gate_id: Option<String>,
+    /// The pack it was when it was last moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pack_integrity: Option<String>,
 }
 
 /// The deployments of one agent of one tenant.
@@ -105,6 +112,14 @@ impl Lifecycle {
             .values()
             .filter(move |consent| consent.version == *version)
             .map(|consent| &consent.gate)
+    }
+
+    /// The runs that ask people in vain, once the deployments are as in `after`.
+    pub fn obsolete_gates<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = &'a RunId> {
+        self.consents
+            .iter()
+            .filter(|(digest, _)| !after.consents.contains_key(*digest))
+            .map(|(_, consent)| &consent.gate)
     }
 
     /// Puts on record that `gate` asks people to consent to a promotion of `version`. It stands until they refuse, or until
@@ -204,6 +219,12 @@ impl Lifecycle {
         };
         let entry = after.entry(&asked.version);
         entry.approval_gate_id.clone_from(&asked.approval_gate);
+        if asked.evidence.is_some() {
+            entry.eval_run_id.clone_from(&asked.evidence);
+        }
+        if asked.pack_integrity.is_some() {
+            entry.pack_integrity.clone_from(&asked.pack_integrity);
+        }
         // Whoever was asked about a version was asked about it as it was.
         let moved = |version: &Version| {
             *version == asked.version || after.state(version) != self.state(version)
@@ -226,16 +247,12 @@ impl Lifecycle {
         to: DeploymentState,
     ) -> Vec<Event> {
         let version = &asked.version;
-        let entry = self.entry(version);
-        if asked.evidence.is_some() {
-            entry.eval_run_id.clone_from(&asked.evidence);
-        }
         if from == DeploymentState::Paused {
             let changed = self.change(agent, version, to);
             self.activate(asked);
             return vec![changed];
         }
-        entry.state = to;
+        self.entry(version).state = to;
         let before = asked
             .channel
             .as_ref()
@@ -403,7 +420,11 @@ impl Lifecycle {
             let of_current = if current == *version {
                 share
             } else if split.before == Some(version) {
-                ALL.saturating_sub(share)
+                let left = ALL.saturating_sub(share);
+                if left > split.current.share {
+                    return Err(Refused::RaisesAnother { raised: current });
+                }
+                left
             } else {
                 continue;
             };
@@ -455,6 +476,7 @@ impl Lifecycle {
                 rollback_pointer: None,
                 eval_run_id: None,
                 approval_gate_id: None,
+                pack_integrity: None,
             })
     }
 

@@ -15,7 +15,7 @@ mod transition;
 
 pub use channel::{Channel, ChannelFault, LATEST, draw};
 pub use consent::Subject;
-pub use lifecycle::{Deployed, Lifecycle};
+pub use lifecycle::{Deployed, Lifecycle, Placement};
 pub use request::parse;
 pub use state::{Illegal, next};
 pub use traffic::NoActiveDeployment;

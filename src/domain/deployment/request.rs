@@ -95,6 +95,7 @@ pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
         share,
         evidence: text("evalRunId", MAX_RUN_ID)?.map(RunId::from),
         approval_gate: None,
+        pack_integrity: None,
         reason: text("reason", MAX_REASON)?.map(str::to_owned),
     })
 }

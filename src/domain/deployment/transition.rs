@@ -24,6 +24,8 @@ pub struct Move {
     pub evidence: Option<RunId>,
     /// The approval gate that granted it.
     pub approval_gate: Option<String>,
+    /// The pack that is installed under the version.
+    pub pack_integrity: Option<String>,
     /// A short label.
     pub reason: Option<String>,
 }
@@ -66,6 +68,12 @@ pub enum Refused {
         /// The version.
         version: Version,
     },
+    /// What it gives up would go to the newer version, whose share is a question of its own.
+    #[error("this would give version {raised} more of the traffic; adjust that version instead")]
+    RaisesAnother {
+        /// The version that would grow.
+        raised: Version,
+    },
     /// It replaced different versions on different channels.
     #[error(
         "version {version} replaced different versions on its channels; name the `channel` to go back on"
@@ -83,6 +91,7 @@ impl Refused {
             Self::Illegal(Illegal::NotTo { .. }) => "toState",
             Self::Illegal(_) | Self::NoPrior { .. } => "transition",
             Self::Meaningless { field, .. } | Self::Missing { field, .. } => field,
+            Self::RaisesAnother { .. } => "version",
             Self::NotOnChannel { .. } | Self::ManyPriors { .. } => "channel",
         }
     }
@@ -108,7 +117,7 @@ pub(super) fn refuse_what_would_be_ignored(
             asked.share.is_some(),
             into_service || adjust,
         ),
-        ("evalRunId", asked.evidence.is_some(), promote),
+        ("evalRunId", asked.evidence.is_some(), promote || adjust),
     ];
     match meaning
         .into_iter()

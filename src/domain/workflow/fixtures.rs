@@ -69,6 +69,7 @@ pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
         share: None,
         evidence: None,
         approval_gate: None,
+        pack_integrity: None,
         reason: None,
     };
     let stable = "stable".parse().ok()?;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Deployments, Verdict};
-use crate::domain::audit::{Decision, Outcome};
+use crate::domain::audit::{Decision, Grounds, Outcome};
 use crate::domain::ids::{EventId, RunId};
 use crate::domain::promotion::{Consent, Requirement};
 use crate::domain::run::record::{RunRecord, RunSpec, Work};
@@ -23,6 +23,7 @@ impl Deployments {
         &self,
         request: &Asked<'_>,
         verdict: &Verdict,
+        grounds: Grounds,
     ) -> Result<RunId, StoreError> {
         let now = self.clock.now();
         let run_id = RunId::from(self.ids.mint("run"));
@@ -99,6 +100,7 @@ impl Deployments {
                 resource: request.decision.resource.clone(),
                 outcome,
                 reasons,
+                decided_on: Some(grounds),
                 run_id: Some(run_id.clone()),
             },
             completes: completes.as_ref(),
@@ -109,9 +111,6 @@ impl Deployments {
             ended: true,
         };
         self.store.notify_run(&run_id, head).await;
-        if !commit.opens.is_empty() {
-            self.store.notify_work().await;
-        }
         Ok(run_id)
     }
 

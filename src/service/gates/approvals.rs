@@ -1,8 +1,10 @@
 //! The consent of people to promotions: which approvals the policies in force ask for, and whether they are there
 //! (RFC 0051, RFC 0082 §E).
 
+use tracing::warn;
+
 use super::{Gates, InForce, Question};
-use crate::domain::deployment::{Channel, Lifecycle, Subject};
+use crate::domain::deployment::{Lifecycle, Placement, Subject};
 use crate::domain::ids::RunId;
 use crate::domain::promotion::{ApprovalPolicy, Consent, Requirement, Unapproved};
 use crate::domain::run::record::RunRecord;
@@ -15,6 +17,8 @@ pub struct Approval {
     /// What is consented to.
     pub digest: String,
     terms: ApprovalPolicy,
+    /// Where the version goes.
+    placements: Vec<Placement>,
     state: State,
 }
 
@@ -36,6 +40,14 @@ impl Approval {
     /// Whether nobody was asked yet.
     pub fn is_needed(&self) -> bool {
         matches!(self.state, State::Needed)
+    }
+
+    /// The run that asks for it, whatever came of it.
+    pub fn gate(&self) -> Option<&RunId> {
+        match &self.state {
+            State::Needed => None,
+            State::Asked(gate, _) => Some(gate),
+        }
     }
 
     /// Whether it was refused.
@@ -81,16 +93,16 @@ impl Gates {
                 continue;
             }
             // Whoever is asked by several channels under the same terms is asked once.
-            let channels: Vec<&Channel> = policies
+            let placements: Vec<&Placement> = policies
                 .iter()
                 .filter(|other| other.policy.approval.as_ref() == Some(terms))
-                .filter_map(|other| other.channel.as_ref())
+                .map(|other| &other.placement)
                 .collect();
             let subject = Subject {
                 agent_id: question.agent,
                 version: question.version,
                 pack_integrity: question.pack_integrity.unwrap_or_default(),
-                channels,
+                placements: placements.clone(),
                 eval_run_id: question.evidence,
                 terms,
             };
@@ -107,10 +119,22 @@ impl Gates {
             found.push(Approval {
                 digest,
                 terms: terms.clone(),
+                placements: placements.into_iter().cloned().collect(),
                 state,
             });
         }
         Ok(found)
+    }
+
+    /// Has recorded gates ask at once, so that whoever learns of them can answer. One that cannot be opened is a worker's to
+    /// open, as any run is.
+    pub async fn open(&self, gates: &[RunRecord]) {
+        for gate in gates {
+            if let Err(problem) = self.runs.open_gate(gate).await {
+                warn!(run_id = %gate.run_id, code = %problem.code, "an approval gate is left to the workers");
+                self.store.notify_work().await;
+            }
+        }
     }
 
     /// The run that asks for an approval, not yet recorded.
@@ -124,10 +148,19 @@ impl Gates {
         approval: &Approval,
     ) -> Result<RunRecord, Problem> {
         let what = format!("{}@{}", question.agent, question.version);
-        let title = match question.evidence {
-            Some(run) => format!("Promote {what} into service on {run}"),
-            None => format!("Promote {what} into service"),
+        let places: Vec<String> = approval
+            .placements
+            .iter()
+            .map(Placement::to_string)
+            .collect();
+        let rests = match question.evidence {
+            Some(run) => format!("resting on eval run {run}"),
+            None => "resting on no eval run".to_owned(),
         };
+        let title = format!(
+            "Promote {what} into service {}; {rests}",
+            places.join(" and ")
+        );
         let tenant = question.tenant;
         self.runs
             .approval_gate(tenant, principal, &title, &what, &approval.terms)

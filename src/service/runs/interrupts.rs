@@ -20,6 +20,7 @@ use crate::domain::workflow::gate::{GatePolicy, Responder};
 use crate::domain::workflow::graph::Graph;
 use crate::domain::workflow::interrupt::{Refusal, answer, deadline};
 use crate::domain::workflow::node::NodeKind;
+use crate::domain::workflow::step::{Circumstances, Step, next};
 use crate::domain::workflow::token::{Intent, InterruptToken};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::InterruptKind;
@@ -202,6 +203,35 @@ impl Runs {
         })
     }
 
+    /// Has the gate of an [`approval_gate`](Self::approval_gate) ask, without waiting for a worker to get to it.
+    ///
+    /// # Errors
+    /// `service_unavailable` while a worker holds it, which opens it then.
+    pub async fn open_gate(&self, gate: &RunRecord) -> Result<(), Problem> {
+        let Some(spec) = gate.spec.workflow() else {
+            return Ok(());
+        };
+        let graph = Graph::of(&spec.definition).map_err(|cause| internal(&cause))?;
+        let node = NodeId::from(GATE_NODE);
+        let ask = |state: &RunState| -> Result<Vec<NewEvent>, Problem> {
+            let of = Circumstances {
+                run_id: &gate.run_id,
+                inputs: &gate.spec.inputs,
+                max_node_executions: spec.max_node_executions,
+                agents: &spec.agents,
+                hold: false,
+                now: self.clock.now(),
+            };
+            Ok(match next(&graph, &state.flow, &of) {
+                Step::Record(events) if state.flow.node(&node).is_none() => events,
+                // A worker was there before.
+                _ => Vec::new(),
+            })
+        };
+        self.journal.append(&gate.tenant, &gate.run_id, ask).await?;
+        Ok(())
+    }
+
     /// Whether the gate of an [`approval_gate`](Self::approval_gate) has been decided.
     ///
     /// # Errors
@@ -254,36 +284,55 @@ impl Runs {
             answer(node, gate, facts, responder, value, self.clock.now()).map_err(refused)
         };
         // What can be refused is refused without taking the run.
-        let decided = self.look(run, decide).await??;
-        if let Some(reason) = overridden(&decided) {
-            self.audit_override(record, node, responder, reason).await?;
-        }
-        let state = self.journal.append(&record.tenant, run, decide).await?;
+        self.look(run, decide).await??;
+        let audit = |decided: &[NewEvent]| self.decision(record, node, responder, decided);
+        let state = self
+            .journal
+            .append_audited(&record.tenant, run, decide, audit)
+            .await?;
         // The node has its answer; whatever comes of it is the worker's to record.
         Ok(json!({"runId": run, "nodeId": node, "status": state.status}))
     }
 
-    /// An override is on record before it has any effect.
-    async fn audit_override(
+    /// What an answer to an approval gate is in the audit log.
+    fn decision(
         &self,
         record: &RunRecord,
         node: &NodeId,
         responder: &Responder,
-        reason: &str,
-    ) -> Result<(), Problem> {
-        let decision = Decision {
+        decided: &[NewEvent],
+    ) -> Option<Decision> {
+        let mut found: Option<(&str, Vec<String>)> = None;
+        // One of several who must agree decides nothing alone.
+        let mut outcome = Outcome::Pending;
+        for event in decided {
+            match &event.event {
+                Event::ApprovalGranted(_) => found = Some(("approval:accept", Vec::new())),
+                Event::ApprovalRejected(_) => found = Some(("approval:reject", Vec::new())),
+                Event::ApprovalOverridden(over) => {
+                    found = Some(("approval:override", vec![over.reason.clone()]));
+                }
+                Event::ApprovalReceived(received) => {
+                    outcome = match received.action.as_str() {
+                        "reject" => Outcome::Refused,
+                        _ => Outcome::Done,
+                    };
+                    found = found.or_else(|| Some(("approval:accept", Vec::new())));
+                }
+                _ => {}
+            }
+        }
+        let (action, reasons) = found?;
+        Some(Decision {
             at: self.clock.now(),
             principal: responder.principal.clone(),
-            action: "approval:override".to_owned(),
+            action: action.to_owned(),
             resource: format!("{}/{node}", record.run_id),
-            outcome: Outcome::Done,
-            reasons: vec![reason.to_owned()],
+            outcome,
+            reasons,
+            decided_on: None,
             run_id: Some(record.run_id.clone()),
-        };
-        self.store
-            .record_decision(&record.tenant, &decision)
-            .await
-            .map_err(|cause| internal(&cause))
+        })
     }
 
     async fn token(
@@ -334,14 +383,6 @@ impl Runs {
             _ => problem,
         })
     }
-}
-
-/// Why somebody decided alone, if that is what an answer comes to.
-fn overridden(decided: &[NewEvent]) -> Option<&str> {
-    decided.iter().find_map(|event| match &event.event {
-        Event::ApprovalOverridden(over) => Some(over.reason.as_str()),
-        _ => None,
-    })
 }
 
 /// The node of a gate's run.

@@ -59,7 +59,9 @@ async fn waits(host: &TestHost, body: &Value) -> RunId {
     assert_eq!(conditions(&details), ["approval-pending"]);
     assert_eq!(list(host).await, before, "a refusal changes nothing");
     let gate = gate_of(&details);
-    until(host, &gate, "waiting-approval").await;
+    // Whoever reads that answer may answer the gate.
+    let shown = host.get(&format!("/v1/runs/{gate}")).await.json();
+    assert_eq!(shown["status"], "waiting-approval");
     gate
 }
 
@@ -95,6 +97,14 @@ async fn a_promotion_waits_for_as_many_as_must_approve_and_then_goes_on() {
     assert_eq!(waits(&host, &body).await, gate, "one of two is not enough");
     assert_eq!(says_yes(&host, &bob, &gate).await.status, StatusCode::OK);
     host.ended(&gate).await;
+    assert_eq!(
+        answers(&host, &gate).await,
+        [
+            answered("ann", "approval:accept", "pending"),
+            answered("bob", "approval:accept", "done")
+        ],
+        "who may not, and who is from elsewhere, has decided nothing"
+    );
 
     let active = moved(&host, body.clone()).await;
     assert_eq!(active["state"], "active");
@@ -126,6 +136,121 @@ async fn a_promotion_waits_for_as_many_as_must_approve_and_then_goes_on() {
 }
 
 #[tokio::test]
+async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let body = staged(&host, "1.0.0").await;
+    let with = |percent: u8| {
+        let mut body = body.clone();
+        body["canaryPercent"] = json!(percent);
+        body
+    };
+    let small = waits(&host, &with(1)).await;
+    let path = format!("/v1/host/touchstone/runs/{small}/interrupts");
+    let title = host.get(&path).await.json()["interrupts"][0]["data"]["title"].clone();
+    let run = body["evalRunId"].as_str().unwrap();
+    assert_eq!(
+        title,
+        format!(
+            "Promote {AGENT}@1.0.0 into service on channel stable with 1 % of its traffic; resting on eval run {run}"
+        )
+    );
+    approved(&host, &small).await;
+    let whole = waits(&host, &with(100)).await;
+    assert_ne!(whole, small);
+    assert_eq!(waits(&host, &body).await, whole, "unsaid, it is all of it");
+    let check = async |percent: u8| {
+        let ask = json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable", "evalRunId": run,
+            "canaryPercent": percent});
+        host.post(&format!("{GATES}/check"), &ask).await.json()["allowed"].clone()
+    };
+    assert_eq!(
+        (check(1).await, check(2).await),
+        (json!(true), json!(false))
+    );
+    let active = moved(&host, with(1)).await;
+    assert_eq!(
+        (&active["canaryPercent"], &active["approvalGateId"]),
+        (&json!(1), &json!(small))
+    );
+    let entries = audit(&host).await;
+    let grounds: Vec<&Value> = entries
+        .iter()
+        .filter(|entry| entry["resource"] == format!("{AGENT}@1.0.0"))
+        .map(|entry| &entry["decidedOn"])
+        .collect();
+    let on = |percent: u8, gate: &RunId| {
+        let mut grounds = grounds[0].clone();
+        grounds["evalRunId"] = json!(run);
+        grounds["placements"] = json!([{"channel": "stable", "canaryPercent": percent}]);
+        grounds["approvalGateIds"] = json!([gate]);
+        grounds
+    };
+    assert!(
+        grounds[0]["packIntegrity"]
+            .as_str()
+            .unwrap()
+            .starts_with("sha256-")
+    );
+    assert_eq!(
+        grounds[2..],
+        [
+            &on(1, &small),
+            &on(100, &whole),
+            &on(100, &whole),
+            &on(1, &small)
+        ]
+    );
+}
+
+/// The answers to a gate in the audit log.
+#[tokio::test]
+async fn a_larger_share_passes_the_gate_again_and_a_smaller_one_asks_nobody() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let mut body = staged(&host, "1.0.0").await;
+    body["canaryPercent"] = json!(10);
+    approved(&host, &waits(&host, &body).await).await;
+    moved(&host, body).await;
+    let adjust = |percent: u8| json!({"version": "1.0.0", "transition": "adjust-canary", "canaryPercent": percent});
+    let less = moved(&host, adjust(5)).await;
+    assert_eq!(less["canaryPercent"], 5);
+    let gate = waits(&host, &adjust(60)).await;
+    assert_eq!(list(&host).await[0], less, "nothing has changed");
+    approved(&host, &gate).await;
+    let more = moved(&host, adjust(60)).await;
+    assert_eq!(
+        (&more["canaryPercent"], &more["approvalGateId"]),
+        (&json!(60), &json!(gate))
+    );
+    assert_eq!(more["evalRunId"], less["evalRunId"]);
+    // Other evidence must be evidence.
+    let mut unfounded = adjust(70);
+    unfounded["evalRunId"] = json!("run_absent");
+    let refused = host.post(&path(), &unfounded).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+    assert_eq!(list(&host).await[0], more);
+}
+
+async fn answers(host: &TestHost, gate: &RunId) -> Vec<(String, String, String)> {
+    let entries = audit(host).await;
+    let of_it = |entry: &&Value| entry["resource"] == format!("{gate}/gate");
+    entries
+        .iter()
+        .filter(of_it)
+        .map(|entry| {
+            assert_eq!(entry["runId"], gate.as_str());
+            let text = |name: &str| entry[name].as_str().unwrap().to_owned();
+            (text("principal"), text("action"), text("outcome"))
+        })
+        .collect()
+}
+
+fn answered(principal: &str, action: &str, outcome: &str) -> (String, String, String) {
+    (principal.to_owned(), action.to_owned(), outcome.to_owned())
+}
+
+#[tokio::test]
 async fn who_refuses_is_heard_and_may_be_asked_again() {
     let host = host().await;
     ask_for(&host, json!({"requiredScope": "approvals:respond"})).await;
@@ -141,8 +266,17 @@ async fn who_refuses_is_heard_and_may_be_asked_again() {
     .await;
     assert_eq!(no.status, StatusCode::OK);
     host.ended(&gate).await;
+    assert_eq!(
+        answers(&host, &gate).await,
+        [answered("ann", "approval:reject", "refused")]
+    );
     let before = list(&host).await;
     let reply = host.post(&path(), &body).await;
+    let message = reply.json()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("to have the question put anew, ask again"),
+        "{message}"
+    );
     let details = refused(&reply, StatusCode::FORBIDDEN, "forbidden");
     assert_eq!(
         (conditions(&details), gate_of(&details)),
@@ -151,6 +285,21 @@ async fn who_refuses_is_heard_and_may_be_asked_again() {
     assert_eq!(list(&host).await, before);
     assert_eq!(audit(&host).await.last().unwrap()["outcome"], "refused");
     assert_ne!(waits(&host, &body).await, gate);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_any_more_about_a_version_that_came_back_by_a_rollback() {
+    let host = host().await;
+    for version in ["1.0.0", "1.1.0"] {
+        into_service(&host, version, json!({})).await;
+    }
+    moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let gate = waits(&host, &json!({"version": "1.0.0", "transition": "promote"})).await;
+    moved(&host, json!({"version": "1.1.0", "transition": "rollback"})).await;
+    assert_eq!(list(&host).await[0]["state"], "active");
+    let log = host.ended(&gate).await;
+    assert_eq!(log.last().unwrap()["type"], "run.cancelled");
 }
 
 #[tokio::test]

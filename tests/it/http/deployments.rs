@@ -4,9 +4,11 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
+use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 
-use super::host::{AGENT, Reply, SUITE, TestHost, create_body, says};
+use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack_that, says};
+use crate::store::{Engine, Engine::*};
 
 pub fn path() -> String {
     format!("/v1/agents/{AGENT}/deployments")
@@ -558,8 +560,8 @@ async fn the_chain_is_verified_in_parts() {
     for (query, from, to) in [
         ("?fromSeq=2&toSeq=3", 2, 3),
         ("?fromSeq=4", 4, 4),
-        ("?toSeq=100", 0, 100),
-        ("?fromSeq=50", 50, 50),
+        ("?toSeq=100", 0, 4),
+        ("?fromSeq=3&toSeq=100", 3, 4),
     ] {
         let found = host.get(&format!("/v1/audit/verify{query}")).await.json();
         assert_eq!(
@@ -570,6 +572,53 @@ async fn the_chain_is_verified_in_parts() {
     }
     let backwards = host.get("/v1/audit/verify?fromSeq=3&toSeq=2").await;
     refused(&backwards, StatusCode::BAD_REQUEST, "validation_error");
+    // Of entries that are not there nothing can be said.
+    for query in ["?fromSeq=5", "?fromSeq=50&toSeq=60"] {
+        let beyond = host.get(&format!("/v1/audit/verify{query}")).await;
+        let details = refused(&beyond, StatusCode::BAD_REQUEST, "validation_error");
+        assert_eq!(details["field"], "fromSeq");
+    }
+    let nothing = TestHost::idle().await;
+    let found = nothing.get("/v1/audit/verify?fromSeq=1").await.json();
+    assert_eq!(
+        (&found["fromSeq"], &found["toSeq"], &found["chainValid"]),
+        (&json!(1), &json!(0), &json!(true))
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_version_that_comes_back_with_another_pack_is_a_draft(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let host = TestHost::over(database.open().await, HttpSettings::default()).await;
+    host.equip(&says(&["a"])).await;
+    let again = async |description: &str| {
+        let installed = "/v1/host/touchstone/packs/community.bench.echo/1.0.0";
+        let removed = host.request(Method::DELETE, installed).send().await;
+        assert_eq!(removed.status, StatusCode::OK, "{removed:?}");
+        host.install_pack(&echo_pack_that("1.0.0", description))
+            .await;
+    };
+    let state = async || list(&host).await[0]["state"].clone();
+    for expected in ["test", "staged"] {
+        let body = json!({"version": "1.0.0", "transition": "promote"});
+        assert_eq!(moved(&host, body).await["state"], expected);
+    }
+    again("Says it back.").await;
+    assert_eq!(state().await, "staged", "the same content keeps its stage");
+    again("Says something else.").await;
+    assert_eq!(state().await, "draft");
+    let body = json!({"version": "1.0.0", "transition": "promote", "toState": "active"});
+    let reply = host.post(&path(), &body).await;
+    refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    let body = json!({"version": "1.0.0", "transition": "promote"});
+    assert_eq!(moved(&host, body).await["state"], "test");
+    again("Says it back.").await;
+    assert_eq!(state().await, "draft", "that is forgotten");
 }
 
 #[tokio::test]

@@ -284,7 +284,12 @@ impl TestHost {
 
     /// Installs another version of the agent.
     pub async fn install(&self, version: &str) {
-        let pack = json!({"tarball": STANDARD.encode(echo_pack_of(version))});
+        self.install_pack(&echo_pack_of(version)).await;
+    }
+
+    /// Installs a pack.
+    pub async fn install_pack(&self, archive: &[u8]) {
+        let pack = json!({"tarball": STANDARD.encode(archive)});
         let installed = self.post("/v1/host/touchstone/packs", &pack).await;
         assert_eq!(installed.status, StatusCode::CREATED, "{installed:?}");
     }
@@ -517,8 +522,13 @@ pub fn echo_pack() -> Vec<u8> {
 
 /// The same, of another version.
 pub fn echo_pack_of(version: &str) -> Vec<u8> {
+    echo_pack_that(version, "Says it back.")
+}
+
+/// The same with other content.
+pub fn echo_pack_that(version: &str, description: &str) -> Vec<u8> {
     let manifest = json!({
-        "name": "community.bench.echo", "version": version, "description": "Says it back.", "author": "Bench",
+        "name": "community.bench.echo", "version": version, "description": description, "author": "Bench",
         "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "pack.json"},
         "agents": [{"agentId": AGENT, "persona": "Echo", "modelClass": "general", "systemPrompt": "canary-prompt",

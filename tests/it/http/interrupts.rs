@@ -414,6 +414,5 @@ async fn one_voice_may_override_or_refuse(#[case] value: Value, #[case] decision
         host.runs.gate_decision(&acme, &run).await.unwrap(),
         decision
     );
-    let audited = host.store.audit_head(&acme).await.unwrap().sequence;
-    assert_eq!(audited, u64::from(value.get("override").is_some()));
+    assert_eq!(host.store.audit_head(&acme).await.unwrap().sequence, 1);
 }

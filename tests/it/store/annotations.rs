@@ -49,6 +49,7 @@ async fn add(
         resource: id.to_owned(),
         outcome: Outcome::Done,
         reasons: Vec::new(),
+        decided_on: None,
         run_id: Some(run.clone()),
     };
     let task = TaskId::from("task-0");

@@ -35,6 +35,7 @@ fn decision(n: i64) -> Decision {
         resource: format!("acme.triage.default@1.0.{n}"),
         outcome: Outcome::Done,
         reasons: vec!["because, ž🦀".to_owned()],
+        decided_on: None,
         run_id: None,
     }
 }

@@ -27,6 +27,7 @@ fn ask(version: &str, transition: TransitionKind) -> Move {
         share: None,
         evidence: None,
         approval_gate: None,
+        pack_integrity: None,
         reason: None,
     }
 }
@@ -159,7 +160,7 @@ fn at_all_of_the_traffic_the_one_before_stays_active_and_loses_the_channel() {
 
 #[test]
 fn what_one_of_two_is_given_the_other_one_loses() {
-    let lifecycle = after(&canary(10), &[adjust("1.0.0", 70)]);
+    let lifecycle = after(&canary(50), &[adjust("1.0.0", 70)]);
     assert_eq!(
         shown(&lifecycle),
         [
@@ -167,6 +168,22 @@ fn what_one_of_two_is_given_the_other_one_loses() {
             row("1.1.0", Active, Some(30), &["stable"]),
         ]
     );
+}
+
+#[test]
+fn a_larger_share_is_seen_and_no_version_gets_one_by_the_way() {
+    let before = canary(10);
+    let raises = |version: &str, share| {
+        let asked = adjust(version, share);
+        after(&before, std::slice::from_ref(&asked)).raises(&before, &asked.version)
+    };
+    assert!(raises("1.1.0", 11));
+    assert!(!raises("1.1.0", 10));
+    assert!(!raises("1.1.0", 9));
+    assert!(!raises("1.0.0", 95), "what was left over is no promotion");
+    let refused = before.apply(&agent(), &adjust("1.0.0", 89)).unwrap_err();
+    let raised = v("1.1.0");
+    assert_eq!(refused, Refused::RaisesAnother { raised });
 }
 
 #[test]
@@ -400,6 +417,7 @@ fn a_deprecated_version_takes_no_new_traffic() {
 #[case::share_of_a_rollback(Move { share: Some(5), ..ask("1.0.0", TransitionKind::Rollback) }, "canaryPercent")]
 #[case::adjust_without_share(ask("1.0.0", TransitionKind::AdjustCanary), "canaryPercent")]
 #[case::not_on_the_channel(Move { channel: Some(channel("canary")), ..adjust("1.0.0", 5) }, "channel")]
+#[case::more_for_the_newer_one(adjust("1.0.0", 50), "version")]
 #[case::not_rolled_back_there(Move { channel: Some(channel("canary")), ..ask("1.0.0", TransitionKind::Rollback) }, "channel")]
 #[case::wrong_way(Move { to_state: Some(Active), ..promote("2.0.0") }, "toState")]
 #[case::again(promote("1.0.0"), "transition")]
@@ -439,6 +457,59 @@ fn a_version_that_a_rollback_brings_back_is_another_than_they_were_asked_about()
     let back = after(&paused, &[ask("1.1.0", TransitionKind::Rollback)]);
     assert_eq!(back.state(&v("1.0.0")), Active);
     assert_eq!(back.gate_of("resume"), None);
+}
+
+#[rstest]
+#[case::same_pack(Some("sha256-a"), false)]
+#[case::another_pack(Some("sha256-b"), true)]
+#[case::not_installed(None, false)]
+fn another_pack_under_the_same_version_is_a_draft(
+    #[case] installed: Option<&'static str>,
+    #[case] anew: bool,
+) {
+    let held = |asked: Move| Move {
+        pack_integrity: Some("sha256-a".to_owned()),
+        ..asked
+    };
+    let other = staged(&["2.0.0"]);
+    let test = after(&other, &[held(promote("1.0.0"))]);
+    let all = [
+        test.clone(),
+        after(&test, &[held(promote("1.0.0"))]),
+        after(
+            &test,
+            &[
+                held(promote("1.0.0")),
+                held(into("1.0.0", "stable", 100)),
+                held(ask("1.0.0", TransitionKind::Deprecate)),
+            ],
+        ),
+    ];
+    for before in all {
+        let now = before.as_installed(|version| installed.filter(|_| *version == v("1.0.0")));
+        if anew {
+            assert_eq!(now.state(&v("1.0.0")), Draft);
+            assert!(!now.knows(&v("1.0.0")));
+            assert_eq!(now.record(&agent(), &v("2.0.0")).state, Staged);
+        } else {
+            assert_eq!(now, before);
+        }
+    }
+}
+
+#[test]
+fn a_placement_is_what_was_given_and_what_is_served_is_what_is_left() {
+    let lifecycle = canary(10);
+    let on = |percent| Placement::new(Some(channel("stable")), Some(percent));
+    assert_eq!(lifecycle.placements(&v("1.0.0")), [on(100)]);
+    assert_eq!(lifecycle.served(&v("1.0.0")), [on(90)]);
+    assert_eq!(lifecycle.placements(&v("1.1.0")), [on(10)]);
+    let nowhere = after(&staged(&["2.0.0"]), &[promote("2.0.0")]);
+    assert_eq!(
+        nowhere.placements(&v("2.0.0")),
+        [Placement::new(None, None)]
+    );
+    assert_eq!(staged(&["2.0.0"]).placements(&v("2.0.0")), []);
 }
 
 #[test]

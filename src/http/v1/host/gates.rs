@@ -92,6 +92,8 @@ struct Ask {
     #[serde(default)]
     channel: Option<String>,
     #[serde(default)]
+    canary_percent: Option<u8>,
+    #[serde(default)]
     eval_run_id: Option<String>,
 }
 
@@ -105,13 +107,20 @@ pub async fn check(
     let version = Version::parse(&ask.version).map_err(|_| {
         Problem::validation("version", "`version` must be a version such as `1.2.0`")
     })?;
+    if ask.canary_percent.is_some_and(|percent| percent > 100) {
+        return Err(Problem::validation(
+            "canaryPercent",
+            "`canaryPercent` must be a whole number from 0 to 100",
+        )
+        .into());
+    }
     let found = state
         .gates
         .check(
             &caller,
             &AgentId::from(ask.agent_id),
             &version,
-            ask.channel.as_deref(),
+            (ask.channel.as_deref(), ask.canary_percent),
             ask.eval_run_id.map(RunId::from),
         )
         .await?;

@@ -1,0 +1,74 @@
+//! On which channels a version is, and with which share of their traffic.
+
+use std::fmt;
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+use super::{ALL, Lifecycle};
+use crate::domain::deployment::channel::Channel;
+use crate::protocol::openwop::deployment::DeploymentState;
+
+/// A place that a version has or would have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    /// The channel; absent for a version that is in service on none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    /// Its share of the traffic there, 0..=100.
+    pub canary_percent: u8,
+}
+
+impl Placement {
+    /// A place with this share; with all of the traffic, if none is named.
+    pub fn new(channel: Option<Channel>, share: Option<u8>) -> Self {
+        Self {
+            channel,
+            canary_percent: share.unwrap_or(ALL),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.canary_percent;
+        match &self.channel {
+            Some(channel) => write!(f, "on channel {channel} with {percent} % of its traffic"),
+            None => write!(f, "on no channel, with a share of {percent} %"),
+        }
+    }
+}
+
+impl Lifecycle {
+    /// What a version was given: its channels, each with its share, whoever else shares them. One in service on no channel
+    /// has a share all the same.
+    pub fn placements(&self, version: &Version) -> Vec<Placement> {
+        let own = self.channels.iter().filter_map(|(channel, seats)| {
+            let seat = seats.iter().find(|seat| seat.version == *version)?;
+            Some(Placement::new(Some(channel.clone()), Some(seat.share)))
+        });
+        let placements: Vec<Placement> = own.collect();
+        if placements.is_empty() && self.state(version) == DeploymentState::Active {
+            let share = self.deployed(version).and_then(|deployed| deployed.share);
+            return vec![Placement::new(None, share)];
+        }
+        placements
+    }
+
+    /// What a version takes of the traffic as it is shared now.
+    pub fn served(&self, version: &Version) -> Vec<Placement> {
+        self.shares(version)
+            .map(|(channel, share)| Placement::new(Some(channel.clone()), Some(share)))
+            .collect()
+    }
+
+    /// Whether a version was given more of the traffic of a channel than it had `before`.
+    pub fn raises(&self, before: &Self, version: &Version) -> bool {
+        let had = before.placements(version);
+        self.placements(version).iter().any(|now| {
+            let before = had.iter().find(|then| then.channel == now.channel);
+            before.is_none_or(|then| then.canary_percent < now.canary_percent)
+        })
+    }
+}
