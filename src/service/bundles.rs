@@ -80,7 +80,7 @@ impl Bundles {
         let cost = shown.pointer("/metrics/openwopCost").cloned();
         let mut redactor = Redactor::default();
         let run_shown = redactor.run(&record, shown);
-        let (annotations, all_said) = self.annotations(run).await?;
+        let (annotations, all_said) = self.annotations(run, &mut redactor).await?;
         let mut bundle = DebugBundle {
             bundle_version: BUNDLE_VERSION,
             generated_at: self.clock.now(),
@@ -123,20 +123,25 @@ impl Bundles {
         Ok(bundle)
     }
 
-    /// What people said, and whether that is all of it.
-    async fn annotations(&self, run: &RunId) -> Result<(Vec<Annotation>, bool), Problem> {
+    /// What people said, masked, and whether that is all of it.
+    async fn annotations(
+        &self,
+        run: &RunId,
+        redactor: &mut Redactor,
+    ) -> Result<(Vec<Annotation>, bool), Problem> {
         let found = self.store.annotations(run, 0).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let all = found.len();
         let mut kept = Vec::new();
         let mut octets = 0;
         for record in found {
-            let written = serde_json::to_vec(&record.annotation);
+            let annotation = redactor.annotation(record.annotation);
+            let written = serde_json::to_vec(&annotation);
             octets += written.map_err(|cause| internal(&cause))?.len();
             if octets > MAX_ANNOTATIONS {
                 break;
             }
-            kept.push(record.annotation);
+            kept.push(annotation);
         }
         let whole = kept.len() == all;
         Ok((kept, whole))

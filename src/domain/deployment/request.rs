@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::channel::Channel;
 use super::transition::Move;
 use crate::domain::ids::RunId;
+use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::deployment::{DeploymentState, TransitionKind};
 
@@ -96,7 +97,8 @@ pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
         evidence: text("evalRunId", MAX_RUN_ID)?.map(RunId::from),
         approval_gate: None,
         pack_integrity: None,
-        reason: text("reason", MAX_REASON)?.map(str::to_owned),
+        // It is recorded and audited as it is here.
+        reason: text("reason", MAX_REASON)?.map(|reason| mask(reason).into_owned()),
     })
 }
 
@@ -138,6 +140,13 @@ mod tests {
         assert_eq!(asked.share, Some(10));
         assert_eq!(asked.evidence.unwrap().as_str(), "run_1");
         assert_eq!(asked.reason.unwrap(), "weekly");
+    }
+
+    #[test]
+    fn a_reason_is_masked_before_anybody_keeps_it() {
+        let body = json!({"version": "1.2.0", "transition": "rollback", "reason": "leaks sk-canary123456789"});
+        let asked = parse(&body, &channels()).unwrap();
+        assert_eq!(asked.reason.unwrap(), "leaks [REDACTED:api-key]");
     }
 
     #[rstest]

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::record::{RunRecord, Work};
 use crate::domain::redaction::mask;
+use crate::protocol::openwop::annotation::Annotation;
 
 /// In the place of content.
 pub const REDACTED: &str = "[REDACTED]";
@@ -113,6 +114,17 @@ impl Redactor {
         serde_json::value::to_raw_value(&document)
     }
 
+    /// An annotation as a bundle shows it: what kind of signal, about what and by whom, but not in which words.
+    pub fn annotation(&mut self, mut annotation: Annotation) -> Annotation {
+        for words in [&mut annotation.note, &mut annotation.signal.correction] {
+            if words.is_some() {
+                self.applied = true;
+                *words = Some(REDACTED.to_owned());
+            }
+        }
+        annotation
+    }
+
     /// Masks a value as a whole. It stays what it is: schemas want objects where objects are.
     fn content(&mut self, value: &mut Value) {
         let masked = match value {
@@ -175,6 +187,12 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "interrupt.resolved" => &["resumeValue"],
         "approval.requested" => &["title"],
         "approval.received" => &["feedback"],
+        // Reasons that people gave in their own words. Those of other types are labels of this host.
+        "approval.rejected"
+        | "approval.overridden"
+        | "deployment.rolled-back"
+        | "run.cancelled"
+        | "run.paused" => &["reason"],
         "clarification.requested" => &["questions"],
         "clarification.resolved" => &["answers"],
         "ai.message.chunk" => &["chunk"],
@@ -183,16 +201,12 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "agent.toolReturned" => &["outcome", "error"],
         "agent.decided" => &["decision"],
         "run.failed"
-        | "run.cancelled"
-        | "run.paused"
         | "run.resumed"
         | "node.started"
         | "node.failed"
         | "node.suspended"
         | "node.resumed"
         | "approval.granted"
-        | "approval.rejected"
-        | "approval.overridden"
         | "cap.breached"
         | "authorization.decided"
         | "agent.invocation.started"
@@ -247,6 +261,18 @@ mod tests {
     #[case("run.completed", json!({"outputs": {"echo": "canary"}, "durationMs": 3}),
         json!({"outputs": {"redacted": REDACTED}, "durationMs": 3}))]
     #[case("clarification.requested", json!({"questions": [{"id": "q1"}]}), json!({"questions": [REDACTED]}))]
+    #[case("approval.received", json!({"action": "reject", "feedback": "canary"}),
+        json!({"action": "reject", "feedback": REDACTED}))]
+    #[case("approval.rejected", json!({"gateId": "gate", "principal": "ann", "reason": "canary"}),
+        json!({"gateId": "gate", "principal": "ann", "reason": REDACTED}))]
+    #[case("approval.overridden", json!({"gateId": "gate", "principal": "ann", "reason": "canary"}),
+        json!({"gateId": "gate", "principal": "ann", "reason": REDACTED}))]
+    #[case("run.cancelled", json!({"reason": "canary", "cancelledBy": "ann"}),
+        json!({"reason": REDACTED, "cancelledBy": "ann"}))]
+    #[case("run.paused", json!({"reason": "canary", "drainPolicy": "immediate", "pausedBy": "ann"}),
+        json!({"reason": REDACTED, "drainPolicy": "immediate", "pausedBy": "ann"}))]
+    #[case("deployment.rolled-back", json!({"agentId": "a", "fromVersion": "2.0.0", "reason": "canary"}),
+        json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
     #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
     #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
         json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]
@@ -263,6 +289,8 @@ mod tests {
     #[case("eval.scored", json!({"taskId": "task-1", "score": 0.5, "passed": false}))]
     #[case("agent.decided", json!({"agentId": "a", "decision": null}))]
     #[case("node.completed", json!({"nodeId": "n", "outputs": {}}))]
+    #[case("run.cancelled", json!({"cancelledBy": "ann"}))]
+    #[case("touchstone.task.failed", json!({"taskId": "task-1", "reason": "output_not_json"}))]
     fn what_happened_stays_as_it_is(#[case] kind: &str, #[case] payload: Value) {
         assert_eq!(shown(kind, &payload), (payload, false));
     }
@@ -283,6 +311,29 @@ mod tests {
     #[case("completed", "completed")]
     fn a_status_is_told_by_the_names_of_bundles(#[case] of_run: &str, #[case] of_bundle: &str) {
         assert_eq!(status(of_run), of_bundle);
+    }
+
+    #[rstest]
+    #[case(json!({"signal": {"kind": "correction", "correction": "canary"}, "note": "canary"}),
+        json!({"signal": {"kind": "correction", "correction": REDACTED}, "note": REDACTED}), true)]
+    #[case(json!({"signal": {"kind": "label", "label": "odd"}}), json!({"signal": {"kind": "label", "label": "odd"}}), false)]
+    #[case(json!({"signal": {"kind": "rating", "rating": 4}}), json!({"signal": {"kind": "rating", "rating": 4}}), false)]
+    fn of_an_annotation_only_the_words_are_masked(
+        #[case] said: Value,
+        #[case] expected: Value,
+        #[case] applied: bool,
+    ) {
+        let around = |said: Value| {
+            let mut annotation = json!({"annotationId": "ann_1", "target": {"runId": "run_1"},
+                "actor": {"principalRef": "ann"}, "createdAt": "2026-01-01T00:00:00Z"});
+            let members = annotation.as_object_mut().unwrap();
+            members.extend(said.as_object().unwrap().clone());
+            annotation
+        };
+        let mut redactor = Redactor::default();
+        let annotation = serde_json::from_value(around(said)).unwrap();
+        let shown = serde_json::to_value(redactor.annotation(annotation)).unwrap();
+        assert_eq!((shown, redactor.applied()), (around(expected), applied));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::facts::InterruptFacts;
 use super::gate::{GatePolicy, Responder};
 use super::node::Interrupt;
 use crate::domain::ids::{NodeId, RunId};
+use crate::domain::redaction::mask;
 use crate::protocol::openwop::events::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
     ClarificationRequested, ClarificationResolved, InterruptKind, InterruptRequested,
@@ -137,6 +138,7 @@ pub fn answer(
     now: Timestamp,
 ) -> Result<Vec<NewEvent>, Refusal> {
     satisfies(facts, value)?;
+    let value = &recorded(facts.requested.kind, value);
     let principal = responder.principal.as_str();
     let mut events = match facts.requested.kind {
         InterruptKind::Approval => match approval(node, gate, facts, responder, value)? {
@@ -246,6 +248,20 @@ fn approval(
     } else {
         Vote::Counted(vec![NewEvent::of_task(event, node, None)])
     })
+}
+
+/// An answer as it goes on record: what somebody said of a decision is masked where it looks like a credential. Answers to
+/// questions and news from outside are what the nodes after it work with; they stay as they are.
+fn recorded(kind: InterruptKind, value: &Value) -> Value {
+    let mut value = value.clone();
+    if kind == InterruptKind::Approval {
+        for words in ["/feedback", "/override/reason"] {
+            if let Some(Value::String(words)) = value.pointer_mut(words) {
+                *words = mask(words).into_owned();
+            }
+        }
+    }
+    value
 }
 
 fn satisfies(facts: &InterruptFacts, value: &Value) -> Result<(), Refusal> {

@@ -24,7 +24,7 @@ pub struct DebugBundle {
     pub run: Map<String, Value>,
     /// The log from its beginning; the content in it masked.
     pub events: Vec<Box<RawValue>>,
-    /// What people said about the run (RFC 0056).
+    /// What people said about the run (RFC 0056); their words masked.
     pub annotations: Vec<Annotation>,
     /// Spans; this host hands its own to a collector and keeps none.
     pub spans: [Value; 0],

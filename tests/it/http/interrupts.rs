@@ -416,3 +416,37 @@ async fn one_voice_may_override_or_refuse(#[case] value: Value, #[case] decision
     );
     assert_eq!(host.store.audit_head(&acme).await.unwrap().sequence, 1);
 }
+
+#[rstest]
+#[case::overridden(json!({"action": "accept", "override": {"reason": "use sk-canary0123456789"}}))]
+#[case::refused(json!({"action": "reject", "feedback": "use sk-canary0123456789"}))]
+#[tokio::test]
+async fn what_was_said_of_a_decision_is_kept_without_credentials(#[case] value: Value) {
+    const MASKED: &str = "use [REDACTED:api-key]";
+    let host = at_work().await;
+    let gate: GatePolicy = serde_json::from_value(json!({
+        "requiredScope": "approvals:respond",
+        "override": {"requiredRole": "release-manager", "audited": true},
+    }))
+    .unwrap();
+    let acme = "acme".into();
+    let gate = host
+        .runs
+        .approval_gate(&acme, "ops", "Promote", "agent@1.2.0", &gate);
+    let run = open(&host, gate.unwrap()).await;
+    until(&host, &run, "waiting-approval").await;
+    let ann = somebody(&host, "ann", Some("release-manager")).await;
+    let answered = answer_as(&host, &ann, &run, value).await;
+    assert_eq!(answered.status, StatusCode::OK, "{answered:?}");
+    let log = Value::from(host.ended(&run).await).to_string();
+    assert!(!log.contains("canary"), "{log}");
+    let said = log.matches(MASKED).count();
+    assert!(said >= 2, "in the decision, and in the answer: {log}");
+    let entries = host.store.audit_entries(&acme, 0, 10).await.unwrap();
+    let audited: String = entries.into_iter().map(|entry| entry.body).collect();
+    assert!(!audited.contains("canary"), "{audited}");
+    // Whoever gets a bundle is not told what people said at all.
+    let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+    let bundle = String::from_utf8_lossy(&bundle.body).into_owned();
+    assert!(!bundle.contains(MASKED), "{bundle}");
+}

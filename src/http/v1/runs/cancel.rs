@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use crate::domain::redaction::mask;
 use crate::http::HttpState;
 use crate::http::answer::Answer;
 use crate::http::extract::{IdempotencyKey, OptionalJsonBody, RunPath};
@@ -48,7 +49,7 @@ pub fn members(body: &Value) -> Result<&Map<String, Value>, Problem> {
         .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))
 }
 
-/// `reason` of a body.
+/// `reason` of a body, masked where it looks like a credential: it goes into the log, and to webhooks.
 ///
 /// # Errors
 /// `validation_error`.
@@ -56,11 +57,23 @@ pub fn reason(body: &Map<String, Value>) -> Result<Option<String>, Problem> {
     match body.get("reason") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(reason)) if reason.chars().count() <= MAX_REASON_CHARS => {
-            Ok(Some(reason.clone()))
+            Ok(Some(mask(reason).into_owned()))
         }
         Some(_) => Err(Problem::validation(
             "reason",
             format!("`reason` must be a text of at most {MAX_REASON_CHARS} characters"),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_masked_before_anybody_keeps_it() {
+        let body = json!({"reason": "leaks sk-canary123456789"});
+        let read = reason(body.as_object().unwrap()).unwrap();
+        assert_eq!(read.as_deref(), Some("leaks [REDACTED:api-key]"));
     }
 }
