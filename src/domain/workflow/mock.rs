@@ -8,6 +8,8 @@ pub const MOCK_PROVIDERS: &[&str] = &["stream-text", "tool-calls", "error", "usa
 
 const MAX_TOKENS: usize = 1_000;
 const MAX_DELAY_MS: u64 = 5_000;
+const MAX_TOOL_CALLS: usize = 1_000;
+const MAX_CODE: usize = 64;
 
 /// A provider that answers as it was told to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,17 +90,22 @@ pub struct MockToolCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockError {
-    /// The code the node fails with.
+    /// The code the node fails with; a label.
     pub code: String,
-    /// Its message.
+    /// What it would say. Errors hold no content, so [`MockError::SAID`] is recorded in its place.
     pub message: String,
+}
+
+impl MockError {
+    /// What is recorded in the place of a provider's words.
+    pub const SAID: &'static str = "the mock provider failed, as it was told to";
 }
 
 impl Default for MockError {
     fn default() -> Self {
         Self {
             code: "mock_provider_error".to_owned(),
-            message: "the mock provider failed, as it is meant to".to_owned(),
+            message: Self::SAID.to_owned(),
         }
     }
 }
@@ -150,7 +157,7 @@ impl FinishReason {
 
 /// Tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockUsage {
     /// Of the prompt.
     pub prompt_tokens: u64,
@@ -196,19 +203,35 @@ pub fn read(asked: &Map<String, Value>) -> Result<MockProvider, MockFault> {
     let provider = serde_json::json!({"id": id, "config": config});
     let provider: MockProvider = serde_json::from_value(provider)
         .map_err(|fault| MockFault::Config(format!("has an unsound `config`: {fault}")))?;
-    if let MockProvider::StreamText(text) = &provider {
-        if text.tokens.len() > MAX_TOKENS {
-            return Err(MockFault::Config(format!(
-                "must not have more than {MAX_TOKENS} `config.tokens`"
-            )));
-        }
-        if text.delay_ms_per_token > MAX_DELAY_MS {
-            return Err(MockFault::Config(format!(
-                "must have a `config.delayMsPerToken` of 0 to {MAX_DELAY_MS}"
-            )));
-        }
+    match bounds(&provider) {
+        Some(fault) => Err(MockFault::Config(fault)),
+        None => Ok(provider),
     }
-    Ok(provider)
+}
+
+/// What of a config goes beyond its bounds.
+fn bounds(provider: &MockProvider) -> Option<String> {
+    match provider {
+        MockProvider::StreamText(text) if text.tokens.len() > MAX_TOKENS => Some(format!(
+            "must not have more than {MAX_TOKENS} `config.tokens`"
+        )),
+        MockProvider::StreamText(text) if text.delay_ms_per_token > MAX_DELAY_MS => Some(format!(
+            "must have a `config.delayMsPerToken` of 0 to {MAX_DELAY_MS}"
+        )),
+        MockProvider::ToolCalls(calls) if calls.tool_calls.len() > MAX_TOOL_CALLS => Some(format!(
+            "must not have more than {MAX_TOOL_CALLS} `config.toolCalls`"
+        )),
+        MockProvider::Error(error) if !is_label(&error.code) => Some(format!(
+            "must have a `config.code` of 1 to {MAX_CODE} letters, digits and `._-`"
+        )),
+        _ => None,
+    }
+}
+
+/// A code stands in the open wherever the error does, so it must be no text.
+fn is_label(code: &str) -> bool {
+    let of_label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=MAX_CODE).contains(&code.len()) && code.chars().all(of_label)
 }
 
 #[cfg(test)]
@@ -227,6 +250,15 @@ mod tests {
     #[case(json!({"id": "stream-text", "config": {"delayMsPerToken": 5001}}), false)]
     #[case(json!({"id": "stream-text", "config": {"tokens": "a"}}), false)]
     #[case(json!({"id": "stream-text", "config": {"tokens": ["a"], "finishReason": "tired"}}), false)]
+    #[case(json!({"id": "stream-text", "config": {"tokens": vec!["a"; 1_000]}}), true)]
+    #[case(json!({"id": "stream-text", "config": {"tokens": vec!["a"; 1_001]}}), false)]
+    #[case(json!({"id": "stream-text", "config": {"usage": {"prompt_tokens": 1}}}), false)]
+    #[case(json!({"id": "tool-calls", "config": {"toolCalls": vec![json!({"name": "a:b"}); 1_000]}}), true)]
+    #[case(json!({"id": "tool-calls", "config": {"toolCalls": vec![json!({"name": "a:b"}); 1_001]}}), false)]
+    #[case(json!({"id": "error", "config": {"code": "rate.limit_2-b"}}), true)]
+    #[case(json!({"id": "error", "config": {"code": ""}}), false)]
+    #[case(json!({"id": "error", "config": {"code": "two words"}}), false)]
+    #[case(json!({"id": "error", "config": {"code": "x".repeat(65)}}), false)]
     #[case(json!({"id": "does-not-exist"}), false)]
     #[case(json!({}), false)]
     fn a_config_is_bounded(#[case] asked: Value, #[case] sound: bool) {

@@ -12,7 +12,7 @@ use crate::domain::ids::NodeId;
 use crate::domain::money::NanoUsd;
 use crate::domain::run::record::{RunRecord, WorkflowSpec};
 use crate::domain::workflow::graph::Graph;
-use crate::domain::workflow::mock::{MockProvider, MockUsage, StreamText, ToolCalls};
+use crate::domain::workflow::mock::{MockError, MockProvider, MockUsage, StreamText, ToolCalls};
 use crate::domain::workflow::step::{Circumstances, Step, next};
 use crate::ports::{Clock, Wait};
 use crate::protocol::openwop::events::{
@@ -168,7 +168,7 @@ async fn answer(
             writer.emit_all(&events);
         }
         Some(MockProvider::Error(error)) => {
-            writer.emit_all(&[failed(&error.code, &error.message)]);
+            writer.emit_all(&[failed(&error.code, MockError::SAID)]);
         }
         Some(MockProvider::UsageOnly(only)) => writer.emit_all(&[
             of_node(Event::ProviderUsage(usage(&only.model, &only.usage, node))),

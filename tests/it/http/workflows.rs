@@ -322,7 +322,11 @@ async fn a_mock_provider_answers_test_keys_only() {
     );
 
     for (id, config, last) in [
-        ("error", json!({"code": "boom"}), "run.failed"),
+        (
+            "error",
+            json!({"code": "boom", "message": "canary words"}),
+            "run.failed",
+        ),
         (
             "usage-only",
             json!({"usage": {"promptTokens": 3}}),
@@ -339,5 +343,18 @@ async fn a_mock_provider_answers_test_keys_only() {
             .ended(&created.json()["runId"].as_str().unwrap().into())
             .await;
         assert_eq!(log[log.len() - 1]["type"], last, "{id}");
+        if id == "error" {
+            // The code is a label; the words are content, and errors hold none.
+            let snapshot = host
+                .get(&format!(
+                    "/v1/runs/{}",
+                    created.json()["runId"].as_str().unwrap()
+                ))
+                .await
+                .json();
+            assert_eq!(snapshot["error"]["code"], "boom");
+            let shown = format!("{} {}", Value::from(log), snapshot["error"]);
+            assert!(!shown.contains("canary"), "{shown}");
+        }
     }
 }
