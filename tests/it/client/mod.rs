@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 mod published_client;
+mod reference_checker;
 mod schemathesis;
 
 const PYTHON: &str = "TOUCHSTONE_TEST_PYTHON";

@@ -1,9 +1,9 @@
 //! The reference corpus of hostile packs and the slice of the public registry, where they are at hand.
 //!
-//! They do not ship with this repository. `TOUCHSTONE_SHARED` names the folder that holds them (default: `../shared`
-//! beside it); without it these tests say loudly that they were skipped. The corpus in `corpus.rs` always runs.
+//! They do not ship with this repository; without them these tests say loudly that they were skipped. The corpus in
+//! `corpus.rs` always runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -15,19 +15,7 @@ use touchstone::domain::pack::{Refusal, lockfile};
 use touchstone::registry::DirectoryRegistry;
 use touchstone::service::packs::{Candidate, PackRequest, fetch_and_verify};
 
-/// The folder with the reference material, if it has `what`.
-pub fn shared(what: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("TOUCHSTONE_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-        PathBuf::from,
-    );
-    let path = root.join(what);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {what} is not at hand; set TOUCHSTONE_SHARED to run this test");
-    None
-}
+use crate::support::reference::shared;
 
 fn trusting() -> Trust {
     Trust {

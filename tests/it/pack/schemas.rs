@@ -9,8 +9,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use touchstone::protocol::schema::Document;
 
-use super::reference::shared;
 use super::seeds;
+use crate::support::reference::shared;
 
 /// Documents whose published schema is the one we copy. The body of `POST /v1/runs` has none of its own.
 fn documents() -> Vec<Document> {

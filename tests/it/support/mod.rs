@@ -2,3 +2,4 @@
 
 pub mod line;
 pub mod postgres;
+pub mod reference;

@@ -1,0 +1,52 @@
+//! The reference checker, where it is at hand: every check that applies to this host has to run, and to pass.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::python;
+use crate::support::postgres::TestDatabase;
+use crate::support::reference::shared;
+
+/// Runs the checker by the conformance kit against a fresh host; a check that is left out counts as a failure.
+fn check(database_url: Option<&str>) {
+    let Some(checker) = shared("conformance/openwop_check.py") else {
+        return;
+    };
+    let Some(python) = python("the reference checker") else {
+        return;
+    };
+    let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/run");
+    let mut command = Command::new(&python);
+    command.arg("-B").arg(kit).arg(checker);
+    if let Some(url) = database_url {
+        command.args(["--database-url", url]);
+    }
+    let output = command
+        .args(["--", "--require", "all"])
+        .env("TOUCHSTONE_BIN", env!("CARGO_BIN_EXE_touchstone"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let summary = said.lines().last().unwrap_or_default();
+    assert!(summary.contains(" passed, 0 failed, "), "{said}");
+    eprintln!("{summary}");
+}
+
+#[test]
+fn the_reference_checker_leaves_nothing_out() {
+    check(None);
+}
+
+#[tokio::test]
+async fn the_reference_checker_leaves_nothing_out_on_postgres() {
+    let Some(database) = TestDatabase::create().await else {
+        return;
+    };
+    check(Some(&database.url()));
+}

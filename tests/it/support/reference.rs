@@ -1,0 +1,20 @@
+//! Reference material, where it is at hand.
+//!
+//! It does not ship with this repository. `TOUCHSTONE_SHARED` names the folder that holds it (default: `../shared` beside
+//! the repository); without it the tests that need it say loudly that they were skipped.
+
+use std::path::{Path, PathBuf};
+
+/// The folder with the reference material, if it has `what`.
+pub fn shared(what: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("TOUCHSTONE_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+        PathBuf::from,
+    );
+    let path = root.join(what);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {what} is not at hand; set TOUCHSTONE_SHARED to run this test");
+    None
+}
