@@ -63,10 +63,6 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     }
 }
 
-fn unexpected(fault: &serde_json::Error) -> Failure {
-    Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))
-}
-
 async fn list(context: &Context<'_>, which: &List) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!(
@@ -79,7 +75,7 @@ async fn list(context: &Context<'_>, which: &List) -> Result<Exit, Failure> {
         terminal.document(&answer);
         return Ok(Exit::Good);
     }
-    let listed = Listed::deserialize(&answer).map_err(|fault| unexpected(&fault))?;
+    let listed = Listed::deserialize(&answer).map_err(|fault| Failure::unexpected(&fault))?;
     for kept in &listed.entries {
         let text = |name: &str| kept.entry.get(name).and_then(Value::as_str).unwrap_or("?");
         let mark = if kept.intact { "" } else { "  CHANGED" };
@@ -103,7 +99,7 @@ async fn list(context: &Context<'_>, which: &List) -> Result<Exit, Failure> {
 async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let answer: Value = session.client().get("/v1/audit/verify").await?;
-    let verified = Verified::deserialize(&answer).map_err(|fault| unexpected(&fault))?;
+    let verified = Verified::deserialize(&answer).map_err(|fault| Failure::unexpected(&fault))?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&answer);

@@ -82,6 +82,15 @@ impl Failure {
         Self::new(Exit::NotDone, code, message)
     }
 
+    /// An answer that is not the document it should be.
+    pub fn unexpected(cause: &serde_json::Error) -> Self {
+        Self::not_done(
+            "unexpected_answer",
+            format!("the host's answer is not the expected document: {cause}"),
+        )
+        .or_try("check that the host's version is this command's")
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub fn or_try(mut self, remedy: impl Into<String>) -> Self {

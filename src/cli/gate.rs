@@ -241,9 +241,8 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
             let body = json!({"agentId": check.subject.agent, "version": check.subject.version,
                 "channel": check.channel, "canaryPercent": check.canary, "evalRunId": check.eval_run});
             let answer: Value = client.post(&format!("{PATH}/check"), &body).await?;
-            let checked = Checked::deserialize(&answer).map_err(|fault| {
-                Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))
-            })?;
+            let checked =
+                Checked::deserialize(&answer).map_err(|cause| Failure::unexpected(&cause))?;
             if terminal.json() {
                 terminal.document(&answer);
             } else {

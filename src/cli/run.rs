@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::{Client, EventPage};
 use super::context::{Context, ModelEndpoint};
 use super::exit::{Exit, Failure};
 use super::terminal::Terminal;
@@ -263,13 +262,6 @@ async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failu
     Ok(Exit::Good)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page {
-    events: Vec<Value>,
-    is_complete: bool,
-}
-
 async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();
@@ -296,7 +288,7 @@ async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failu
             "/v1/runs/{}/events/poll?lastSequence={after}&timeout=1",
             arguments.run
         );
-        let page: Page = client.get(&path).await?;
+        let page: EventPage = client.get(&path).await?;
         for event in &page.events {
             after = event
                 .get("sequence")

@@ -14,6 +14,7 @@ use url::Url;
 use super::client::Call;
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::options::address;
 use crate::domain::webhook::{SCHEME_STANDARD, SCHEME_V1};
 use crate::ports::Ids as _;
 use crate::system::SystemIds;
@@ -55,7 +56,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Add {
     /// Where deliveries go: https, at a public address
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = address)]
     url: Url,
     /// A type of event; repeat for several [default: run.completed, run.failed, run.cancelled]
     #[arg(long = "event", value_name = "TYPE")]
@@ -176,12 +177,8 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         terminal.note("no webhooks; `touchstone webhook add URL` makes one");
     }
     for webhook in listed.webhooks {
-        let shown: Shown = serde_json::from_value(webhook).map_err(|cause| {
-            Failure::not_done(
-                "unexpected_answer",
-                format!("the host's answer is not the expected document: {cause}"),
-            )
-        })?;
+        let shown: Shown =
+            serde_json::from_value(webhook).map_err(|cause| Failure::unexpected(&cause))?;
         let failures = match shown.recent_failures {
             0 => String::new(),
             1 => ", 1 failure in 7 days".to_owned(),

@@ -2,8 +2,9 @@
 //!
 //! Event streams are left as they are: a frame has to go out at once.
 
+use axum::extract::Request;
 use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_ENCODING, ETAG};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG};
 use axum::response::Response;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
@@ -14,6 +15,18 @@ pub const ENCODINGS: [&str; 1] = ["gzip"];
 /// Encodes what a client takes encoded.
 pub fn layer() -> CompressionLayer {
     CompressionLayer::new().quality(CompressionLevel::Fastest)
+}
+
+/// Leaves a plain answer possible, as the last resort, whatever the client takes. [`layer`] would say 406 when the request has
+/// been carried out already; a client that takes nothing at all is told in plain text what came of it (RFC 9110 §12.5.3).
+pub async fn take_plain(mut request: Request) -> Request {
+    if let Some(taken) = request.headers().get(ACCEPT_ENCODING) {
+        let taken = [b"identity;q=0.001, ", taken.as_bytes()].concat();
+        if let Ok(taken) = HeaderValue::from_bytes(&taken) {
+            request.headers_mut().insert(ACCEPT_ENCODING, taken);
+        }
+    }
+    request
 }
 
 /// The tag of an answer once it is encoded, quotes included.

@@ -21,10 +21,9 @@ pub fn tag(body: &[u8]) -> String {
 /// The body, or `304` if the client has it already.
 pub fn conditional(headers: &HeaderMap, body: Bytes) -> Response {
     let tag = tag(&body);
-    let mut response = if matches(headers, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        json_text(StatusCode::OK, body)
+    let (tag, mut response) = match known(headers, &tag) {
+        Some(known) => (known, StatusCode::NOT_MODIFIED.into_response()),
+        None => (tag, json_text(StatusCode::OK, body)),
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(ETAG, tag);
@@ -32,7 +31,8 @@ pub fn conditional(headers: &HeaderMap, body: Bytes) -> Response {
     response
 }
 
-fn matches(headers: &HeaderMap, tag: &str) -> bool {
+/// The tag by which the client has the body, plain or encoded.
+fn known(headers: &HeaderMap, tag: &str) -> Option<String> {
     let encoded = encoded_tag(tag);
     headers
         .get_all(IF_NONE_MATCH)
@@ -41,7 +41,9 @@ fn matches(headers: &HeaderMap, tag: &str) -> bool {
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .map(|candidate| candidate.strip_prefix("W/").unwrap_or(candidate))
-        .any(|candidate| {
-            candidate == "*" || candidate == tag || encoded.as_deref() == Some(candidate)
+        .find_map(|candidate| match candidate {
+            "*" => Some(tag.to_owned()),
+            _ if candidate == tag => Some(tag.to_owned()),
+            _ => encoded.clone().filter(|encoded| encoded == candidate),
         })
 }

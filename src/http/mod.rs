@@ -249,6 +249,7 @@ pub fn router(state: Arc<HttpState>) -> Router {
         .fallback_service(rewritten)
         .layer(middleware::from_fn(limits::head))
         .layer(encoding::layer())
+        .layer(middleware::map_request(encoding::take_plain))
         .layer(middleware::map_response(encoding::retag))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state, observe::observe))

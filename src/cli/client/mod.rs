@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_stream::try_stream;
 use axum::http::Method;
 use futures_util::{Stream, StreamExt};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -76,13 +77,7 @@ impl Client {
             return Err(Failure::answered(reply.status, &body));
         }
         let text: &[u8] = if body.is_empty() { b"null" } else { &body };
-        serde_json::from_slice(text).map_err(|cause| {
-            Failure::not_done(
-                "unexpected_answer",
-                format!("the host's answer is not the expected document: {cause}"),
-            )
-            .or_try("check that the host's version is this command's")
-        })
+        serde_json::from_slice(text).map_err(|cause| Failure::unexpected(&cause))
     }
 
     /// The events of a run from the one after `after`, in order, until the terminal one; reconnects where it was cut off.
@@ -153,6 +148,16 @@ impl Client {
             }
         }
     }
+}
+
+/// Events of a run from a position on, as JSON.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventPage {
+    /// The documents, in order.
+    pub events: Vec<Value>,
+    /// Whether there will never be more.
+    pub is_complete: bool,
 }
 
 /// Whether an event document ends its run.

@@ -59,9 +59,7 @@ async fn answer(
     }
     let path = format!("/v1/runs/{gate}/interrupts/{GATE_NODE}");
     let document: Value = client.post(&path, &json!({"resumeValue": value})).await?;
-    let answered = Answered::deserialize(&document).map_err(|fault| {
-        Failure::not_done("unexpected_answer", format!("the host's answer: {fault}"))
-    })?;
+    let answered = Answered::deserialize(&document).map_err(|cause| Failure::unexpected(&cause))?;
     let waits = answered.status == RunStatus::WaitingApproval.as_str();
     if !waits {
         // Whoever promotes next finds it decided.

@@ -2,11 +2,10 @@
 
 use axum::http::Method;
 use clap::{ArgGroup, Args};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::run_id;
-use crate::cli::client::{Call, Client};
+use crate::cli::client::{Call, Client, EventPage};
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::protocol::openwop::annotation::Annotation;
@@ -72,13 +71,6 @@ fn signal(arguments: &Annotate) -> Value {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page {
-    events: Vec<Value>,
-    is_complete: bool,
-}
-
 /// The event that scored a task.
 async fn scored(client: &Client, run: &str, task: &str) -> Result<String, Failure> {
     let mut after = 0;
@@ -87,7 +79,7 @@ async fn scored(client: &Client, run: &str, task: &str) -> Result<String, Failur
         let call = Call::new(Method::GET, &path)
             .header("accept", "application/json")
             .header("last-event-id", &after.to_string());
-        let page: Page = client.call(call).await?;
+        let page: EventPage = client.call(call).await?;
         for event in &page.events {
             let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
             if text("/type") == Some("eval.scored")

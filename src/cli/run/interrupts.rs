@@ -84,12 +84,8 @@ pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit,
         terminal.note("the run waits for nobody");
     }
     for interrupt in listed.interrupts {
-        let shown: Shown = serde_json::from_value(interrupt).map_err(|cause| {
-            Failure::not_done(
-                "unexpected_answer",
-                format!("the host's answer is not the expected document: {cause}"),
-            )
-        })?;
+        let shown: Shown =
+            serde_json::from_value(interrupt).map_err(|cause| Failure::unexpected(&cause))?;
         let needed = shown.data.get("requiredApprovals").and_then(Value::as_u64);
         let votes = match (shown.granted_by.len(), needed.unwrap_or(1)) {
             (0, 1) => String::new(),

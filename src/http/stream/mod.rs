@@ -34,7 +34,7 @@ use crate::domain::run::record::RunRecord;
 use crate::ports::Head;
 use crate::service::access::Caller;
 use crate::service::fault::chain;
-use crate::service::log_reader::{self, Filter, Follow};
+use crate::service::log_reader::{Filter, Follow};
 
 /// Sent at once on a run that goes on, so that a client behind a proxy knows it is connected.
 const OPEN: Bytes = Bytes::from_static(b": open\n\n");
@@ -159,7 +159,7 @@ async fn may_stay(subscription: &Subscription) -> bool {
     valid.is_ok()
 }
 
-fn unreadable(run: &RunId, cause: &log_reader::Error) {
+fn unreadable(run: &RunId, cause: &dyn std::error::Error) {
     tracing::error!(run_id = %run, cause = chain(cause), "a stream ends: the log cannot be read");
 }
 
@@ -173,8 +173,9 @@ fn events(
         let run = subscription.run.run_id.clone();
         let (mut position, mut head) = (subscription.position, subscription.head);
         let mut waiting = Waiting::new(&subscription);
-        let Ok(mut notes) = Notes::from_now_on(&state, &run, filter, head.ended).await else {
-            return;
+        let mut notes = match Notes::from_now_on(&state, &run, filter, head.ended).await {
+            Ok(notes) => notes,
+            Err(cause) => return unreadable(&run, &cause),
         };
         let mut closing = false;
         if !head.ended {

@@ -6,11 +6,12 @@ use std::io::Read as _;
 use axum::http::{Method, StatusCode};
 use flate2::read::GzDecoder;
 use http_body_util::BodyExt as _;
+use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::http::operations;
 
 use super::contract;
-use super::host::{AGENT, TestHost, says};
+use super::host::{AGENT, TestHost, create_body, says};
 
 #[test]
 fn the_routes_are_those_of_the_description() {
@@ -153,8 +154,13 @@ async fn answers_are_compressed_for_those_who_ask() {
         let again = host.request(Method::GET, &path);
         let again = again
             .header("accept-encoding", "gzip")
-            .header("if-none-match", tag);
-        assert_eq!(again.send().await.status, StatusCode::NOT_MODIFIED);
+            .header("if-none-match", tag)
+            .send()
+            .await;
+        assert_eq!(
+            (again.status, again.header("etag")),
+            (StatusCode::NOT_MODIFIED, Some(tag))
+        );
     }
     let stream = host.request(Method::GET, &format!("{path}/events"));
     let stream = stream
@@ -162,6 +168,25 @@ async fn answers_are_compressed_for_those_who_ask() {
         .header("accept", "text/event-stream");
     let stream = stream.open().await;
     assert_eq!(stream.headers().get("content-encoding"), None);
+}
+
+/// A refusal would come after the request has been carried out.
+#[rstest]
+#[case("identity;q=0")]
+#[case("*;q=0")]
+#[case("identity;q=0, *;q=0")]
+#[case("gzip;q=0, identity;q=0")]
+#[tokio::test]
+async fn who_takes_no_encoding_at_all_is_answered_plainly(#[case] accepted: &str) {
+    let host = TestHost::working(&says(&["a"])).await;
+    let created = host
+        .request(Method::POST, "/v1/runs")
+        .header("accept-encoding", accepted)
+        .json(&create_body())
+        .send()
+        .await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    assert_eq!(created.header("content-encoding"), None);
 }
 
 #[tokio::test]

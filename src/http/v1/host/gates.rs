@@ -127,18 +127,22 @@ pub async fn check(
     json(StatusCode::OK, &found)
 }
 
-/// Reads a closed body. The parser's words name members and types, never values that were sent.
+/// Reads a closed body. The refusal names the member, never the value that was sent.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
-    T::deserialize(body).map_err(|fault| {
-        let field = fault
-            .to_string()
-            .split('`')
-            .nth(1)
-            .unwrap_or_default()
-            .to_owned();
+    serde_path_to_error::deserialize(body).map_err(|fault| {
+        let (path, words) = (fault.path().to_string(), fault.inner().to_string());
+        // A member that is missing is not on the way to the fault.
+        let missing = words
+            .strip_prefix("missing field `")
+            .and_then(|rest| rest.split('`').next());
+        let field = match (path.as_str(), missing) {
+            (".", missing) => missing.unwrap_or_default().to_owned(),
+            (_, Some(missing)) => format!("{path}.{missing}"),
+            (_, None) => path,
+        };
         Problem::validation(
             &field,
-            "the body is not what is described; `/v1/openapi.json` says what is",
+            format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
         )
     })
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
@@ -22,8 +21,5 @@ pub async fn get(
     state.runs.record(&caller.tenant, &run).await?;
     let most = query.whole("maxEvents", 0, u64::MAX)?;
     let bundle = state.bundles.bundle(&caller.tenant, &run, most).await?;
-    let mut response = json(StatusCode::OK, &bundle)?;
-    let no_store = HeaderValue::from_static("no-store");
-    response.headers_mut().insert(CACHE_CONTROL, no_store);
-    Ok(response)
+    json(StatusCode::OK, &bundle)
 }

@@ -26,6 +26,7 @@ pub async fn stream(
 ) -> Answer {
     let record = state.runs.record(&caller.tenant, &run).await?;
     let options = StreamOptions::parse(&query)?;
+    let place = state.subscribers.enter(&caller.tenant)?;
     let head = state
         .log
         .head(&run)
@@ -42,7 +43,6 @@ pub async fn stream(
     if let (true, Mode::Events(filter)) = (only_json(&headers), options.mode) {
         return collect(&state, &run, position.unwrap_or_default(), head, filter).await;
     }
-    let place = state.subscribers.enter(&caller.tenant)?;
     let subscription = Subscription {
         state: state.clone(),
         caller,

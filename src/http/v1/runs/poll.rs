@@ -37,13 +37,13 @@ pub async fn poll(
     let timeout = query
         .whole("timeout", 1, LONGEST_TIMEOUT_S)?
         .unwrap_or(DEFAULT_TIMEOUT_S);
+    let _place = state.subscribers.enter(&caller.tenant)?;
     let mut head = state
         .log
         .head(&run)
         .await
         .map_err(|cause| internal(&cause))?;
     if head.sequence <= after && !head.ended {
-        let _place = state.subscribers.enter(&caller.tenant)?;
         head = wait(&state, &run, after, head, Duration::from_secs(timeout)).await;
     }
     collect(&state, &run, after, head, Filter::Everything).await
