@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rstest::rstest;
+use sqlx::{Connection as _, PgConnection, SqliteConnection};
+use touchstone::domain::ids::RunId;
 use touchstone::domain::run::record::Work;
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, PauseRequest, Store, StoreError, Wait,
@@ -11,7 +13,7 @@ use touchstone::ports::{
 use touchstone::protocol::openwop::events::DrainPolicy;
 use touchstone::system::SystemClock;
 
-use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
+use super::{Database, Engine, Engine::*, TOO_LONG, TTL, claimed, events, open, record, tenant};
 
 async fn claim(store: &dyn Store) -> Option<String> {
     let claim = store.claim("worker", Claimable::All, TTL).await;
@@ -189,3 +191,34 @@ async fn a_host_secret_is_made_once(#[values(Sqlite, Postgres)] engine: Engine) 
     assert_eq!(other.host_secret("tokens", [2; 32]).await.unwrap(), first);
     assert_eq!(other.host_secret("others", [3; 32]).await.unwrap(), [3; 32]);
 }
+#[rstest]
+#[tokio::test]
+async fn who_resumes_too_late_takes_no_other_pause_away(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (run, first) = claimed(&*store, "run_1").await;
+    let request = |by: &str| PauseRequest {
+        paused_by: by.to_owned(),
+        reason: None,
+        drain_policy: DrainPolicy::Immediate,
+        requested_at: super::at(0),
+    };
+    assert!(store.request_pause(&run, &request("first")).await.unwrap());
+    store.take_pause(&run, first).await.unwrap().unwrap();
+    store.release(&run, first).await.unwrap();
+    let second = store.claim_run(&tenant("acme"), &run, "service", TTL).await;
+    let second = second.unwrap().unwrap().fence;
+    resume(&*store, &run, second, 1).await.unwrap();
+
+    let later = request("second");
+    assert!(store.request_pause(&run, &later).await.unwrap());
+    for (fence, sequence) in [(first, 2), (second, 1)] {
+        let late = resume(&*store, &run, fence, sequence).await;
+        assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
+    }
+    assert_eq!(store.pause_requested(&run).await.unwrap(), Some(later));
+    let head = store.head(&run).await.unwrap();
+    assert_eq!(head, Some(super::head(1, false)));
+}
+
