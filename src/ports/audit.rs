@@ -3,19 +3,13 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::domain::audit::{ChainHead, Decision, Link};
+use crate::domain::audit::{ChainHead, Link};
 use crate::domain::ids::TenantId;
 
-/// One chain of entries a tenant. What a decision is about is changed in the same transaction (see the other ports); here it
-/// is read, and decisions that change nothing of ours are added.
+/// One chain of entries a tenant. An entry is added in the transaction that changes what was decided about (see the other
+/// ports); here the chain is read.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// Adds a decision to the end of the chain. Durable when this returns.
-    async fn record_decision(
-        &self,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError>;
     /// Up to `limit` entries with a sequence above `after`, in order, as they are found.
     async fn audit_entries(
         &self,

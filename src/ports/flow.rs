@@ -23,7 +23,8 @@ pub struct PauseRequest {
     pub requested_at: Timestamp,
 }
 
-/// Requests to pause runs.
+/// Requests to pause runs. One that came into force is over with the event that the run goes on
+/// ([`Beside::Resumed`](super::Beside::Resumed)).
 #[async_trait]
 pub trait Pauses: Send + Sync {
     /// Records a pause request for an unfinished run; a parked run may be claimed at once then. `false` if there is one
@@ -40,8 +41,6 @@ pub trait Pauses: Send + Sync {
     ) -> Result<Option<PauseRequest>, StoreError>;
     /// Takes a request back. `false` if there is none, or it was taken before.
     async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError>;
-    /// Forgets it, whether in force or not: the run is to go on.
-    async fn clear_pause(&self, run: &RunId) -> Result<(), StoreError>;
 }
 
 /// Secrets of the host itself.

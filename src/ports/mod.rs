@@ -40,7 +40,7 @@ pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
 pub use model::{Model, ModelBinding, ModelError, ModelInfo, Models};
 pub use pack_source::{PackSource, SourceError};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
-pub use run_log::{Head, RunLog, StoredEvent};
+pub use run_log::{Beside, Head, RunLog, StoredEvent};
 pub use signals::Signals;
 pub use store::{Outage, Store, StoreError, Unstorable};
 pub use webhooks::{

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{Fence, IdempotencyCompletion, StoreError};
+use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 
@@ -29,6 +30,15 @@ pub struct Head {
     pub ended: bool,
 }
 
+/// What is recorded together with events, in one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Beside {
+    /// The entry of the audit log about who decided them.
+    Decision(Box<Decision>),
+    /// The run goes on: the request to pause it is over.
+    Resumed,
+}
+
 /// The append-only event log and the runs it belongs to.
 #[async_trait]
 pub trait RunLog: Send + Sync {
@@ -50,6 +60,15 @@ pub trait RunLog: Send + Sync {
         events: &[StoredEvent],
         ends: bool,
     ) -> Result<(), StoreError>;
+    /// As [`append`](Self::append) of at least one event, with something else: both are recorded, or neither is.
+    async fn append_with(
+        &self,
+        run: &RunRecord,
+        fence: Fence,
+        events: &[StoredEvent],
+        ends: bool,
+        beside: &Beside,
+    ) -> Result<(), StoreError>;
     /// Up to `limit` events with a sequence above `after`, in order.
     async fn read(
         &self,
@@ -62,6 +81,6 @@ pub trait RunLog: Send + Sync {
     /// The sequence of an event id within a run, for `Last-Event-ID`. Where an event stands at the place its id names, it is
     /// found there; one that was copied from another log to another place is searched for.
     async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
-    /// The newest runs of a tenant, newest first (for the command line; OpenWOP v1 has no run list).
+    /// The newest runs of a tenant, newest first.
     async fn recent(&self, tenant: &TenantId, limit: u32) -> Result<Vec<RunRecord>, StoreError>;
 }

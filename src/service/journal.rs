@@ -17,12 +17,11 @@ use super::executor::started;
 use super::fault::internal;
 use super::projections::{self, catch_up};
 use super::run_writer::{Closed, RunWriter};
-use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{RunRecord, RunSpec, Work};
-use crate::ports::{Claim, Clock, Ids, Store, StoreError, Wait};
+use crate::ports::{Beside, Claim, Clock, Ids, Store, StoreError, Wait};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, NewEvent};
 
@@ -144,27 +143,26 @@ impl Journal {
     where
         E: From<JournalError>,
     {
-        self.append_audited(tenant, run, decide, |_| None).await
+        self.append_with(tenant, run, decide, |_| None).await
     }
 
-    /// As [`append`](Self::append). What `audit` says of the events is in the audit log before they have any effect, and
-    /// nobody else decides meanwhile.
+    /// As [`append`](Self::append). What `beside` makes of the events is recorded in the same transaction.
     ///
     /// # Errors
     /// As [`append`](Self::append).
-    pub async fn append_audited<E>(
+    pub async fn append_with<E>(
         &self,
         tenant: &TenantId,
         run: &RunId,
         decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
-        audit: impl FnOnce(&[NewEvent]) -> Option<Decision>,
+        beside: impl FnOnce(&[NewEvent]) -> Option<Beside>,
     ) -> Result<RunState, E>
     where
         E: From<JournalError>,
     {
         let claim = self.take(tenant, run).await?;
         let (record, fence) = (claim.run.clone(), claim.fence);
-        let appended = self.append_under(claim, decide, audit).await;
+        let appended = self.append_under(claim, decide, beside).await;
         let given_back = if record.spec.work.is_claimable() {
             self.store.release(run, fence).await
         } else {
@@ -185,7 +183,7 @@ impl Journal {
         &self,
         claim: Claim,
         decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
-        audit: impl FnOnce(&[NewEvent]) -> Option<Decision>,
+        beside: impl FnOnce(&[NewEvent]) -> Option<Beside>,
     ) -> Result<RunState, E>
     where
         E: From<JournalError>,
@@ -200,12 +198,7 @@ impl Journal {
             return Err(JournalError::Busy.into());
         }
         let mut events = decide(&state)?;
-        if let Some(decision) = audit(&events) {
-            self.store
-                .record_decision(&claim.run.tenant, &decision)
-                .await
-                .map_err(JournalError::from)?;
-        }
+        let beside = beside(&events);
         if state.started_at.is_none() {
             events.insert(0, NewEvent::of_run(Event::RunStarted(started(&claim.run))));
         }
@@ -217,7 +210,7 @@ impl Journal {
             self.clock.clone(),
             self.ids.clone(),
         );
-        writer.emit_all(&events);
+        writer.emit_with(&events, beside);
         let (flushed, ()) = tokio::join!(
             async {
                 let flushed = writer.flush().await;

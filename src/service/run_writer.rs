@@ -15,7 +15,7 @@ use tracing::{error, warn};
 use crate::domain::ids::EventId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
+use crate::ports::{Beside, Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
 use crate::protocol::openwop::events::{Inherited, NewEvent, write_document, write_inherited};
 
 /// More than this many events waiting, and tasks are not started until the store has caught up.
@@ -52,8 +52,17 @@ struct Inner {
 struct Log {
     state: RunState,
     waiting: Vec<StoredEvent>,
+    /// What becomes durable with the events that wait.
+    beside: Option<Beside>,
     last_at: Timestamp,
     ended: bool,
+}
+
+/// What becomes durable in one transaction.
+struct Batch {
+    events: Vec<StoredEvent>,
+    ends: bool,
+    beside: Option<Beside>,
 }
 
 impl RunWriter {
@@ -72,6 +81,7 @@ impl RunWriter {
         let log = Mutex::new(Log {
             state,
             waiting: Vec::new(),
+            beside: None,
             last_at,
             ended: false,
         });
@@ -104,11 +114,17 @@ impl RunWriter {
 
     /// Records events that belong together: they become durable in one transaction or not at all.
     pub fn emit_all(&self, events: &[NewEvent]) {
+        self.emit_with(events, None);
+    }
+
+    /// As [`emit_all`](Self::emit_all), together with something else.
+    pub fn emit_with(&self, events: &[NewEvent], beside: Option<Beside>) {
         let uniques: Vec<String> = events.iter().map(|_| self.inner.ids.mint("evt")).collect();
         let mut log = self.inner.lock();
         for (unique, new) in uniques.iter().zip(events) {
             self.record(&mut log, unique, new);
         }
+        log.beside = beside.or_else(|| log.beside.take());
         drop(log);
         self.inner.wake.notify_one();
     }
@@ -261,11 +277,11 @@ impl RunWriter {
         loop {
             self.inner.wake.notified().await;
             loop {
-                let (batch, ends) = self.inner.take();
-                if batch.is_empty() {
+                let batch = self.inner.take();
+                if batch.events.is_empty() {
                     break;
                 }
-                if let Err(cause) = self.append(&batch, ends).await {
+                if let Err(cause) = self.append(&batch).await {
                     match cause {
                         StoreError::Fenced => {
                             warn!(run_id = %self.inner.run.run_id, "the lease was lost; another replica goes on");
@@ -277,25 +293,27 @@ impl RunWriter {
                     }
                     return false;
                 }
-                if ends {
+                if batch.ends {
                     return true;
                 }
             }
         }
     }
 
-    async fn append(&self, batch: &[StoredEvent], ends: bool) -> Result<(), StoreError> {
+    async fn append(&self, batch: &Batch) -> Result<(), StoreError> {
         let inner = &self.inner;
-        let Some(last) = batch.last() else {
+        let Batch { events, ends, .. } = batch;
+        let Some(last) = events.last() else {
             return Ok(());
         };
         let mut attempt = 0;
         loop {
-            match inner
-                .store
-                .append(&inner.run.run_id, inner.fence, batch, ends)
-                .await
-            {
+            let (store, fence) = (&inner.store, inner.fence);
+            let appended = match &batch.beside {
+                None => store.append(&inner.run.run_id, fence, events, *ends),
+                Some(beside) => store.append_with(&inner.run, fence, events, *ends, beside),
+            };
+            match appended.await {
                 Ok(()) => break,
                 Err(cause @ (StoreError::Backend(_) | StoreError::Unavailable(_)))
                     if attempt < STORE_RETRIES =>
@@ -317,7 +335,7 @@ impl RunWriter {
         }
         let head = Head {
             sequence: last.sequence,
-            ended: ends,
+            ended: *ends,
         };
         inner.durable.send_replace(last.sequence);
         inner.store.notify_run(&inner.run.run_id, head).await;
@@ -340,8 +358,12 @@ impl Inner {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> (Vec<StoredEvent>, bool) {
+    fn take(&self) -> Batch {
         let mut log = self.lock();
-        (std::mem::take(&mut log.waiting), log.ended)
+        Batch {
+            events: std::mem::take(&mut log.waiting),
+            ends: log.ended,
+            beside: log.beside.take(),
+        }
     }
 }

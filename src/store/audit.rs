@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::convert::{backend, column};
 use super::{PostgresStore, SqliteStore};
-use crate::domain::audit::{ChainHead, Decision, Link};
+use crate::domain::audit::{ChainHead, Link};
 use crate::domain::ids::TenantId;
 use crate::ports::{AuditLog, StoreError};
 
@@ -69,16 +69,6 @@ macro_rules! audit_log {
     ($store:ty) => {
         #[async_trait]
         impl AuditLog for $store {
-            async fn record_decision(
-                &self,
-                tenant: &TenantId,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
-
             async fn audit_entries(
                 &self,
                 tenant: &TenantId,

@@ -15,18 +15,19 @@ const TAKE_PAUSE: &str = "UPDATE run SET pause_taken = TRUE
     WHERE run_id = $1 AND fence = $2 AND pause IS NOT NULL RETURNING pause";
 const WITHDRAW_PAUSE: &str = "UPDATE run SET pause = NULL
     WHERE run_id = $1 AND pause IS NOT NULL AND NOT pause_taken";
-const CLEAR_PAUSE: &str = "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
+pub(super) const END_PAUSE: &str =
+    "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
 const ADD_SECRET: &str =
     "INSERT INTO host_secret (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
 const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
 
-macro_rules! flow {
 fn secret_of(octets: Vec<u8>) -> Result<[u8; 32], StoreError> {
     octets
         .try_into()
         .map_err(|_| column("host_secret", "secret").inconsistent())
 }
 
+macro_rules! flow {
     ($store:ty) => {
         #[async_trait]
         impl Pauses for $store {
@@ -93,16 +94,15 @@ fn secret_of(octets: Vec<u8>) -> Result<[u8; 32], StoreError> {
                 }
                 Ok(news)
             }
-
-            async fn clear_pause(&self, run: &RunId) -> Result<(), StoreError> {
-                sqlx::query(CLEAR_PAUSE)
-                    .bind(run.as_str())
-                    .execute(self.writer())
-                    .await
-                    .map_err(backend)?;
-                Ok(())
-            }
         }
+
+        #[async_trait]
+        impl HostSecrets for $store {
+            async fn host_secret(
+                &self,
+                name: &str,
+                fresh: [u8; 32],
+            ) -> Result<[u8; 32], StoreError> {
                 // Whoever asks with a token need not have one: that must not cost a write.
                 let known: Option<Vec<u8>> = sqlx::query_scalar(SECRET)
                     .bind(name)
@@ -112,14 +112,6 @@ fn secret_of(octets: Vec<u8>) -> Result<[u8; 32], StoreError> {
                 if let Some(known) = known {
                     return secret_of(known);
                 }
-
-        #[async_trait]
-        impl HostSecrets for $store {
-            async fn host_secret(
-                &self,
-                name: &str,
-                fresh: [u8; 32],
-            ) -> Result<[u8; 32], StoreError> {
                 sqlx::query(ADD_SECRET)
                     .bind(name)
                     .bind(&fresh[..])

@@ -167,6 +167,17 @@ impl PostgresStore {
         batch: &Batch<'_>,
         ends: bool,
     ) -> Result<(), StoreError> {
+        let mut connection = self.pool.acquire().await.map_err(backend)?;
+        Self::append_within(&mut connection, run, fence, batch, ends).await
+    }
+
+    pub(super) async fn append_within(
+        connection: &mut PgConnection,
+        run: &RunId,
+        fence: Fence,
+        batch: &Batch<'_>,
+        ends: bool,
+    ) -> Result<(), StoreError> {
         let (kinds, bodies): (Vec<&str>, Vec<&str>) = batch.rows.iter().copied().unzip();
         let appended = sqlx::query(APPEND)
             .bind(run.as_str())
@@ -176,7 +187,7 @@ impl PostgresStore {
             .bind(ends)
             .bind(kinds)
             .bind(bodies)
-            .execute(&self.pool)
+            .execute(connection)
             .await
             .map_err(backend)?;
         match appended.rows_affected() {

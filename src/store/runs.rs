@@ -5,14 +5,16 @@ use futures_util::TryStreamExt;
 use serde::Deserialize;
 use std::borrow::Cow;
 
+use super::audit::record;
 use super::convert::{Batch, backend, column, head_of};
+use super::flow::END_PAUSE;
 use super::idempotency::complete;
 use super::webhooks::{FOLLOW, add};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{
-    Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent, WebhookRecord,
+    Beside, Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent, WebhookRecord,
 };
 
 pub(super) const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until, scope)
@@ -179,6 +181,31 @@ macro_rules! run_log {
                     None if ends => Err(column("event", "sequence").inconsistent()),
                     None => Ok(()),
                 }
+            }
+
+            async fn append_with(
+                &self,
+                run: &RunRecord,
+                fence: Fence,
+                events: &[StoredEvent],
+                ends: bool,
+                beside: &Beside,
+            ) -> Result<(), StoreError> {
+                let batch = Batch::check(events)?
+                    .ok_or_else(|| column("event", "sequence").inconsistent())?;
+                let mut transaction = self.begin_write().await?;
+                Self::append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
+                match beside {
+                    Beside::Decision(decision) => record!(transaction, &run.tenant, decision),
+                    Beside::Resumed => {
+                        sqlx::query(END_PAUSE)
+                            .bind(run.run_id.as_str())
+                            .execute(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                    }
+                }
+                transaction.commit().await.map_err(backend)
             }
 
             async fn read(

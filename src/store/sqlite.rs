@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Sqlite, SqlitePool, Transaction};
+use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::convert::{Batch, backend};
 use super::migrations;
@@ -178,6 +178,17 @@ impl SqliteStore {
         ends: bool,
     ) -> Result<(), StoreError> {
         let mut transaction = self.begin_write().await?;
+        Self::append_within(&mut transaction, run, fence, batch, ends).await?;
+        transaction.commit().await.map_err(backend)
+    }
+
+    pub(super) async fn append_within(
+        transaction: &mut SqliteConnection,
+        run: &RunId,
+        fence: Fence,
+        batch: &Batch<'_>,
+        ends: bool,
+    ) -> Result<(), StoreError> {
         let number: Option<i64> = sqlx::query_scalar(ADVANCE)
             .bind(run.as_str())
             .bind(fence.0)
@@ -201,7 +212,7 @@ impl SqliteStore {
                 rest = after;
             }
         }
-        transaction.commit().await.map_err(backend)
+        Ok(())
     }
 
     pub(super) fn local_signals(&self) -> &LocalSignals {

@@ -22,6 +22,7 @@ use crate::domain::workflow::interrupt::{Refusal, answer, deadline};
 use crate::domain::workflow::node::NodeKind;
 use crate::domain::workflow::step::{Circumstances, Step, next};
 use crate::domain::workflow::token::{Intent, InterruptToken};
+use crate::ports::Beside;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::InterruptKind;
 use crate::protocol::openwop::events::{Event, NewEvent};
@@ -285,10 +286,13 @@ impl Runs {
         };
         // What can be refused is refused without taking the run.
         self.look(run, decide).await??;
-        let audit = |decided: &[NewEvent]| self.decision(record, node, responder, decided);
+        let audit = |decided: &[NewEvent]| {
+            let decision = self.decision(record, node, responder, decided);
+            decision.map(|decision| Beside::Decision(Box::new(decision)))
+        };
         let state = self
             .journal
-            .append_audited(&record.tenant, run, decide, audit)
+            .append_with(&record.tenant, run, decide, audit)
             .await?;
         // The node has its answer; whatever comes of it is the worker's to record.
         Ok(json!({"runId": run, "nodeId": node, "status": state.status}))

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Runs;
 use crate::domain::ids::RunId;
 use crate::domain::run::fold::{RunState, RunStatus};
-use crate::ports::{Head, PauseRequest};
+use crate::ports::{Beside, Head, PauseRequest};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{DrainPolicy, RunResumed};
 use crate::protocol::openwop::events::{Event, NewEvent};
@@ -63,7 +63,8 @@ impl Runs {
     /// in the log: the run never stopped.
     ///
     /// # Errors
-    /// `not_found`; `conflict` with `details.runStatus` unless it is paused or to be paused.
+    /// `not_found`; `conflict` with `details.runStatus` unless it is paused or to be paused; `service_unavailable` while a
+    /// pause comes into force and does not get there.
     pub async fn resume(&self, caller: &Caller, run: &RunId) -> Result<Value, Problem> {
         self.record(&caller.tenant, run).await?;
         let resumable = |state: &RunState| match state.status {
@@ -78,23 +79,29 @@ impl Runs {
             }
             let pause = self.store.pause_requested(run).await;
             if pause.map_err(|cause| internal(&cause))?.is_some() {
-                // It comes into force at this very moment.
-                self.await_pause(run).await?;
+                // It comes into force at this very moment, unless whoever held the run is gone: whoever takes over is next.
+                let (status, paused_at) = self.await_pause(run).await?;
+                if paused_at.is_none() && !status.is_terminal() {
+                    return Err(Problem::new(
+                        ErrorCode::Unavailable,
+                        "the pause is coming into force; try again",
+                    ));
+                }
             }
         }
         self.look(run, resumable).await??;
-        // First the request, then the event: a run whose process ends in between is paused still, and may be resumed.
-        let cleared = self.store.clear_pause(run).await;
-        cleared.map_err(|cause| internal(&cause))?;
+        let decide = |state: &RunState| {
+            resumable(state)?;
+            let resumed = RunResumed {
+                resumed_by: caller.principal.clone(),
+            };
+            Ok::<_, Problem>(vec![NewEvent::of_run(Event::RunResumed(resumed))])
+        };
+        // With the event: of two who resume at once, the second must not take away what was asked for after the first.
+        let over = |_: &[NewEvent]| Some(Beside::Resumed);
         let state = self
             .journal
-            .append(&caller.tenant, run, |state| {
-                resumable(state)?;
-                let resumed = RunResumed {
-                    resumed_by: caller.principal.clone(),
-                };
-                Ok::<_, Problem>(vec![NewEvent::of_run(Event::RunResumed(resumed))])
-            })
+            .append_with(&caller.tenant, run, decide, over)
             .await?;
         let at = state.last_at.unwrap_or_else(|| self.clock.now());
         Ok(resumed(run, state.status, at))

@@ -6,8 +6,12 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
+use touchstone::ports::{Claimable, Clock as _, PauseRequest};
+use touchstone::protocol::openwop::events::DrainPolicy;
+use touchstone::system::SystemClock;
 
 use super::host::{TestHost, says};
+use super::interrupts::until;
 use super::workflows::{at_work, kinds, start};
 
 /// A run that waits for this long, under way.
@@ -206,6 +210,39 @@ async fn a_run_goes_on_after_a_resume_whenever_that_meets_the_pause() {
         assert_eq!(count("run.paused"), count("run.resumed"), "{millis}");
         assert_eq!(count("node.completed"), 1, "{millis}");
     }
+}
+
+#[tokio::test]
+async fn a_pause_whose_worker_died_comes_into_force_and_can_be_resumed_then() {
+    let host = TestHost::idle().await;
+    let body = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": 1}});
+    let run = start(&host, &body).await;
+    let request = PauseRequest {
+        paused_by: "key".to_owned(),
+        reason: None,
+        drain_policy: DrainPolicy::Immediate,
+        requested_at: SystemClock.now(),
+    };
+    assert!(host.store.request_pause(&run, &request).await.unwrap());
+    // Its lease is over at once, and nothing of the pause is in the log.
+    let dead = host
+        .store
+        .claim("dead", Claimable::All, Duration::ZERO)
+        .await;
+    let fence = dead.unwrap().unwrap().fence;
+    let taken = host.store.take_pause(&run, fence).await.unwrap();
+    assert!(taken.is_some());
+    let resume = format!("/v1/runs/{run}:resume");
+    let early = host.post(&resume, &json!({})).await;
+    assert_eq!(early.status, StatusCode::SERVICE_UNAVAILABLE, "{early:?}");
+    assert!(early.header("retry-after").is_some(), "{early:?}");
+    host.work();
+    until(&host, &run, "paused").await;
+    let resumed = host.post(&resume, &json!({})).await;
+    assert_eq!(resumed.status, StatusCode::ACCEPTED, "{resumed:?}");
+    let log = host.ended(&run).await;
+    let count = |kind| kinds(&log).iter().filter(|found| **found == kind).count();
+    assert_eq!((count("run.paused"), count("run.resumed")), (1, 1));
 }
 
 #[tokio::test]

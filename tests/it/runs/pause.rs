@@ -8,7 +8,7 @@ use rstest::rstest;
 use tokio_util::sync::CancellationToken;
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fold::{RunState, RunStatus};
-use touchstone::ports::PauseRequest;
+use touchstone::ports::{Beside, PauseRequest};
 use touchstone::protocol::openwop::events::{DrainPolicy, RunResumed};
 use touchstone::protocol::openwop::events::{Event, NewEvent};
 use touchstone::service::journal::{Journal, JournalError};
@@ -91,14 +91,18 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
     let log = outline(&bench.log(&id).await);
     assert_eq!(log.last().unwrap().0, "run.paused");
 
-    bench.store.clear_pause(&id).await.unwrap();
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
     let journal = Journal::new(bench.store.clone(), clock, ids, "service".to_owned());
     let resumed = Event::RunResumed(RunResumed {
         resumed_by: "key".to_owned(),
     });
     let resume = |_: &RunState| Ok::<_, JournalError>(vec![NewEvent::of_run(resumed)]);
-    journal.append(&bench.tenant, &id, resume).await.unwrap();
+    let over = |_: &[NewEvent]| Some(Beside::Resumed);
+    journal
+        .append_with(&bench.tenant, &id, resume, over)
+        .await
+        .unwrap();
+    assert_eq!(bench.store.pause_requested(&id).await.unwrap(), None);
     until(&bench, &id, |_| true, RunStatus::Completed).await;
     let log = outline(&bench.log(&id).await);
     let count = |kind: &str| log.iter().filter(|(found, _)| found == kind).count();

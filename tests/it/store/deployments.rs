@@ -5,15 +5,15 @@ use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
-use super::{Engine, Engine::*, at, events, open, record, tenant};
+use super::{Engine, Engine::*, at, claimed, events, open, record, tenant};
 use touchstone::domain::audit::{ChainHead, Decision, Outcome, Walk};
 use touchstone::domain::deployment::Lifecycle;
 use touchstone::domain::ids::{AgentId, RunId, TenantId};
-use touchstone::domain::promotion::{PolicyScope, ScopedPolicy};
+use touchstone::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
 use touchstone::domain::run::record::{RunRecord, Work};
 use touchstone::ports::{
-    Claimable, DeploymentCommit, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
-    Revision, Store, StoreError,
+    Beside, Claimable, DeploymentCommit, Fence, IdempotencyBegin, IdempotencyClaim,
+    IdempotencyCompletion, Revision, Store, StoreError,
 };
 use touchstone::service::audit::Audit;
 
@@ -38,6 +38,19 @@ fn decision(n: i64) -> Decision {
         decided_on: None,
         run_id: None,
     }
+}
+
+/// Puts a decision into the audit log.
+async fn decide(store: &dyn Store, tenant: &TenantId, n: i64) {
+    let policy = ScopedPolicy {
+        scope: PolicyScope {
+            agent_id: None,
+            channel: None,
+        },
+        policy: PromotionPolicy::default(),
+    };
+    let set = store.set_policy(tenant, &policy, &decision(n)).await;
+    set.unwrap();
 }
 
 /// A lifecycle that differs from others by `version`.
@@ -244,12 +257,9 @@ async fn the_audit_log_is_read_in_pages_and_survives_a_restart(
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..5 {
-        store.record_decision(&acme, &decision(n)).await.unwrap();
+        decide(&*store, &acme, n).await;
     }
-    store
-        .record_decision(&tenant("globex"), &decision(9))
-        .await
-        .unwrap();
+    decide(&*store, &tenant("globex"), 9).await;
     let reopened = database.open().await;
     let mut sequences = Vec::new();
     let mut after = 0;
@@ -356,7 +366,7 @@ async fn tampering_is_found_at_the_right_entry(
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..5 {
-        store.record_decision(&acme, &decision(n)).await.unwrap();
+        decide(&*store, &acme, n).await;
     }
     let audit = Audit::new(store.clone());
     let sound = audit.verify(&acme, None, None).await.unwrap();
@@ -370,4 +380,33 @@ async fn tampering_is_found_at_the_right_entry(
         .collect();
     assert_eq!(at, expected);
     assert!(!found.chain_valid);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_decision_is_on_record_with_its_events_or_not_at_all(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let (record, beside) = (
+        record("run_1", "acme", 1),
+        Beside::Decision(Box::new(decision(1))),
+    );
+    let (log, more) = (events(&run, 1, 2), events(&run, 3, 1));
+    let stale = Fence(fence.0 - 1);
+    let late = store.append_with(&record, stale, &log, false, &beside);
+    assert!(matches!(late.await, Err(StoreError::Fenced)));
+    let acme = tenant("acme");
+    let none = store.audit_entries(&acme, 0, 10).await.unwrap();
+    assert_eq!(none, [], "of what was not recorded nobody is told");
+    let appended = store.append_with(&record, fence, &log, true, &beside);
+    appended.await.unwrap();
+    let found = store.audit_entries(&acme, 0, 10).await.unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(found[0].body.contains("deploy:promote"));
+    assert_eq!(store.head(&run).await.unwrap(), Some(super::head(2, true)));
+    let again = store.append_with(&record, fence, &more, false, &beside);
+    assert!(matches!(again.await, Err(StoreError::Fenced)), "it ended");
+    assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 1);
 }

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::record::Work;
 use touchstone::ports::{
-    CancelRequest, Claimable, Clock as _, Fence, PauseRequest, Store, StoreError, Wait,
+    Beside, CancelRequest, Claimable, Clock as _, Fence, PauseRequest, Store, StoreError, Wait,
 };
 use touchstone::protocol::openwop::events::DrainPolicy;
 use touchstone::system::SystemClock;
@@ -18,6 +18,20 @@ use super::{Database, Engine, Engine::*, TOO_LONG, TTL, claimed, events, open, r
 async fn claim(store: &dyn Store) -> Option<String> {
     let claim = store.claim("worker", Claimable::All, TTL).await;
     claim.unwrap().map(|claim| claim.run.run_id.to_string())
+}
+
+/// Records that the run goes on.
+async fn resume(
+    store: &dyn Store,
+    run: &RunId,
+    fence: Fence,
+    sequence: u64,
+) -> Result<(), StoreError> {
+    let record = record(run.as_str(), "acme", 1);
+    let event = events(run, sequence, 1);
+    store
+        .append_with(&record, fence, &event, false, &Beside::Resumed)
+        .await
 }
 
 fn until(until: Option<Timestamp>) -> Wait {
@@ -146,7 +160,10 @@ async fn a_pause_reaches_a_run_however_it_waits(
     };
     store.park(&run, taken.fence, paused).await.unwrap();
     assert_eq!(claim(&*store).await, None);
-    store.clear_pause(&run).await.unwrap();
+    let resuming = store.claim_run(&tenant("acme"), &run, "service", TTL).await;
+    resume(&*store, &run, resuming.unwrap().unwrap().fence, 1)
+        .await
+        .unwrap();
     assert_eq!(store.pause_requested(&run).await.unwrap(), None);
 }
 
@@ -177,20 +194,11 @@ async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)
     assert!(!store.withdraw_pause(&run).await.unwrap(), "it was taken");
     assert_eq!(store.pause_requested(&run).await.unwrap(), taken);
 
-    store.clear_pause(&run).await.unwrap();
+    resume(&*store, &run, fence, 1).await.unwrap();
     assert!(store.request_pause(&run, &request).await.unwrap());
     assert!(store.withdraw_pause(&run).await.unwrap(), "a new one");
 }
 
-#[rstest]
-#[tokio::test]
-async fn a_host_secret_is_made_once(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => database, store);
-    let first = store.host_secret("tokens", [1; 32]).await.unwrap();
-    let other = database.open().await;
-    assert_eq!(other.host_secret("tokens", [2; 32]).await.unwrap(), first);
-    assert_eq!(other.host_secret("others", [3; 32]).await.unwrap(), [3; 32]);
-}
 #[rstest]
 #[tokio::test]
 async fn who_resumes_too_late_takes_no_other_pause_away(
@@ -222,3 +230,42 @@ async fn who_resumes_too_late_takes_no_other_pause_away(
     assert_eq!(head, Some(super::head(1, false)));
 }
 
+#[rstest]
+#[tokio::test]
+async fn a_host_secret_is_made_once(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let first = store.host_secret("tokens", [1; 32]).await.unwrap();
+    let other = database.open().await;
+    assert_eq!(other.host_secret("tokens", [2; 32]).await.unwrap(), first);
+    assert_eq!(other.host_secret("others", [3; 32]).await.unwrap(), [3; 32]);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_host_secret_that_is_there_costs_no_write(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let made = store.host_secret("tokens", [1; 32]).await.unwrap();
+    let asked = async {
+        let found = store.host_secret("tokens", [2; 32]).await;
+        assert_eq!(found.unwrap(), made);
+    };
+    // Nobody may write meanwhile.
+    match &database {
+        Database::Sqlite(_) => {
+            let mut other = SqliteConnection::connect(&database.location())
+                .await
+                .unwrap();
+            let _held = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
+            asked.await;
+        }
+        Database::Postgres(_) => {
+            let mut other = PgConnection::connect(&database.location()).await.unwrap();
+            let mut held = other.begin().await.unwrap();
+            sqlx::query("LOCK TABLE host_secret IN SHARE ROW EXCLUSIVE MODE")
+                .execute(&mut *held)
+                .await
+                .unwrap();
+            tokio::time::timeout(TOO_LONG, asked).await.unwrap();
+        }
+    }
+}
