@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Fence, IdempotencyCompletion, StoreError};
 use crate::domain::audit::Decision;
-use crate::domain::ids::{RunId, TenantId};
+use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 
 /// One entry of a run's log as it is kept and streamed: the document is serialised once, when it is appended.
@@ -83,4 +83,11 @@ pub trait RunLog: Send + Sync {
     async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
     /// The newest runs of a tenant, newest first.
     async fn recent(&self, tenant: &TenantId, limit: u32) -> Result<Vec<RunRecord>, StoreError>;
+    /// The newest eval run of this version of an agent among those that have ended.
+    async fn newest_eval(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &str,
+    ) -> Result<Option<RunId>, StoreError>;
 }

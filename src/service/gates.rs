@@ -20,13 +20,9 @@ use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::promotion::{
     ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
 };
-use crate::domain::run::record::RunRecord;
 use crate::ports::{Clock, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use semver::Version;
-
-/// How many of a tenant's newest runs are looked through for evidence when none is named.
-const LOOK_BACK: u32 = 100;
 
 /// What came of asking a gate.
 #[derive(Clone, Debug, Serialize)]
@@ -176,7 +172,11 @@ impl Gates {
         self.check_scope(&scope)?;
         let evidence = match evidence {
             Some(named) => Some(named),
-            None => self.newest(tenant, agent, version).await?,
+            None => {
+                let wanted = version.to_string();
+                let newest = self.store.newest_eval(tenant, agent, &wanted).await;
+                newest.map_err(|cause| internal(&cause))?
+            }
         };
         let policies = self.policies(tenant).await?;
         let found = in_force(&policies, agent.as_str(), channel);
@@ -292,35 +292,6 @@ impl Gates {
             Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
             Err(problem) => Err(problem),
         }
-    }
-
-    async fn newest(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &Version,
-    ) -> Result<Option<RunId>, Problem> {
-        let recent = self
-            .store
-            .recent(tenant, LOOK_BACK)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        let version = version.to_string();
-        let of_it = |run: &&RunRecord| {
-            run.spec
-                .eval()
-                .is_some_and(|eval| eval.agent_id == *agent && eval.agent_version == version)
-        };
-        for run in recent.iter().filter(of_it) {
-            let head = self.store.head(&run.run_id).await;
-            let ended = head
-                .map_err(|cause| internal(&cause))?
-                .is_some_and(|head| head.ended);
-            if ended {
-                return Ok(Some(run.run_id.clone()));
-            }
-        }
-        Ok(None)
     }
 
     /// A role nobody can hold would close the gate for good.

@@ -29,6 +29,7 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0007_access.sql"),
         ),
         (8, "pause", include_str!("migrations/sqlite/0008_pause.sql")),
+        (9, "evals", include_str!("migrations/sqlite/0009_evals.sql")),
     ])
 }
 
@@ -61,6 +62,11 @@ pub(super) fn postgres() -> Migrator {
             8,
             "pause",
             include_str!("migrations/postgres/0008_pause.sql"),
+        ),
+        (
+            9,
+            "evals",
+            include_str!("migrations/postgres/0009_evals.sql"),
         ),
     ])
 }

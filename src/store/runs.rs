@@ -11,14 +11,15 @@ use super::flow::END_PAUSE;
 use super::idempotency::complete;
 use super::webhooks::{FOLLOW, add};
 use super::{PostgresStore, SqliteStore};
-use crate::domain::ids::{EventId, RunId, TenantId};
+use crate::domain::ids::{AgentId, EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{
     Beside, Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent, WebhookRecord,
 };
 
-pub(super) const CREATE: &str = "INSERT INTO run (run_id, tenant, created_at, lease_until, scope)
-    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING RETURNING number";
+pub(super) const CREATE: &str = "INSERT INTO run
+        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id) DO NOTHING RETURNING number";
 pub(super) const CREATE_RECORD: &str =
     "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
@@ -27,6 +28,9 @@ const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
 const RECENT: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 ORDER BY number DESC LIMIT $2";
+const NEWEST_EVAL: &str = "SELECT run_id FROM run
+    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
+    ORDER BY number DESC LIMIT 1";
 const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
 const READ: &str = "SELECT sequence, kind, body FROM event
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
@@ -70,12 +74,15 @@ macro_rules! begin {
             true => 0,
             false => crate::store::convert::NEVER,
         };
+        let eval = run.spec.eval();
         let number: Option<i64> = sqlx::query_scalar(crate::store::runs::CREATE)
             .bind(run.run_id.as_str())
             .bind(run.tenant.as_str())
             .bind(run.created_at.as_microsecond())
             .bind(claimable_from)
             .bind(run.spec.scope.as_ref().map(|scope| scope.id.as_str()))
+            .bind(eval.map(|eval| eval.agent_id.as_str()))
+            .bind(eval.map(|eval| eval.agent_version.as_str()))
             .fetch_optional(&mut *$transaction)
             .await
             .map_err(backend)?;
@@ -272,6 +279,22 @@ macro_rules! run_log {
                     .await
                     .map_err(backend)?;
                 records.iter().map(|record| run_of(record)).collect()
+            }
+
+            async fn newest_eval(
+                &self,
+                tenant: &TenantId,
+                agent: &AgentId,
+                version: &str,
+            ) -> Result<Option<RunId>, StoreError> {
+                let run: Option<String> = sqlx::query_scalar(NEWEST_EVAL)
+                    .bind(tenant.as_str())
+                    .bind(agent.as_str())
+                    .bind(version)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(run.map(RunId::from))
             }
         }
     };

@@ -2,9 +2,10 @@
 
 use rstest::rstest;
 
-use super::{Engine, Engine::*, claimed, events, head, open, record, tenant};
-use touchstone::domain::ids::RunId;
-use touchstone::ports::{Claimable, Fence, StoreError, StoredEvent};
+use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
+use touchstone::domain::ids::{AgentId, RunId};
+use touchstone::domain::run::record::Work;
+use touchstone::ports::{Claimable, Fence, Store, StoreError, StoredEvent};
 
 #[rstest]
 #[tokio::test]
@@ -277,6 +278,59 @@ async fn a_run_is_created_once_and_seen_by_its_tenant_only(
     );
     assert_eq!(store.recent(&acme, 1).await.unwrap(), [second]);
     assert_eq!(store.recent(&globex, 10).await.unwrap(), []);
+}
+
+/// An eval run of this version that has begun, and ended if it `ends`.
+async fn evaluated(store: &dyn Store, id: &str, owner: &str, version: &str, ends: bool) {
+    let mut run = record(id, owner, 1);
+    run.spec.eval_mut().unwrap().agent_version = version.to_owned();
+    store.create(&run, None).await.unwrap();
+    let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
+    let fence = claim.await.unwrap().unwrap().fence;
+    let log = events(&run.run_id, 1, 1);
+    store.append(&run.run_id, fence, &log, ends).await.unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let acme = tenant("acme");
+    let agent = AgentId::from("pack.agent");
+    let newest = async |store: &dyn Store, version: &str| {
+        let found = store.newest_eval(&acme, &agent, version).await.unwrap();
+        found.map(|run| run.to_string())
+    };
+    assert_eq!(newest(&*store, "1.0.0").await, None);
+    evaluated(&*store, "run_old", "acme", "1.0.0", true).await;
+    evaluated(&*store, "run_new", "acme", "1.0.0", true).await;
+    evaluated(&*store, "run_at_work", "acme", "1.0.0", false).await;
+    evaluated(&*store, "run_next", "acme", "1.1.0", true).await;
+    evaluated(&*store, "run_theirs", "globex", "1.0.0", true).await;
+    for n in 0..150 {
+        let mut other = record(&format!("run_other_{n}"), "acme", 1);
+        other.spec.work = Work::Journal;
+        store.create(&other, None).await.unwrap();
+    }
+    assert_eq!(newest(&*store, "1.0.0").await.as_deref(), Some("run_new"));
+    assert_eq!(newest(&*store, "1.1.0").await.as_deref(), Some("run_next"));
+    assert_eq!(newest(&*store, "2.0.0").await, None);
+
+    // Runs of a database from before these columns are found as well.
+    drop(store);
+    for step in [
+        "DROP INDEX run_of_version",
+        "ALTER TABLE run DROP COLUMN eval_agent",
+        "ALTER TABLE run DROP COLUMN eval_version",
+        "DELETE FROM _sqlx_migrations WHERE version = 9",
+    ] {
+        database.execute(step.to_owned()).await;
+    }
+    let store = database.open().await;
+    assert_eq!(newest(&*store, "1.0.0").await.as_deref(), Some("run_new"));
+    assert_eq!(newest(&*store, "2.0.0").await, None);
 }
 
 #[rstest]
