@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -257,14 +257,24 @@ async fn parse(octets: Bytes) -> Result<Value, Failure> {
 }
 
 fn require_json(request: &Request) -> Result<(), Failure> {
-    let essence = request
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .map(str::trim)
-        .unwrap_or_default();
-    if essence.eq_ignore_ascii_case("application/json") {
+    let said = |name| request.headers().get(name).map(|value| value.to_str());
+    let mut parts = match said(CONTENT_TYPE) {
+        Some(Ok(text)) => text.split(';').map(str::trim),
+        _ => return Err(wrong_type()),
+    };
+    let is_json = parts
+        .next()
+        .is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    // JSON is UTF-8 (RFC 8259 §8.1); other parameters mean nothing.
+    let is_text = parts
+        .filter_map(|parameter| parameter.split_once('='))
+        .filter(|(name, _)| name.eq_ignore_ascii_case("charset"))
+        .all(|(_, charset)| charset.trim_matches('"').eq_ignore_ascii_case("utf-8"));
+    let is_plain = match said(CONTENT_ENCODING) {
+        None => true,
+        Some(coding) => coding.is_ok_and(|coding| coding.eq_ignore_ascii_case("identity")),
+    };
+    if is_json && is_text && is_plain {
         Ok(())
     } else {
         Err(wrong_type())
@@ -274,7 +284,7 @@ fn require_json(request: &Request) -> Result<(), Failure> {
 fn wrong_type() -> Failure {
     Problem::new(
         ErrorCode::UnsupportedMediaType,
-        "send the body as JSON with `Content-Type: application/json`",
+        "send the body as JSON in UTF-8, not compressed, with `Content-Type: application/json`",
     )
     .into()
 }

@@ -156,11 +156,18 @@ pub fn address(field: &str, text: &str) -> Result<Url, Problem> {
             "must not be longer than {MAX_URL} characters"
         )));
     }
+    // The parser would take them out and go elsewhere than the text says.
+    if text.contains(|c: char| c.is_ascii_control() || c == ' ') {
+        return Err(invalid("must not hold spaces or control characters"));
+    }
     let url = text
         .parse::<Url>()
         .map_err(|_| invalid("must be an absolute URL such as https://example.com/hook"))?;
     if url.fragment().is_some() {
         return Err(invalid("must not have a fragment"));
+    }
+    if url.port() == Some(0) {
+        return Err(invalid("must not name port 0"));
     }
     Ok(url)
 }
@@ -273,6 +280,9 @@ mod tests {
     #[case::url_number(with("url", json!(7)), "url")]
     #[case::url_too_long(with("url", json!(format!("https://example.com/{}", "x".repeat(2048)))), "url")]
     #[case::fragment(with("url", json!("https://example.com/#x")), "url")]
+    #[case::line_break(with("url", json!("https://example.com/a\nb")), "url")]
+    #[case::space_before(with("url", json!(" https://example.com/")), "url")]
+    #[case::port_of_none(with("url", json!("https://example.com:0/")), "url")]
     #[case::no_events(json!({"url": "https://example.com/"}), "events")]
     #[case::empty_events(with("events", json!([])), "events")]
     #[case::event_number(with("events", json!([1])), "events")]

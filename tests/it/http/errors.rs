@@ -87,6 +87,7 @@ async fn another_media_type_is_415_and_none_at_all_too() {
         "text/plain",
         "application/x-www-form-urlencoded",
         "application/jsonp",
+        "application/json; charset=utf-16",
     ] {
         let reply = host
             .request(Method::POST, "/v1/runs")
@@ -97,6 +98,9 @@ async fn another_media_type_is_415_and_none_at_all_too() {
     }
     let reply = host.request(Method::POST, "/v1/runs").send().await;
     assert_eq!(reply.code(), "unsupported_media_type");
+    let packed = host.request(Method::POST, "/v1/runs");
+    let packed = packed.header("content-encoding", "gzip").json(&json!({}));
+    assert_eq!(packed.send().await.code(), "unsupported_media_type");
     let reply = host
         .request(Method::POST, "/v1/runs")
         .raw("Application/JSON; charset=utf-8", "{}")
