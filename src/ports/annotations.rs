@@ -19,20 +19,40 @@ pub struct AnnotationRecord {
     pub annotation: Annotation,
 }
 
+/// How much may be said about one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnnotationLimits {
+    /// Annotations.
+    pub count: u32,
+    /// Octets of all their documents.
+    pub octets: u32,
+}
+
+/// What came of an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Annotated {
+    /// It was recorded.
+    Recorded,
+    /// The run has as many as it may have.
+    TooMany,
+    /// With it, those of the run would be longer than they may be.
+    TooLong,
+}
+
 /// Annotations of runs. They are no part of a run's log: forks do not inherit them.
 #[async_trait]
 pub trait Annotations: Send + Sync {
-    /// Adds one to a run of this tenant, with the audit entry and the idempotency record, all or nothing. `false` if the run
-    /// has `most` already.
+    /// Adds one to a run of this tenant, with the audit entry and the idempotency record, all or nothing. Nothing is
+    /// recorded beyond the limits.
     async fn annotate(
         &self,
         tenant: &TenantId,
         task: Option<&TaskId>,
         annotation: &Annotation,
         decision: &Decision,
-        most: u32,
+        limits: AnnotationLimits,
         completes: Option<&IdempotencyCompletion>,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<Annotated, StoreError>;
     /// Those of a run with a number above `after`, in order.
     async fn annotations(
         &self,

@@ -27,7 +27,7 @@ pub use agent::{
     AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
     InvocationResult, Meter,
 };
-pub use annotations::{AnnotationRecord, Annotations};
+pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations};
 pub use audit::AuditLog;
 pub use blobs::Blobs;
 pub use clock::Clock;

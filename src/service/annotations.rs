@@ -7,9 +7,11 @@ use super::fault::internal;
 use super::runs::Runs;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::{EventId, RunId, TaskId, TenantId};
-use crate::domain::run::annotation::{MAX_ANNOTATIONS, NewAnnotation};
+use crate::domain::run::annotation::{MAX_ANNOTATION_OCTETS, MAX_ANNOTATIONS, NewAnnotation};
 use crate::domain::run::record::{RunRecord, Work};
-use crate::ports::{Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Store};
+use crate::ports::{
+    Annotated, AnnotationLimits, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Store,
+};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::annotation::{Actor, Annotation, AnnotationTarget};
 use crate::protocol::openwop::events::EventDocument;
@@ -43,7 +45,7 @@ impl Annotating {
     ///
     /// # Errors
     /// `not_found`; `validation_error` for an event or node the run does not have; `conflict` for a run that has as many
-    /// annotations as it may.
+    /// annotations as it may, or about which as much was said.
     pub async fn annotate(
         &self,
         caller: &Caller,
@@ -106,17 +108,33 @@ impl Annotating {
                 task.as_ref(),
                 &annotation,
                 &decision,
-                MAX_ANNOTATIONS,
+                AnnotationLimits {
+                    count: MAX_ANNOTATIONS,
+                    octets: MAX_ANNOTATION_OCTETS,
+                },
                 completes.as_ref(),
             )
             .await
             .map_err(|cause| internal(&cause))?;
-        if !recorded {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                format!("this run has {MAX_ANNOTATIONS} annotations, as many as it may have"),
-            )
-            .with("maxAnnotations", MAX_ANNOTATIONS));
+        match recorded {
+            Annotated::Recorded => {}
+            Annotated::TooMany => {
+                return Err(Problem::new(
+                    ErrorCode::Conflict,
+                    format!("this run has {MAX_ANNOTATIONS} annotations, as many as it may have"),
+                )
+                .with("maxAnnotations", MAX_ANNOTATIONS));
+            }
+            Annotated::TooLong => {
+                return Err(Problem::new(
+                    ErrorCode::Conflict,
+                    format!(
+                        "the annotations of this run would be longer than {MAX_ANNOTATION_OCTETS} octets together; say it in \
+                         fewer words"
+                    ),
+                )
+                .with("maxAnnotationOctets", MAX_ANNOTATION_OCTETS));
+            }
         }
         self.store.notify_annotated(run).await;
         Ok(annotation)

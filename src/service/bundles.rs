@@ -8,6 +8,7 @@ use super::fault::internal;
 use super::projections::Projections;
 use super::runs::Runs;
 use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::annotation::MAX_ANNOTATION_OCTETS;
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::Work;
 use crate::domain::run::snapshot::snapshot;
@@ -20,8 +21,8 @@ use crate::protocol::openwop::bundle::{
 
 /// A bundle is not larger, in octets.
 pub const MAX_BUNDLE: usize = 8_000_000;
-/// Nor are its annotations.
-const MAX_ANNOTATIONS: usize = 1_000_000;
+/// Nor are its annotations; what is masked may be longer than what was said.
+const MAX_ANNOTATIONS: usize = MAX_ANNOTATION_OCTETS as usize;
 /// Events read at a time.
 const PAGE: u32 = 1024;
 

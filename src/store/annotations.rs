@@ -9,7 +9,9 @@ use super::idempotency::complete;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TaskId, TenantId};
-use crate::ports::{AnnotationRecord, Annotations, IdempotencyCompletion, StoreError};
+use crate::ports::{
+    Annotated, AnnotationLimits, AnnotationRecord, Annotations, IdempotencyCompletion, StoreError,
+};
 use crate::protocol::openwop::annotation::Annotation;
 
 /// The end of the tenant's audit chain is held, so that numbers are given one after the other.
@@ -19,6 +21,9 @@ const ADD: &str = "INSERT INTO annotation (run_number, number, task, document)
     FROM run WHERE run.run_id = $1 AND run.tenant = $2 RETURNING number";
 const OF_RUN: &str = "SELECT number, task, document FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND number > $2 ORDER BY number";
+const OCTETS: &str =
+    "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(document)), 0) AS BIGINT) FROM annotation
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1)";
 const LAST: &str = "SELECT COALESCE(MAX(number), 0) FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1)";
 
@@ -42,9 +47,9 @@ macro_rules! annotations {
                 task: Option<&TaskId>,
                 annotation: &Annotation,
                 decision: &Decision,
-                most: u32,
+                limits: AnnotationLimits,
                 completes: Option<&IdempotencyCompletion>,
-            ) -> Result<bool, StoreError> {
+            ) -> Result<Annotated, StoreError> {
                 let document = column("annotation", "document").text(annotation)?;
                 let mut transaction = self.begin_write().await?;
                 record!(transaction, tenant, decision);
@@ -58,15 +63,27 @@ macro_rules! annotations {
                     .map_err(backend)?;
                 let number =
                     number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
-                if number > i64::from(most) {
+                let octets: i64 = sqlx::query_scalar(OCTETS)
+                    .bind(annotation.target.run_id.as_str())
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let beyond = if number > i64::from(limits.count) {
+                    Some(Annotated::TooMany)
+                } else if octets > i64::from(limits.octets) {
+                    Some(Annotated::TooLong)
+                } else {
+                    None
+                };
+                if let Some(beyond) = beyond {
                     transaction.rollback().await.map_err(backend)?;
-                    return Ok(false);
+                    return Ok(beyond);
                 }
                 if let Some(completion) = completes {
                     complete!(transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)?;
-                Ok(true)
+                Ok(Annotated::Recorded)
             }
 
             async fn annotations(

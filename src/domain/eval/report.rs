@@ -178,7 +178,8 @@ pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (Task
     }
     if annotated > 0 {
         report.notes.push(format!(
-            "people annotated {annotated} task(s); scores and verdict are as recorded"
+            "people annotated {}; scores and verdict are as recorded",
+            tasks(annotated)
         ));
     }
 }

@@ -9,6 +9,8 @@ use crate::protocol::openwop::annotation::{AnnotationSignal, SignalKind};
 
 /// Annotations of one run at most.
 pub const MAX_ANNOTATIONS: u32 = 1_000;
+/// Octets of all their documents at most: they are listed at once, and part of every bundle.
+pub const MAX_ANNOTATION_OCTETS: u32 = 1_000_000;
 const MAX_CORRECTION_CHARS: usize = 8_192;
 const MAX_NOTE_CHARS: usize = 4_096;
 const MAX_LABEL_CHARS: usize = 256;
@@ -130,9 +132,17 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// What somebody wrote, masked.
+    /// What somebody wrote, masked; bounded as it is kept, for masks may be longer than what they are in the place of.
     fn words(&self, name: &str, most: usize) -> Result<Option<String>, Problem> {
-        Ok(self.text(name, most)?.map(|text| mask(text).into_owned()))
+        let Some(text) = self.text(name, most)? else {
+            return Ok(None);
+        };
+        let masked = mask(text).into_owned();
+        if masked.chars().count() > most {
+            let what = format!("must be a text of at most {most} characters, its masks counted");
+            return Err(self.invalid(name, &what));
+        }
+        Ok(Some(masked))
     }
 
     fn invalid(&self, name: &str, what: &str) -> Problem {
@@ -181,6 +191,7 @@ mod tests {
     #[case(json!({"signal": {"kind": "flag"}, "target": {"eventId": 1}}), "target.eventId")]
     #[case(json!({"signal": {"kind": "flag"}, "note": 7}), "note")]
     #[case(json!({"signal": {"kind": "flag"}, "note": "x".repeat(5000)}), "note")]
+    #[case(json!({"signal": {"kind": "flag"}, "note": "sk-abcdef,".repeat(409)}), "note")]
     fn an_unsound_body_is_refused_by_field(#[case] body: Value, #[case] field: &str) {
         let problem = parse(&body).unwrap_err();
         assert_eq!(problem.details["field"], field, "{problem}");

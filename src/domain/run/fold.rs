@@ -130,7 +130,7 @@ impl EvalFacts {
             .values()
             .filter(|task| task.reused_from.is_none());
         own.fold(Spending::default(), |sum, task| Spending {
-            tokens: sum.tokens + task.tokens,
+            tokens: sum.tokens.saturating_add(task.tokens),
             cost: sum.cost + task.cost,
             tool_calls: sum.tool_calls + task.tool_calls,
             retries: sum.retries + task.all_retries,
@@ -304,18 +304,23 @@ impl RunState {
                 task.schema_valid = scored.schema_valid;
             }
             Event::ProviderUsage(usage) => {
-                self.tokens.0 += usage.input_tokens;
-                self.tokens.1 += usage.output_tokens;
+                // An endpoint says what it likes; a log must be readable all the same.
+                let (input, output) = self.tokens;
+                self.tokens = (
+                    input.saturating_add(usage.input_tokens),
+                    output.saturating_add(usage.output_tokens),
+                );
                 if self.model.as_ref().is_none_or(|(provider, model)| {
                     *provider != usage.provider || *model != usage.model
                 }) {
                     self.model = Some((usage.provider.clone(), usage.model.clone()));
                 }
                 self.eval.total_cost = self.eval.total_cost + usage.cost_estimate_usd;
-                self.eval.total_tokens += usage.total_tokens;
+                let total = self.eval.total_tokens;
+                self.eval.total_tokens = total.saturating_add(usage.total_tokens);
                 if let Some(task) = self.task(node) {
                     task.cost = task.cost + usage.cost_estimate_usd;
-                    task.tokens += usage.total_tokens;
+                    task.tokens = task.tokens.saturating_add(usage.total_tokens);
                 }
             }
             Event::UsageEstimated(_) => {
@@ -422,5 +427,34 @@ impl RunState {
     fn end(&mut self, status: RunStatus, at: Timestamp) {
         self.status = status;
         self.completed_at = Some(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::openwop::events::ProviderUsage;
+
+    #[test]
+    fn an_endpoint_that_claims_absurd_numbers_breaks_no_sum() {
+        let usage = Event::ProviderUsage(ProviderUsage {
+            provider: "openai".to_owned(),
+            model: "probe".to_owned(),
+            input_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            total_tokens: u64::MAX,
+            cost_estimate_usd: NanoUsd(u64::MAX),
+            currency: "USD".to_owned(),
+            cache_read_tokens: None,
+            node_id: None,
+        });
+        let mut state = RunState::default();
+        for (n, task) in [(1, "a"), (2, "a"), (3, "b")] {
+            state.record(n, &usage, Some(&task.into()), Timestamp::UNIX_EPOCH);
+        }
+        let spent = state.eval.own_spending();
+        assert_eq!((spent.tokens, spent.cost), (u64::MAX, NanoUsd(u64::MAX)));
+        assert_eq!(state.eval.total_tokens, u64::MAX);
+        assert_eq!(state.tokens, (u64::MAX, u64::MAX));
     }
 }

@@ -115,7 +115,7 @@ async fn a_correction_of_a_score_is_shown_beside_it_and_changes_nothing() {
     }
     assert_eq!(after["tasks"][1]["outcome"], "failed");
     assert!(
-        after["notes"].to_string().contains("2 task(s)"),
+        after["notes"].to_string().contains("annotated 2 tasks;"),
         "{}",
         after["notes"]
     );
@@ -306,4 +306,29 @@ async fn whoever_watches_is_told_at_once_and_loses_no_event_by_it(
         (false, false) => &[],
     };
     assert_eq!(log, expected);
+}
+
+#[tokio::test]
+async fn only_so_much_is_said_about_one_run() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let long = json!({"signal": {"kind": "correction", "correction": "🦀".repeat(8_192)}});
+    let mut recorded = 0;
+    let refused = loop {
+        let reply = annotate(&host, &run, &long).await;
+        if reply.status != StatusCode::CREATED {
+            break reply;
+        }
+        recorded += 1;
+    };
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (StatusCode::CONFLICT, "conflict")
+    );
+    assert_eq!(refused.json()["details"]["maxAnnotationOctets"], 1_000_000);
+    assert_eq!(recorded, 30);
+    let short = annotate(&host, &run, &json!({"signal": {"kind": "flag"}})).await;
+    assert_eq!(short.status, StatusCode::CREATED, "{short:?}");
+    assert_eq!(listed(&host, &run).await.len(), recorded + 1);
 }

@@ -6,7 +6,7 @@ use rstest::rstest;
 use tokio::time::timeout;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::domain::ids::{RunId, TaskId};
-use touchstone::ports::{Store, StoreError};
+use touchstone::ports::{Annotated, AnnotationLimits, Store, StoreError};
 use touchstone::protocol::openwop::annotation::{
     Actor, Annotation, AnnotationSignal, AnnotationTarget, SignalKind,
 };
@@ -35,13 +35,24 @@ fn annotation(run: &RunId, id: &str) -> Annotation {
     }
 }
 
+const AMPLE: AnnotationLimits = AnnotationLimits {
+    count: 100,
+    octets: 100_000,
+};
+
+/// What these take, in octets and not in characters.
+fn octets_of(run: &RunId, ids: &[&str]) -> u32 {
+    let written = |id: &&str| serde_json::to_string(&annotation(run, id)).unwrap().len();
+    u32::try_from(ids.iter().map(written).sum::<usize>()).unwrap()
+}
+
 async fn add(
     store: &dyn Store,
     owner: &str,
     run: &RunId,
     id: &str,
-    most: u32,
-) -> Result<bool, StoreError> {
+    limits: AnnotationLimits,
+) -> Result<Annotated, StoreError> {
     let decision = Decision {
         at: at(1),
         principal: "key_1".to_owned(),
@@ -59,7 +70,7 @@ async fn add(
             Some(&task),
             &annotation(run, id),
             &decision,
-            most,
+            limits,
             None,
         )
         .await
@@ -76,7 +87,8 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
     }
     let (first, second) = (RunId::from("run_1"), RunId::from("run_2"));
     for (run, id) in [(&first, "a"), (&second, "b"), (&first, "c")] {
-        assert!(add(store.as_ref(), "acme", run, id, 10).await.unwrap());
+        let added = add(store.as_ref(), "acme", run, id, AMPLE).await.unwrap();
+        assert_eq!(added, Annotated::Recorded);
     }
     let found = store.annotations(&first, 0).await.unwrap();
     let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
@@ -88,10 +100,19 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
     assert_eq!(store.last_annotation(&"run_3".into()).await.unwrap(), 0);
     assert_eq!(store.audit_head(&tenant("acme")).await.unwrap().sequence, 3);
 
-    // One too many, and another tenant's, leave nothing: no entry of the audit log either.
-    assert!(!add(store.as_ref(), "acme", &first, "d", 2).await.unwrap());
+    // One too many, one too long, and another tenant's leave nothing: no entry of the audit log either.
+    let two = AnnotationLimits { count: 2, ..AMPLE };
+    let added = add(store.as_ref(), "acme", &first, "d", two).await.unwrap();
+    assert_eq!(added, Annotated::TooMany);
+    let octets = octets_of(&first, &["a", "c", "d"]);
+    let short = AnnotationLimits {
+        octets: octets - 1,
+        ..AMPLE
+    };
+    let added = add(store.as_ref(), "acme", &first, "d", short).await;
+    assert_eq!(added.unwrap(), Annotated::TooLong);
     assert!(
-        add(store.as_ref(), "globex", &first, "e", 10)
+        add(store.as_ref(), "globex", &first, "e", AMPLE)
             .await
             .is_err()
     );
@@ -101,6 +122,9 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
         store.audit_head(&tenant("globex")).await.unwrap().sequence,
         0
     );
+    let just = AnnotationLimits { octets, ..AMPLE };
+    let added = add(store.as_ref(), "acme", &first, "d", just).await;
+    assert_eq!(added.unwrap(), Annotated::Recorded);
 }
 
 #[rstest]
@@ -122,14 +146,14 @@ async fn of_many_at_once_none_is_lost_and_no_number_is_given_twice(
                 "acme",
                 &"run_1".into(),
                 &format!("a{n}"),
-                100,
+                AMPLE,
             )
             .await
             .unwrap()
         })
     });
     for one in many.collect::<Vec<_>>() {
-        assert!(one.await.unwrap());
+        assert_eq!(one.await.unwrap(), Annotated::Recorded);
     }
     let found = replicas[0].annotations(&"run_1".into(), 0).await.unwrap();
     let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
