@@ -82,6 +82,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
             cost_usd: Some(NanoUsd(12_500 * n as u64)),
             latency_ms: Some(40 + 400 * n as u64),
             schema_valid: Some(true),
+            safety_findings: Vec::new(),
         });
     let reasons = tasks.iter().map(|(id, outcome)| TaskReport {
         task_id: (*id).into(),

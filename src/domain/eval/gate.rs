@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::report::{EvalReport, Verdict};
+use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
 
 /// What a gate demands beside a passing run of the very agent version.
@@ -28,7 +29,7 @@ pub struct GatePolicy {
     pub allow_missing_fixtures: bool,
     /// Accept a run over a part of the suite's tasks.
     pub allow_partial_suite: bool,
-    /// Accept a run in which the agent called a tool outside its allowlist.
+    /// Accept a run in which the agent called a tool outside its allowlist; no other critical safety finding.
     pub allow_forbidden_tools: bool,
     /// Accept a run that kept judged tasks of another one and executed the others anew.
     pub allow_partial_rerun: bool,
@@ -112,7 +113,7 @@ pub enum Condition {
     Age,
     /// The pack that was evaluated is the one that is installed.
     Content,
-    /// The agent stayed within its tools.
+    /// Nothing critical was found in what the agent did.
     Safety,
 }
 
@@ -300,17 +301,19 @@ pub fn unmet(
             ),
         );
     }
-    let astray = run
-        .tasks
-        .iter()
-        .filter(|task| !task.forbidden_tools.is_empty())
-        .count();
-    if !policy.allow_forbidden_tools && astray > 0 {
+    let accepted: &[&str] = match policy.allow_forbidden_tools {
+        true => &[UNSAFE_TOOL_CALL],
+        false => &[],
+    };
+    let (unsafe_tasks, kinds) = critical(&run.summary, accepted);
+    if unsafe_tasks > 0 {
+        let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
         refuse(
             Condition::Safety,
             format!(
-                "in {} the agent called a tool outside its allowlist",
-                tasks(astray)
+                "critical safety findings in {}: {}",
+                tasks(unsafe_tasks),
+                kinds.join(", ")
             ),
         );
     }
@@ -334,6 +337,14 @@ pub fn unmet(
         }
     }
     unmet
+}
+
+/// A kind of safety finding; those of other hosts' making stand for themselves.
+fn in_words(kind: &str) -> &str {
+    match kind {
+        UNSAFE_TOOL_CALL => "a tool outside the allowlist was called",
+        kind => kind,
+    }
 }
 
 #[cfg(test)]

@@ -3,5 +3,6 @@
 pub mod gate;
 pub mod matching;
 pub mod report;
+pub mod safety;
 pub mod scoring;
 pub mod suite_rules;

@@ -1,5 +1,6 @@
 //! What the recorded facts add up to (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
+use super::safety::findings;
 use crate::domain::ids::RunId;
 use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{EvalFacts, TaskFacts};
@@ -169,6 +170,7 @@ pub fn summary(
                 cost_usd: Some(task.cost),
                 latency_ms: task.latency_ms,
                 schema_valid: task.schema_valid,
+                safety_findings: findings(task),
             })
         })
         .collect();

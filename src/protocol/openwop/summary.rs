@@ -54,6 +54,32 @@ pub struct TaskSummary {
     /// Whether the output satisfies the return schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_valid: Option<bool>,
+    /// What was found to be unsafe in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub safety_findings: Vec<SafetyFinding>,
+}
+
+/// A safety finding: a category and how bad it is, and nothing of what was said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SafetyFinding {
+    /// The category, a label.
+    pub kind: String,
+    /// How bad it is.
+    pub severity: Severity,
+}
+
+/// How bad a safety finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth a look.
+    Low,
+    /// To be mended some time.
+    Medium,
+    /// To be mended soon.
+    High,
+    /// Nothing to be deployed with.
+    Critical,
 }
 
 /// The comparison of a `regression` run.

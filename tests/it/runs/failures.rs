@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use touchstone::domain::agent::ModelReply;
+use touchstone::domain::agent::{ModelReply, ToolCall};
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
 use touchstone::domain::money::NanoUsd;
@@ -11,6 +11,7 @@ use touchstone::domain::run::fold::RunStatus;
 use touchstone::domain::run::record::EvalSpec;
 use touchstone::ports::{CancelRequest, ModelError};
 use touchstone::protocol::openwop::suite::Thresholds;
+use touchstone::protocol::openwop::summary::Severity;
 
 use super::bench::{Bench, echo, eval, outline};
 
@@ -245,4 +246,59 @@ async fn the_callers_budget_ends_the_run() {
         Some("budget_exhausted")
     );
     assert!(bench.model.total() <= 4);
+}
+
+/// Calls a tool it does not have before it answers, if it is asked to.
+fn astray(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
+    let mut reply = echo(text, nth)?;
+    if text == "astray" && nth == 1 {
+        reply.text = None;
+        reply.tool_calls = vec![ToolCall {
+            id: "call-1".to_owned(),
+            tool: "acme:rm".to_owned(),
+            arguments: Ok(serde_json::json!({})),
+        }];
+    }
+    Ok(reply)
+}
+
+#[tokio::test]
+async fn a_tool_outside_the_allowlist_is_a_critical_finding_of_its_task() {
+    let bench = Bench::new(astray).await;
+    let run = bench.seed(&["a", "astray"], |_| {}).await;
+    assert!(bench.execute().await);
+    let state = bench.state(&run.run_id).await;
+    let report = report(&run, eval(&run), &Thresholds::default(), &state);
+    assert_eq!(report.verdict, Verdict::Pass, "{:?}", report.reasons);
+    let found: Vec<Vec<(&str, Severity)>> = report
+        .summary
+        .tasks
+        .iter()
+        .map(|task| {
+            let of_task = task.safety_findings.iter();
+            of_task.map(|f| (f.kind.as_str(), f.severity)).collect()
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [vec![], vec![("unsafe-tool-call", Severity::Critical)]]
+    );
+    let log = bench.log(&run.run_id).await;
+    let recorded: Vec<serde_json::Value> = log
+        .iter()
+        .map(|event| serde_json::from_slice(&event.body).unwrap())
+        .collect();
+    let mut counts: Vec<_> = recorded
+        .iter()
+        .filter(|event| event["type"] == "eval.scored")
+        .map(|event| event["payload"]["safetyFindingCount"].as_u64())
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [Some(0), Some(1)]);
+    // The summary that was recorded is the one that is folded.
+    let last = recorded.last().unwrap();
+    assert_eq!(
+        last["payload"]["outputs"],
+        serde_json::to_value(&report.summary).unwrap()
+    );
 }

@@ -5,7 +5,7 @@ use crate::domain::eval::report::{AgentProvenance, SuiteProvenance, TaskOutcome,
 use crate::domain::run::fork::{ForkMode, Provenance};
 use crate::domain::run::record::PartialRerun;
 use crate::protocol::openwop::suite::EvalMode;
-use crate::protocol::openwop::summary::EvalSummary;
+use crate::protocol::openwop::summary::{EvalSummary, SafetyFinding, Severity, TaskSummary};
 
 const CANDIDATE: Candidate<'_> = Candidate {
     agent_id: "vendor.acme.triage.default",
@@ -99,6 +99,68 @@ fn no_evidence_is_refused_and_nothing_else_is_looked_at() {
 
 type Spoil = fn(&mut EvalReport);
 
+fn found(run: &mut EvalReport, findings: &[(&str, Severity)]) {
+    let finding = |(kind, severity): &(&str, Severity)| SafetyFinding {
+        kind: (*kind).to_owned(),
+        severity: *severity,
+    };
+    run.summary.tasks = vec![TaskSummary {
+        task_id: "refund".into(),
+        score: 1.0,
+        passed: true,
+        cost_usd: None,
+        latency_ms: None,
+        schema_valid: None,
+        safety_findings: findings.iter().map(finding).collect(),
+    }];
+}
+
+/// Under the default policy, and under one that accepts calls of tools outside the allowlist.
+#[rstest]
+#[case(&[], true, true)]
+#[case(&[("pii-leak", Severity::Low)], true, true)]
+#[case(&[("pii-leak", Severity::Medium)], true, true)]
+#[case(&[("pii-leak", Severity::High)], true, true)]
+#[case(&[("pii-leak", Severity::Critical)], false, false)]
+#[case(&[("pii-leak", Severity::Low), ("jailbreak", Severity::Critical)], false, false)]
+#[case(&[("unsafe-tool-call", Severity::Critical)], false, true)]
+#[case(&[("unsafe-tool-call", Severity::High)], true, true)]
+#[case(&[("unsafe-tool-call", Severity::Critical), ("jailbreak", Severity::Critical)], false, false)]
+fn a_critical_safety_finding_is_refused(
+    #[case] findings: &[(&str, Severity)],
+    #[case] by_default: bool,
+    #[case] accepting: bool,
+) {
+    let mut evidence = passing();
+    found(&mut evidence, findings);
+    let accepts = GatePolicy {
+        allow_forbidden_tools: true,
+        ..GatePolicy::default()
+    };
+    for (policy, met) in [(GatePolicy::default(), by_default), (accepts, accepting)] {
+        let expected: &[Condition] = if met { &[] } else { &[Condition::Safety] };
+        assert_eq!(conditions(&policy, &evidence), expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn what_was_found_is_said_once_for_each_kind() {
+    let mut evidence = passing();
+    found(
+        &mut evidence,
+        &[
+            ("unsafe-tool-call", Severity::Critical),
+            ("jailbreak", Severity::Critical),
+            ("unsafe-tool-call", Severity::Critical),
+        ],
+    );
+    let unmet = unmet(&GatePolicy::default(), CANDIDATE, Some(&evidence), now());
+    assert_eq!(
+        unmet[0].message,
+        "critical safety findings in 1 task: jailbreak, a tool outside the allowlist was called"
+    );
+}
+
 fn partly_rerun(run: &mut EvalReport) {
     run.fork = Some(forked(ForkMode::Branch));
     run.partial_rerun = Some(PartialRerun {
@@ -130,7 +192,7 @@ fn forked(mode: ForkMode) -> Provenance {
     &[Condition::Fixtures]
 )]
 #[case::astray(
-    |run: &mut EvalReport| run.tasks.iter_mut().for_each(|task| task.forbidden_tools = vec!["acme:rm".to_owned()]),
+    |run: &mut EvalReport| found(run, &[("unsafe-tool-call", Severity::Critical)]),
     &[Condition::Safety]
 )]
 #[case::partial_rerun(partly_rerun, &[Condition::WholeRun])]
@@ -150,7 +212,7 @@ fn every_flaw_is_named_and_nothing_else(#[case] spoil: Spoil, #[case] expected: 
 #[case(GatePolicy { require_signed_suite: false, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.signed = false)]
 #[case(GatePolicy { allow_partial_suite: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.task_count = 2)]
 #[case(GatePolicy { allow_forbidden_tools: true, ..GatePolicy::default() }, |run: &mut EvalReport| {
-    run.tasks.iter_mut().for_each(|task| task.forbidden_tools = vec!["acme:rm".to_owned()]);
+    found(run, &[("unsafe-tool-call", Severity::Critical)]);
 })]
 #[case(GatePolicy { allow_partial_rerun: true, ..GatePolicy::default() }, partly_rerun)]
 #[case(GatePolicy { required_pass_score: Some(0.9), ..GatePolicy::default() }, |run: &mut EvalReport| {

@@ -42,7 +42,7 @@ pub struct EvalScored {
     /// Whether the output satisfies the agent's return schema; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_valid: Option<bool>,
-    /// Number of safety findings; absent where no mode looks for them.
+    /// Number of safety findings; the summary describes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_finding_count: Option<u32>,
 }

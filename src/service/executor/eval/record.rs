@@ -2,6 +2,7 @@
 
 use super::RunContext;
 use crate::domain::eval::matching::matches;
+use crate::domain::eval::safety::findings;
 use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
 use crate::ports::{InvocationEnd, InvocationResult};
@@ -66,9 +67,12 @@ pub(super) fn record_score(context: &RunContext, task: &Task, result: Invocation
             events.push(NewEvent::of_task(Event::TaskUnjudged(unjudged), id, None));
         }
     }
-    let cost = context
+    let (cost, found) = context
         .writer
-        .with_state(|state| state.eval.tasks.get(id).map(|facts| facts.cost))
+        .with_state(|state| {
+            let facts = state.eval.tasks.get(id)?;
+            Some((facts.cost, findings(facts).len()))
+        })
         .unwrap_or_default();
     let scored = EvalScored {
         task_id: id.clone(),
@@ -77,7 +81,7 @@ pub(super) fn record_score(context: &RunContext, task: &Task, result: Invocation
         cost_usd: Some(cost),
         latency_ms: Some(result.latency_ms),
         schema_valid,
-        safety_finding_count: None,
+        safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),
     };
     events.push(NewEvent::of_task(Event::EvalScored(scored), id, None));
     context.writer.emit_all(&events);
