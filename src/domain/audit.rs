@@ -10,6 +10,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::domain::deployment::Placement;
+use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId};
 
 /// What the first entry of a chain holds in the place of a previous hash.
@@ -269,8 +270,7 @@ impl Walk {
 }
 
 fn digest(octets: &[u8]) -> String {
-    let digest: [u8; 32] = Sha256::digest(octets).into();
-    digest.iter().map(|octet| format!("{octet:02x}")).collect()
+    hex(&Sha256::digest(octets))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName};
 
+use crate::domain::hex::hex;
 use crate::ports::Ids;
 
 /// The header.
@@ -25,11 +26,7 @@ pub struct TraceContext {
 impl TraceContext {
     /// Goes on with the caller's trace; begins one if there is none or it is malformed.
     pub fn of(headers: &HeaderMap, ids: &dyn Ids) -> Self {
-        let fresh: String = ids
-            .secret()
-            .iter()
-            .map(|octet| format!("{octet:02x}"))
-            .collect();
+        let fresh = hex(&ids.secret());
         let (trace, rest) = fresh.split_at_checked(TRACE_ID_DIGITS).unwrap_or_default();
         let span_id = rest.chars().take(SPAN_ID_DIGITS).collect();
         let given = headers

@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq;
 
 use super::access::{Caller, Scope};
 use crate::domain::access::Roles;
+use crate::domain::hex::hex;
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{Clock, Ids, KeyRecord, Rotation, Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -187,7 +188,8 @@ impl Keys {
     /// # Errors
     /// The store failed.
     pub async fn issue(&self, issue: Issue) -> Result<NewKey, StoreError> {
-        let id = KeyId::from(hex(self.ids.secret().iter().take(10)));
+        let digits = hex(self.ids.secret().get(..10).unwrap_or_default());
+        let id = KeyId::from(digits);
         let (record, key) = self.make(id, issue);
         self.store.add_key(&record).await?;
         Ok(key)
@@ -384,8 +386,4 @@ fn split(key: &str) -> Option<Presented<'_>> {
 
 fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
-}
-
-fn hex<'a>(octets: impl Iterator<Item = &'a u8>) -> String {
-    octets.map(|octet| format!("{octet:02x}")).collect()
 }

@@ -10,6 +10,8 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
+use crate::domain::hex::hex;
+
 const LONGEST: usize = 64;
 const DIGEST_CHARS: usize = 8;
 
@@ -109,9 +111,8 @@ fn with_digest(name: &str, salt: u32) -> String {
     let mut wire = readable(name);
     wire.truncate(LONGEST - DIGEST_CHARS - 1);
     wire.push('-');
-    for octet in hash.finalize().iter().take(DIGEST_CHARS / 2) {
-        wire.push_str(&format!("{octet:02x}"));
-    }
+    let digest = hash.finalize();
+    wire.push_str(&hex(digest.get(..DIGEST_CHARS / 2).unwrap_or_default()));
     wire
 }
 

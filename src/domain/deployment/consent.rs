@@ -5,12 +5,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::lifecycle::Placement;
+use crate::domain::hex::hex;
 use crate::domain::ids::{AgentId, RunId};
 use crate::domain::workflow::gate::GatePolicy;
 
 /// A promotion somebody is asked about. Consent to one is no consent to another: not with other content under the same
-/// version, not on another channel or with
-/// another share of it, not on other evidence, and not under terms that have changed since.
+/// version, not on another channel or with another share of it, not on other evidence, and not under terms that have changed
+/// since.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject<'a> {
@@ -35,8 +36,7 @@ impl Subject<'_> {
     /// It cannot be written as JSON, which it can.
     pub fn digest(&self) -> Result<String, serde_json::Error> {
         let canonical = serde_json_canonicalizer::to_vec(self)?;
-        let octets: [u8; 32] = Sha256::digest(canonical).into();
-        Ok(octets.iter().map(|octet| format!("{octet:02x}")).collect())
+        Ok(hex(&Sha256::digest(canonical)))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A replay is nothing but that: every event of the source, with the facts and the ids in them, under ids and times of its
 //! own. A branch takes over the events before `fromSeq` and executes anew from there. Either way the history is copied event
-//! by event, each to the same sequence, so a fork whose process is killed goes on from where its own log ends.
+//! by event in its order. Nothing comes in between but `replay.diverged`, which a replay says where it computes something
+//! else than was recorded; so a fork whose process is killed goes on from where its own log ends.
 
 use std::collections::HashSet;
 
@@ -275,7 +276,8 @@ fn inherited_id(run: &RunId, source: &EventId) -> EventId {
     let digest = Sha256::digest(format!("{run}\0{source}"));
     let half: Vec<u8> = digest.iter().take(18).copied().collect();
     let unique = format!("evt_{}", URL_SAFE_NO_PAD.encode(half));
-    // History keeps its places, so the place the source's id names is the one in the fork.
+    // History keeps its places, so the place the source's id names is the one in the fork: at least up to where a replay
+    // says that it diverges, and beyond that the place is only where a search for the id begins.
     match EventId::place(source.as_str()) {
         Some(place) => EventId::at(&unique, place),
         None => EventId::from(unique),

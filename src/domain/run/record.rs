@@ -64,7 +64,8 @@ pub struct RunSpec {
     /// What it is about, if its caller said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<RunScope>,
-    /// Longest duration of the run from `run.started`, in milliseconds; a journal has none.
+    /// Longest duration of the run from `run.started`, in milliseconds; a journal has none, nor has a run that
+    /// waits for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout_ms: Option<u64>,
     /// The caller's `configurable`, as it came.

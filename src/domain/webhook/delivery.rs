@@ -8,7 +8,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::SCHEME_V1;
-use super::secret::{Secret, Secrets, hex};
+use super::secret::{Secret, Secrets};
+use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId, WebhookId};
 
 /// A delivery, ready to be sent.

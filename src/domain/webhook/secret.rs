@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
+use crate::domain::hex::hex;
+
 /// What Standard Webhooks puts before the base64 of a symmetric secret.
 const STANDARD_PREFIX: &str = "whsec_";
 /// Octets of a Standard Webhooks secret.
@@ -104,8 +106,4 @@ impl Secrets {
         let (previous, until) = self.previous.as_ref()?;
         (now < *until).then_some(previous)
     }
-}
-
-pub(super) fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }

@@ -96,7 +96,8 @@ pub struct RunCancelled {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapBreached {
-    /// `run-duration`, `node-executions`, `budget-cost`, `budget-tokens`.
+    /// `run-duration`, `node-executions`, `loop-iterations`, `budget-cost`, `budget-tokens`, `budget-tool-calls` or
+    /// `budget-retries`.
     pub kind: String,
     /// The bound.
     pub limit: f64,

@@ -1,0 +1,17 @@
+//! Octets as hexadecimal digits, the form of digests, signatures and minted secrets.
+
+/// Two lower-case digits for each octet.
+pub fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_octet_has_two_digits() {
+        assert_eq!(hex(&[]), "");
+        assert_eq!(hex(&[0, 9, 10, 255]), "00090aff");
+    }
+}
