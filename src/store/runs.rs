@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use super::audit::record;
 use super::convert::{Batch, backend, column, head_of};
-use super::flow::END_PAUSE;
 use super::idempotency::complete;
+use super::pauses::END_PAUSE;
 use super::webhooks::{FOLLOW, add};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{AgentId, EventId, RunId, TenantId};

@@ -54,13 +54,13 @@ pub struct Lifecycle {
     activations: Vec<Version>,
     /// What people have been asked to consent to, by the digest of the [`Subject`](super::Subject).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    consents: BTreeMap<String, Consent>,
+    consents: BTreeMap<String, Question>,
 }
 
 /// A question that was put to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Consent {
+struct Question {
     version: Version,
     /// The run that asks.
     gate: RunId,
@@ -125,7 +125,7 @@ impl Lifecycle {
     /// Puts on record that `gate` asks people to consent to a promotion of `version`. It stands until they refuse, or until
     /// the version moves: a consent is good for one promotion.
     pub fn ask(&mut self, digest: String, version: Version, gate: RunId) {
-        self.consents.insert(digest, Consent { version, gate });
+        self.consents.insert(digest, Question { version, gate });
     }
 
     /// Takes back a question, so that it may be put again.

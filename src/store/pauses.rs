@@ -1,11 +1,11 @@
-//! Pause requests, and the secrets a host makes for itself.
+//! Pause requests, beside the runs they are for.
 
 use async_trait::async_trait;
 
 use super::convert::{backend, column};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::RunId;
-use crate::ports::{Fence, HostSecrets, PauseRequest, Pauses, StoreError};
+use crate::ports::{Fence, PauseRequest, Pauses, StoreError};
 
 const PAUSE: &str = "UPDATE run SET pause = $2,
     lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
@@ -17,17 +17,8 @@ const WITHDRAW_PAUSE: &str = "UPDATE run SET pause = NULL
     WHERE run_id = $1 AND pause IS NOT NULL AND NOT pause_taken";
 pub(super) const END_PAUSE: &str =
     "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
-const ADD_SECRET: &str =
-    "INSERT INTO host_secret (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
 
-fn secret_of(octets: Vec<u8>) -> Result<[u8; 32], StoreError> {
-    octets
-        .try_into()
-        .map_err(|_| column("host_secret", "secret").inconsistent())
-}
-
-macro_rules! flow {
+macro_rules! pauses {
     ($store:ty) => {
         #[async_trait]
         impl Pauses for $store {
@@ -95,40 +86,8 @@ macro_rules! flow {
                 Ok(news)
             }
         }
-
-        #[async_trait]
-        impl HostSecrets for $store {
-            async fn host_secret(
-                &self,
-                name: &str,
-                fresh: [u8; 32],
-            ) -> Result<[u8; 32], StoreError> {
-                // Whoever asks with a token need not have one: that must not cost a write.
-                let known: Option<Vec<u8>> = sqlx::query_scalar(SECRET)
-                    .bind(name)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                if let Some(known) = known {
-                    return secret_of(known);
-                }
-                sqlx::query(ADD_SECRET)
-                    .bind(name)
-                    .bind(&fresh[..])
-                    .execute(self.writer())
-                    .await
-                    .map_err(backend)?;
-                // Another replica may have been faster.
-                let secret = sqlx::query_scalar(SECRET)
-                    .bind(name)
-                    .fetch_one(self.writer())
-                    .await
-                    .map_err(backend)?;
-                secret_of(secret)
-            }
-        }
     };
 }
 
-flow!(SqliteStore);
-flow!(PostgresStore);
+pauses!(SqliteStore);
+pauses!(PostgresStore);

@@ -1,4 +1,4 @@
-//! Pauses, and the secrets a host makes for itself.
+//! Pausing runs.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -41,11 +41,4 @@ pub trait Pauses: Send + Sync {
     ) -> Result<Option<PauseRequest>, StoreError>;
     /// Takes a request back. `false` if there is none, or it was taken before.
     async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError>;
-}
-
-/// Secrets of the host itself.
-#[async_trait]
-pub trait HostSecrets: Send + Sync {
-    /// The secret of this name; `fresh` becomes it if there is none yet. All replicas get the same one.
-    async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError>;
 }
