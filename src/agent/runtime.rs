@@ -37,7 +37,7 @@ use crate::ports::{
 use crate::protocol::openwop::events::{
     AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
     AgentToolReturned, Event, FixtureMissing, InvocationOutcome, ModelRetried, ProviderUsage,
-    ToolStatus, UsageEstimated,
+    RunError, ToolStatus, UsageEstimated,
 };
 
 /// The runtime for agents that are a prompt, an allowlist and a return schema.
@@ -350,7 +350,10 @@ impl<'a> Running<'a> {
             call_id: call.id.clone(),
             inputs: Some(call.arguments.unwrap_or_else(Value::String)),
         }));
-        let error = outcome.error().map(str::to_owned);
+        let error = outcome.error().map(|(code, message)| RunError {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        });
         let missing = outcome == ToolOutcome::FixtureMissing;
         let (status, outcome) = match outcome {
             ToolOutcome::Answered(value) => (ToolStatus::Ok, Some(value)),

@@ -74,13 +74,17 @@ pub enum ToolOutcome {
 }
 
 impl ToolOutcome {
-    /// The label of a failure.
-    pub const fn error(&self) -> Option<&'static str> {
+    /// The label of a failure, and the same in words.
+    pub const fn error(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Answered(_) => None,
-            Self::Forbidden => Some("forbidden"),
-            Self::FixtureMissing => Some("fixture_missing"),
-            Self::InvalidArguments => Some("arguments_not_json"),
+            Self::Forbidden => Some(("forbidden", "the tool is not on the agent's allowlist")),
+            Self::FixtureMissing => {
+                Some(("fixture_missing", "the task has no response for this tool"))
+            }
+            Self::InvalidArguments => {
+                Some(("arguments_not_json", "the arguments are no JSON object"))
+            }
         }
     }
 

@@ -198,7 +198,7 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "ai.message.chunk" => &["chunk"],
         "agent.reasoned" => &["reasoning"],
         "agent.toolCalled" => &["inputs"],
-        "agent.toolReturned" => &["outcome", "error"],
+        "agent.toolReturned" => &["outcome"],
         "agent.decided" => &["decision"],
         "run.failed"
         | "run.resumed"
@@ -258,6 +258,8 @@ mod tests {
         json!({"agentId": "a", "decision": {"redacted": REDACTED}}))]
     #[case("agent.toolReturned", json!({"callId": "c", "outcome": 7, "status": "ok"}),
         json!({"callId": "c", "outcome": REDACTED, "status": "ok"}))]
+    #[case("agent.toolReturned", json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [1], "status": "forbidden"}),
+        json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [REDACTED], "status": "forbidden"}))]
     #[case("run.completed", json!({"outputs": {"echo": "canary"}, "durationMs": 3}),
         json!({"outputs": {"redacted": REDACTED}, "durationMs": 3}))]
     #[case("clarification.requested", json!({"questions": [{"id": "q1"}]}), json!({"questions": [REDACTED]}))]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::run::RunError;
 use crate::domain::ids::{AgentId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::ModelClass;
@@ -115,9 +116,9 @@ pub struct AgentToolReturned {
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Value>,
-    /// The failure, as a label.
+    /// The failure: a label, and words of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    pub error: Option<RunError>,
     /// How it ended.
     pub status: ToolStatus,
 }
