@@ -17,6 +17,8 @@ use touchstone::protocol::openwop::events::Event;
 use touchstone::protocol::openwop::suite::{Fixtures, ModelClass};
 use touchstone::protocol::schema::compile_untrusted;
 
+use crate::support::asyncapi;
+
 pub const PROMPT: &str = "canary-prompt: answer";
 
 pub fn info() -> ModelInfo {
@@ -54,6 +56,7 @@ pub struct Recorder {
 
 impl EventSink for Recorder {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        asyncapi::check_payload(event.kind(), &json!(event));
         let mut events = self.events.lock().unwrap();
         events.push((event, cause.cloned()));
         EventId::from(format!("evt_{}", events.len()))

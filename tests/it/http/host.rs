@@ -43,7 +43,7 @@ use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
 
-use super::contract;
+use crate::support::openapi;
 
 pub const AGENT: &str = "community.bench.echo.default";
 pub const SUITE: &str = "community.bench.evals.echo";
@@ -321,6 +321,7 @@ impl TestHost {
             path: path.to_owned(),
             headers: Vec::new(),
             body: None,
+            faulty: false,
         }
     }
 
@@ -420,6 +421,7 @@ pub struct Call<'a> {
     path: String,
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
+    faulty: bool,
 }
 
 impl Call<'_> {
@@ -447,6 +449,12 @@ impl Call<'_> {
         self.header("content-type", kind)
     }
 
+    /// The host is broken on purpose; without this, an answer that says so fails the test.
+    pub fn at_fault(mut self) -> Self {
+        self.faulty = true;
+        self
+    }
+
     fn build(&self) -> Request<Body> {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -465,7 +473,7 @@ impl Call<'_> {
     /// Sends it and reads the whole answer, which has to be as `openapi.yaml` says.
     pub async fn send(self) -> Reply {
         let (method, path) = (self.method.clone(), self.path.clone());
-        let response = self.open().await;
+        let response = self.answer().await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let reply = Reply {
@@ -473,18 +481,25 @@ impl Call<'_> {
             headers: parts.headers,
             body,
         };
-        contract::check(&method, &path, &reply);
+        let answered = (reply.status, &reply.headers, reply.body.as_ref());
+        openapi::check(&method, &path, answered);
         reply
     }
 
-    /// Sends it and leaves the body to be read.
+    /// Sends it and leaves the body to be read; the head has to be as `openapi.yaml` says.
     pub async fn open(self) -> axum::response::Response {
-        self.host
-            .router
-            .clone()
-            .oneshot(self.build())
-            .await
-            .unwrap()
+        let (method, path) = (self.method.clone(), self.path.clone());
+        let response = self.answer().await;
+        openapi::check_head(&method, &path, response.status(), response.headers());
+        response
+    }
+
+    async fn answer(self) -> axum::response::Response {
+        let router = self.host.router.clone();
+        let answered = router.oneshot(self.build()).await.unwrap();
+        let failed = answered.status() == StatusCode::INTERNAL_SERVER_ERROR;
+        assert!(!failed || self.faulty, "{} {}", self.method, self.path);
+        answered
     }
 }
 

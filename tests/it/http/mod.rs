@@ -4,7 +4,6 @@ mod access;
 mod annotations;
 mod approvals;
 mod bundle;
-mod contract;
 mod dedup;
 mod deployments;
 mod diff;

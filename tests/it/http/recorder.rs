@@ -6,11 +6,12 @@ use std::time::Duration;
 use touchstone::domain::ids::{EventId, RunId};
 use touchstone::ports::{Claimable, Clock as _, Fence, Head, Ids as _, Store, StoredEvent};
 use touchstone::protocol::openwop::events::{
-    EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted, write_document,
+    AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
+    write_document,
 };
 use touchstone::system::{SystemClock, SystemIds};
 
-use super::host::TestHost;
+use super::host::{AGENT, TestHost};
 
 pub struct Recorder {
     store: Arc<dyn Store>,
@@ -127,10 +128,9 @@ pub fn step(n: u64) -> Event {
 
 /// One of about so many octets.
 pub fn padded(n: u64, octets: usize) -> Event {
-    Event::ModelRetried(ModelRetried {
-        attempt: 1,
-        reason: "x".repeat(octets),
-        wait_ms: n,
+    Event::AgentReasoned(AgentReasoned {
+        agent_id: AGENT.into(),
+        reasoning: format!("{n}{}", "x".repeat(octets)),
     })
 }
 

@@ -218,12 +218,12 @@ async fn half_a_transition_is_none(
         database.execute(statement).await;
     }
     let body = json!({"version": "1.0.0", "transition": "promote", "channel": "stable"});
-    let keyed = async |host: &TestHost| {
+    let keyed = async |host: &TestHost, faulty: bool| {
         let call = host.request(Method::POST, &path());
         let call = call.header("idempotency-key", "attempt-1").json(&body);
-        call.send().await
+        if faulty { call.at_fault() } else { call }.send().await
     };
-    let failed = keyed(&host).await;
+    let failed = keyed(&host, true).await;
     assert_eq!(
         failed.status,
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -242,7 +242,7 @@ async fn half_a_transition_is_none(
     for statement in mend(engine, table) {
         database.execute(statement).await;
     }
-    let done = keyed(&host).await;
+    let done = keyed(&host, false).await;
     assert_eq!(done.status, StatusCode::OK, "{done:?}");
     assert_eq!(done.json()["state"], "active");
     assert_eq!(audit(&host).await.len(), entries + 1);

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use super::contract;
+use crate::support::asyncapi;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
@@ -53,7 +53,7 @@ impl Frames {
                     continue;
                 }
                 let frame = parse(std::str::from_utf8(&block).unwrap());
-                contract::check_frame(&frame.event, &frame.data);
+                asyncapi::check_frame(&frame.event, &frame.data);
                 return Some(frame);
             }
             let Some(chunk) = self.body.frame().await else {

@@ -7,11 +7,11 @@ use axum::http::{Method, StatusCode};
 use flate2::read::GzDecoder;
 use http_body_util::BodyExt as _;
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 use touchstone::http::operations;
 
-use super::contract;
 use super::host::{AGENT, TestHost, create_body, says};
+use crate::support::{asyncapi, openapi};
 
 #[test]
 fn the_routes_are_those_of_the_description() {
@@ -21,14 +21,14 @@ fn the_routes_are_those_of_the_description() {
         .map(|operation| (operation.method.to_owned(), operation.path.to_owned()))
         .collect();
     served.sort_unstable();
-    assert_eq!(served, contract::described());
+    assert_eq!(served, openapi::described());
 }
 
 #[test]
 fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_scope() {
     for operation in operations().into_iter().filter(|o| o.described) {
         let described =
-            &contract::openapi()["paths"][operation.path][operation.method.to_lowercase()];
+            &openapi::document()["paths"][operation.path][operation.method.to_lowercase()];
         match operation.scope {
             None if operation.keyed => {
                 // Which scope it takes depends on what is asked; it names them all.
@@ -58,15 +58,7 @@ fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_sco
 
 #[test]
 fn every_event_type_is_in_the_description_of_the_stream() {
-    let document: Value = serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
-    let listed =
-        &document["components"]["schemas"]["RunEvent"]["allOf"][1]["properties"]["type"]["enum"];
-    let listed: HashSet<&str> = listed
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|t| t.as_str().unwrap())
-        .collect();
+    let listed: HashSet<&str> = asyncapi::types().collect();
     let written: HashSet<&str> = touchstone::protocol::openwop::events::Event::TYPES
         .iter()
         .copied()
@@ -197,7 +189,7 @@ async fn the_description_is_served_to_anyone() {
         .anonymous()
         .send()
         .await;
-    assert_eq!(&served.json(), contract::openapi());
+    assert_eq!(&served.json(), openapi::document());
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::contract;
 use super::host::{AGENT, Reply, TestHost, create_body, says};
+use crate::support::asyncapi;
 use crate::webhooks::receiver::{Answer, Received, Receiver};
 
 const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -63,7 +63,7 @@ async fn a_run_is_told_of_in_signed_deliveries_of_its_own_events() {
     let secret = made["secret"].as_str().unwrap();
     for (received, event) in got.iter().zip(&wanted) {
         let document = received.json();
-        contract::check_delivery(&document);
+        asyncapi::check_delivery(&document);
         assert_eq!(&&document["event"], event);
         assert_eq!(document["runId"], run.as_str());
         assert_eq!(document["workspaceId"], "acme");
@@ -246,7 +246,7 @@ async fn a_transition_of_a_deployment_is_told_though_its_run_ends_as_it_is_made(
         .await;
     assert_eq!(moved.status, StatusCode::OK, "{moved:?}");
     let told = receiver.wait_for(1).await[0].json();
-    contract::check_delivery(&told);
+    asyncapi::check_delivery(&told);
     assert_eq!(told["event"]["payload"]["toState"], "test");
 }
 
@@ -269,7 +269,7 @@ async fn a_callback_is_told_how_its_run_ends_and_nothing_else() {
     host.ended(&run).await;
     let told = &receiver.wait_for(1).await[0];
     everything.wait_for(2).await;
-    contract::check_delivery(&told.json());
+    asyncapi::check_delivery(&told.json());
     assert_eq!(told.json()["runId"], made["runId"]);
     assert_eq!(told.json()["event"]["type"], "run.completed");
     assert!(told.is_signed_by(made["callbackSecret"].as_str().unwrap()));
@@ -361,7 +361,7 @@ async fn an_endpoint_that_asks_for_standard_webhooks_has_to_agree_first() {
         json!(["v1", "standard-webhooks-1"])
     );
     let asked = &receiver.got()[0];
-    contract::check_verification(&asked.json());
+    asyncapi::check_verification(&asked.json());
     assert_eq!(asked.standard_entries(STANDARD_SECRET), [true]);
     assert_eq!(asked.header("openwop-event-type"), None);
 

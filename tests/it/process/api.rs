@@ -6,6 +6,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::TOO_LONG;
+use crate::support::{asyncapi, openapi};
 
 /// A client with one key.
 #[derive(Clone)]
@@ -50,7 +51,7 @@ impl Api {
         &self.key
     }
 
-    /// A request; `Err` if no answer came, which is what a killed host gives.
+    /// A request whose answer is as `openapi.yaml` says; `Err` if no answer came, which is what a killed host gives.
     pub async fn send(
         &self,
         method: Method,
@@ -70,7 +71,7 @@ impl Api {
     ) -> reqwest::Result<Response> {
         let mut request = self
             .http
-            .request(method, format!("{}{path}", self.base_url))
+            .request(method.clone(), format!("{}{path}", self.base_url))
             .bearer_auth(&self.key);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -78,7 +79,14 @@ impl Api {
         if let Some(body) = body {
             request = request.json(body);
         }
-        request.send().await
+        let answered = request.send().await?;
+        assert_ne!(
+            answered.status(),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "{path}"
+        );
+        openapi::check_head(&method, path, answered.status(), answered.headers());
+        Ok(answered)
     }
 
     /// Status and text of an answer that has to come.
@@ -88,8 +96,11 @@ impl Api {
         path: &str,
         body: Option<&Value>,
     ) -> (StatusCode, String) {
-        let response = self.send(method, path, body).await.unwrap();
-        (response.status(), response.text().await.unwrap())
+        let response = self.send(method.clone(), path, body).await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        openapi::check(&method, path, (status, &headers, text.as_bytes()));
+        (status, text)
     }
 
     /// A document that has to be there.
@@ -120,6 +131,7 @@ impl Api {
         let Value::Array(events) = page["events"].take() else {
             panic!("`events` is no array")
         };
+        events.iter().for_each(asyncapi::check_event);
         Some((events, complete))
     }
 

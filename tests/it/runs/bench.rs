@@ -31,6 +31,8 @@ use touchstone::service::projections::{Projections, catch_up};
 use touchstone::store;
 use touchstone::system::{SystemClock, SystemIds};
 
+use crate::support::asyncapi;
+
 pub const AGENT: &str = "community.bench.echo.default";
 
 /// What the model does with a task, by the text of its input.
@@ -313,7 +315,11 @@ impl Bench {
     }
 
     pub async fn log(&self, run: &RunId) -> Vec<StoredEvent> {
-        self.store.read(run, 0, 100_000).await.unwrap()
+        let log = self.store.read(run, 0, 100_000).await.unwrap();
+        for event in &log {
+            asyncapi::check_event(&serde_json::from_slice(&event.body).unwrap());
+        }
+        log
     }
 
     pub async fn state(&self, run: &RunId) -> RunState {

@@ -1,5 +1,8 @@
 //! What several areas of the tests need.
 
+pub mod asyncapi;
 pub mod line;
+pub mod openapi;
 pub mod postgres;
 pub mod reference;
+mod schemas;
