@@ -103,11 +103,10 @@ pub trait WebhookStore: Send + Sync {
     ) -> Result<bool, StoreError>;
 
     /// Claims the subscription that has waited longest among those with something to be served and a lease that is free or
-    /// over. Raises its fence.
+    /// over. Raises its fence. Leases are told by the store's own clock.
     async fn claim_webhook(
         &self,
         owner: &str,
-        now: Timestamp,
         ttl: Duration,
     ) -> Result<Option<WebhookClaim>, StoreError>;
     /// Runs whose logs have grown since the subscription was last served of them, oldest first.
@@ -120,7 +119,7 @@ pub trait WebhookStore: Send + Sync {
         kinds: &[String],
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError>;
-    /// Records that a run has been served up to `upto`, and how that went; holds the lease until `now + ttl`.
+    /// Records that a run has been served up to `upto`, and how that went; holds the lease for `ttl` from now on.
     /// [`StoreError::Fenced`] if the claim is not the newest any more, or the subscription is gone.
     async fn served(
         &self,
@@ -128,7 +127,6 @@ pub trait WebhookStore: Send + Sync {
         run: &RunId,
         upto: u64,
         circuit: &Circuit,
-        now: Timestamp,
         ttl: Duration,
     ) -> Result<(), StoreError>;
     /// Passes over whatever there is now, in every run. [`StoreError::Fenced`] as in [`served`](Self::served).
@@ -136,8 +134,7 @@ pub trait WebhookStore: Send + Sync {
     /// Ends the subscription's following, for a run or (`None`) for good.
     async fn unfollow(&self, claim: &WebhookClaim, run: Option<&RunId>) -> Result<(), StoreError>;
     /// Gives the subscription back, behind all others that wait.
-    async fn release_webhook(&self, claim: &WebhookClaim, now: Timestamp)
-    -> Result<(), StoreError>;
+    async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError>;
 }
 
 /// Why a delivery was not taken.

@@ -158,3 +158,15 @@ impl<'a> Batch<'a> {
         }))
     }
 }
+
+/// The database's clock in microseconds, constant within a statement: whoever holds a lease need not agree with others on
+/// the time.
+macro_rules! now {
+    (SqliteStore) => {
+        "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"
+    };
+    (PostgresStore) => {
+        "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)"
+    };
+}
+pub(super) use now;

@@ -15,7 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 
 use self::broadcast::Broadcast;
-use super::convert::{Batch, backend};
+use super::convert::{Batch, backend, now};
 use super::migrations;
 use super::signals::LocalSignals;
 use crate::domain::ids::{RunId, TenantId};
@@ -36,7 +36,8 @@ const APPEND: &str = "WITH advanced AS (
     SELECT advanced.number, $3 + item.place, item.kind, item.body
     FROM advanced, UNNEST($6::text[], $7::text[]) WITH ORDINALITY AS item (kind, body, place)";
 
-/// Two installations for one tenant would not see each other's suites; they go one after the other.
+/// Two installations for one tenant would not see each other's suites, nor a removal what goes into service; they go one
+/// after the other.
 const LOCK_INVENTORY: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
 /// Apart from those of the inventory: the seed is another one.
@@ -61,15 +62,20 @@ impl PostgresStore {
     pub(super) const FOLLOW_RUN: &str =
         "INSERT INTO webhook_run (webhook_number, run_number, sequence)
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL FOR KEY SHARE";
-    pub(super) const CLAIM_WEBHOOK: &str =
-        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = $3
+    pub(super) const CLAIM_WEBHOOK: &str = concat!(
+        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
+        now!(PostgresStore),
+        " + $2
         WHERE number = (SELECT w.number FROM webhook w
-            WHERE w.lease_until <= $2 AND w.following AND EXISTS (
+            WHERE w.lease_until <= ",
+        now!(PostgresStore),
+        " AND w.following AND EXISTS (
                 SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
                 WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
             ORDER BY w.served_at, w.number LIMIT 1
             FOR NO KEY UPDATE OF w SKIP LOCKED)
-        RETURNING fence, id";
+        RETURNING fence, id"
+    );
     pub(super) const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
             AND kind IN (SELECT jsonb_array_elements_text($4::text::jsonb))

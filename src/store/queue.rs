@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
 
-use super::convert::{Column, NEVER, backend, column, head_of, micros};
+use super::convert::{Column, NEVER, backend, column, head_of, micros, now};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait, WorkQueue};
@@ -45,29 +45,28 @@ fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> 
     })
 }
 
-/// `$now` is the database's clock in microseconds, constant within a statement; `$members` are those of the JSON array in the
-/// fourth parameter; `$unheld` passes over rows that somebody is
-/// claiming at this moment.
+/// `$members` are those of the JSON array in the fourth parameter; `$unheld` passes over rows that somebody is claiming at
+/// this moment.
 macro_rules! work_queue {
-    ($store:ty, $now:literal, $members:literal, $unheld:literal) => {
+    ($store:ident, $members:literal, $unheld:literal) => {
         impl $store {
             const CLAIM: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", $now, " + $2
-                WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= ", $now, "
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", now!($store), " + $2
+                WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= ", now!($store), "
                     AND (cancel IS NOT NULL OR ($3 AND tenant NOT IN (", $members, ")))
                     ORDER BY number LIMIT 1 ", $unheld, ")
                 RETURNING number, run_id, fence, head, ended"
             );
             const CLAIM_RUN: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", $now, " + $2
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", now!($store), " + $2
                 WHERE run_id = $3 AND tenant = $4 AND NOT ended
-                    AND (lease_owner IS NULL OR lease_until <= ", $now, ")
+                    AND (lease_owner IS NULL OR lease_until <= ", now!($store), ")
                 RETURNING number, run_id, fence, head, ended"
             );
             const RENEW: &str = concat!(
-                "UPDATE run SET lease_until = ", $now, " + $2
+                "UPDATE run SET lease_until = ", now!($store), " + $2
                 WHERE run_id = $3 AND fence = $4 AND NOT ended
-                    AND lease_owner = $1 AND lease_until > ", $now, "
+                    AND lease_owner = $1 AND lease_until > ", now!($store), "
                 RETURNING cancel"
             );
         }
@@ -234,15 +233,9 @@ macro_rules! work_queue {
     };
 }
 
-work_queue!(
-    SqliteStore,
-    "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)",
-    "SELECT value FROM json_each($4)",
-    ""
-);
+work_queue!(SqliteStore, "SELECT value FROM json_each($4)", "");
 work_queue!(
     PostgresStore,
-    "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)",
     "SELECT jsonb_array_elements_text($4::jsonb)",
     "FOR UPDATE SKIP LOCKED"
 );

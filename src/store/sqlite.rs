@@ -14,7 +14,7 @@ use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::convert::{Batch, backend};
+use super::convert::{Batch, backend, now};
 use super::migrations;
 use super::signals::LocalSignals;
 use crate::domain::ids::{RunId, TenantId};
@@ -57,14 +57,19 @@ impl SqliteStore {
     pub(super) const FOLLOW_RUN: &str =
         "INSERT INTO webhook_run (webhook_number, run_number, sequence)
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL";
-    pub(super) const CLAIM_WEBHOOK: &str =
-        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = $3
+    pub(super) const CLAIM_WEBHOOK: &str = concat!(
+        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
+        now!(SqliteStore),
+        " + $2
         WHERE number = (SELECT w.number FROM webhook w
-            WHERE w.lease_until <= $2 AND w.following AND EXISTS (
+            WHERE w.lease_until <= ",
+        now!(SqliteStore),
+        " AND w.following AND EXISTS (
                 SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
                 WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
             ORDER BY w.served_at, w.number LIMIT 1)
-        RETURNING fence, id";
+        RETURNING fence, id"
+    );
     pub(super) const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
             AND kind IN (SELECT value FROM json_each($4))

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::convert::{after, backend, column};
+use super::convert::{backend, column, micros, now};
 use super::runs::event_of;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId, WebhookId};
@@ -37,17 +36,10 @@ const CLAIMED: &str =
 const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
 const ROTATE: &str = "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6
     WHERE tenant = $1 AND id = $2 AND secret = $3";
-/// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
-const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
-    JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
-    WHERE w.lease_until <= $1 AND w.following AND r.head > f.sequence
-        AND (w.run_number IS NULL OR r.ended))";
 const GROWN: &str = "SELECT r.run_id, f.sequence, r.head FROM webhook w
     JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
     WHERE w.id = $1 AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)
     ORDER BY f.run_number LIMIT $2";
-const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = $4
-    WHERE id = $1 AND fence = $2 RETURNING number";
 const CHECK: &str =
     "UPDATE webhook SET fence = fence WHERE id = $1 AND fence = $2 RETURNING number";
 const SERVED: &str = "UPDATE webhook_run SET sequence = $3
@@ -68,9 +60,6 @@ const UNFOLLOW: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
 const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
 const END: &str = "UPDATE webhook SET following = FALSE WHERE number = $1";
-const RELEASE: &str = "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = $3
-    WHERE id = $1 AND fence = $2";
-
 /// What of a subscription never changes and is no secret.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -148,7 +137,25 @@ fn bound(sequence: u64) -> i64 {
 }
 
 macro_rules! webhook_store {
-    ($store:ty) => {
+    ($store:ident) => {
+        impl $store {
+            /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
+            const DUE: &str = concat!(
+                "SELECT EXISTS (SELECT 1 FROM webhook w
+                    JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+                    WHERE w.lease_until <= ", now!($store), " AND w.following AND r.head > f.sequence
+                        AND (w.run_number IS NULL OR r.ended))"
+            );
+            const HOLD: &str = concat!(
+                "UPDATE webhook SET circuit = $3, lease_until = ", now!($store), " + $4
+                WHERE id = $1 AND fence = $2 RETURNING number"
+            );
+            const RELEASE_WEBHOOK: &str = concat!(
+                "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = ", now!($store), "
+                WHERE id = $1 AND fence = $2"
+            );
+        }
+
         #[async_trait]
         impl WebhookStore for $store {
             async fn add_webhook(
@@ -246,11 +253,9 @@ macro_rules! webhook_store {
             async fn claim_webhook(
                 &self,
                 owner: &str,
-                now: Timestamp,
                 ttl: Duration,
             ) -> Result<Option<WebhookClaim>, StoreError> {
-                let due: bool = sqlx::query_scalar(DUE)
-                    .bind(now.as_microsecond())
+                let due: bool = sqlx::query_scalar(Self::DUE)
                     .fetch_one(self.readers())
                     .await
                     .map_err(backend)?;
@@ -260,8 +265,7 @@ macro_rules! webhook_store {
                 let mut transaction = self.begin_write().await?;
                 let claimed: Option<(i64, String)> = sqlx::query_as(Self::CLAIM_WEBHOOK)
                     .bind(owner)
-                    .bind(now.as_microsecond())
-                    .bind(after(now, ttl))
+                    .bind(micros(ttl))
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
@@ -315,15 +319,14 @@ macro_rules! webhook_store {
                 run: &RunId,
                 upto: u64,
                 circuit: &Circuit,
-                now: Timestamp,
                 ttl: Duration,
             ) -> Result<(), StoreError> {
                 let mut transaction = self.begin_write().await?;
-                let number: Option<i64> = sqlx::query_scalar(HOLD)
+                let number: Option<i64> = sqlx::query_scalar(Self::HOLD)
                     .bind(claim.webhook.id.as_str())
                     .bind(claim.fence.0)
                     .bind(column("webhook", "circuit").text(circuit)?)
-                    .bind(after(now, ttl))
+                    .bind(micros(ttl))
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
@@ -391,15 +394,10 @@ macro_rules! webhook_store {
                 transaction.commit().await.map_err(backend)
             }
 
-            async fn release_webhook(
-                &self,
-                claim: &WebhookClaim,
-                now: Timestamp,
-            ) -> Result<(), StoreError> {
-                sqlx::query(RELEASE)
+            async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
+                sqlx::query(Self::RELEASE_WEBHOOK)
                     .bind(claim.webhook.id.as_str())
                     .bind(claim.fence.0)
-                    .bind(now.as_microsecond())
                     .execute(self.writer())
                     .await
                     .map_err(backend)?;

@@ -38,11 +38,13 @@ const RUNS: u32 = 16;
 const EVENTS: u32 = 32;
 /// Entries of a log that are looked through at once.
 const STRETCH: u64 = 8192;
-/// Longest wait between two looks for work, should a signal be lost.
+/// How long a signal is waited for, should one be lost. What is waited after it comes on top.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Shortest wait: what is committed within it is served together.
+/// Shortest wait after a signal: what is committed within it is served together.
 const GATHER: Duration = Duration::from_millis(50);
-/// The look for work takes at most one part in so many of the time.
+/// Longest wait after a signal, however long a look takes.
+const REST: Duration = Duration::from_secs(5);
+/// Up to that, the look for work takes at most one part in so many of the time.
 const SHARE: u32 = 20;
 
 /// Serves subscriptions.
@@ -82,15 +84,11 @@ impl Dispatcher {
             };
             let Ok(place) = place else { break };
             let began = Instant::now();
-            let claim = self
-                .store
-                .claim_webhook(&self.owner, self.clock.now(), LEASE)
-                .await;
-            match claim {
+            match self.store.claim_webhook(&self.owner, LEASE).await {
                 Ok(Some(claim)) => self.start(claim, place, &shutdown),
                 Ok(None) => {
                     drop(place);
-                    let pause = GATHER.max(began.elapsed().saturating_mul(SHARE));
+                    let pause = pause_after(began.elapsed());
                     tokio::select! {
                         () = shutdown.cancelled() => {}
                         () = self.wait(pause) => {}
@@ -143,6 +141,11 @@ impl Dispatcher {
             drop(place);
         });
     }
+}
+
+/// How long to wait before the next look, after one that took so long and found nothing.
+fn pause_after(look: Duration) -> Duration {
+    look.saturating_mul(SHARE).clamp(GATHER, REST)
 }
 
 /// One replica's turn at one subscription.
@@ -261,14 +264,7 @@ impl Turn {
 
     async fn record(&self, run: &RunId, upto: u64) -> Result<(), StoreError> {
         self.store
-            .served(
-                &self.claim,
-                run,
-                upto,
-                &self.claim.webhook.circuit,
-                self.clock.now(),
-                LEASE,
-            )
+            .served(&self.claim, run, upto, &self.claim.webhook.circuit, LEASE)
             .await
     }
 
@@ -294,12 +290,22 @@ impl Turn {
     }
 
     async fn give_back(&self) {
-        let released = self
-            .store
-            .release_webhook(&self.claim, self.clock.now())
-            .await;
-        if let Err(cause) = released {
+        if let Err(cause) = self.store.release_webhook(&self.claim).await {
             warn!(webhook_id = %self.claim.webhook.id, cause = chain(&cause), "a webhook's lease cannot be released; it will run out");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_costs_little_and_a_slow_one_does_not_stop_the_next() {
+        let pause = |millis| pause_after(Duration::from_millis(millis)).as_millis();
+        assert_eq!(
+            [0, 2, 10, 250, 251, 60_000].map(pause),
+            [50, 50, 200, 5000, 5000, 5000]
+        );
     }
 }

@@ -67,10 +67,14 @@ impl Database {
     /// Lets time pass for leases and for parked runs: their clock is the database's own.
     pub async fn pass(&self, seconds: i64) {
         let micros = seconds * 1_000_000;
-        self.execute(format!(
-            "UPDATE run SET lease_until = lease_until - {micros}"
-        ))
-        .await;
+        for passed in [
+            format!("UPDATE run SET lease_until = lease_until - {micros}"),
+            format!(
+                "UPDATE webhook SET lease_until = lease_until - {micros}, served_at = served_at - {micros}"
+            ),
+        ] {
+            self.execute(passed).await;
+        }
     }
 
     /// Changes rows as nothing of ours would.

@@ -50,11 +50,8 @@ async fn run_of(
     (run, claim.fence)
 }
 
-async fn claim(store: &dyn Store, seconds: i64) -> Option<WebhookClaim> {
-    store
-        .claim_webhook("replica", at(seconds), TTL)
-        .await
-        .unwrap()
+async fn claim(store: &dyn Store) -> Option<WebhookClaim> {
+    store.claim_webhook("replica", TTL).await.unwrap()
 }
 
 fn followed(run: &str, after: u64, head: u64) -> Followed {
@@ -147,7 +144,7 @@ async fn it_follows_what_runs_already_from_now_and_what_comes_from_the_beginning
         .await
         .unwrap();
     run_of(&*store, "run_foreign", "globex", 3, true).await;
-    assert_eq!(claim(&*store, 0).await, None, "nothing has happened since");
+    assert_eq!(claim(&*store).await, None, "nothing has happened since");
     let id = "wh_1".into();
     store
         .append(&running, fence, &events(&running, 4, 2), true)
@@ -160,18 +157,18 @@ async fn it_follows_what_runs_already_from_now_and_what_comes_from_the_beginning
     );
     assert_eq!(store.grown(&id, 1).await.unwrap().len(), 1);
 
-    let held = claim(&*store, 0).await.unwrap();
+    let held = claim(&*store).await.unwrap();
     assert_eq!(held.webhook, webhook("wh_1", "acme"));
     let circuit = Circuit::default();
     for (run, upto) in [("run_running", 4), ("run_running", 5), ("run_later", 2)] {
         store
-            .served(&held, &run.into(), upto, &circuit, at(0), TTL)
+            .served(&held, &run.into(), upto, &circuit, TTL)
             .await
             .unwrap();
     }
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
-    store.release_webhook(&held, at(1)).await.unwrap();
-    assert_eq!(claim(&*store, 2).await, None);
+    store.release_webhook(&held).await.unwrap();
+    assert_eq!(claim(&*store).await, None, "nothing is left");
     let kept = store.webhook(&tenant("acme"), &id).await.unwrap().unwrap();
     assert_eq!(kept.circuit, circuit);
 }
@@ -181,38 +178,46 @@ async fn it_follows_what_runs_already_from_now_and_what_comes_from_the_beginning
 async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     for id in ["wh_1", "wh_2"] {
         store.add_webhook(&webhook(id, "acme"), 9).await.unwrap();
     }
     let (run, _) = run_of(&*store, "run_1", "acme", 2, false).await;
-    let first = claim(&*store, 0).await.unwrap();
-    let second = claim(&*store, 0).await.unwrap();
+    let first = claim(&*store).await.unwrap();
+    let second = claim(&*store).await.unwrap();
     assert_eq!(
         [first.webhook.id.as_str(), second.webhook.id.as_str()],
         ["wh_1", "wh_2"]
     );
-    assert_eq!(claim(&*store, 29).await, None, "both are held");
-    store.release_webhook(&second, at(5)).await.unwrap();
-    store.release_webhook(&first, at(6)).await.unwrap();
-    let again = claim(&*store, 7).await.unwrap();
+    database.pass(20).await;
+    assert_eq!(claim(&*store).await, None, "both are held");
+    store.release_webhook(&second).await.unwrap();
+    database.pass(1).await;
+    store.release_webhook(&first).await.unwrap();
+    let again = claim(&*store).await.unwrap();
     assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
 
     // A lease that is over is taken; progress of the one who had it is void.
-    let taken = claim(&*store, 7).await.unwrap();
+    let taken = claim(&*store).await.unwrap();
     assert_eq!(taken.webhook.id.as_str(), "wh_1");
     let circuit = Circuit::default();
     store
-        .served(&taken, &run, 1, &circuit, at(20), TTL)
+        .served(&taken, &run, 1, &circuit, 2 * TTL)
         .await
         .unwrap();
     // Recording an attempt has extended it.
-    let other = claim(&*store, 49).await.unwrap();
+    database.pass(31).await;
+    let other = claim(&*store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_2");
-    let other = claim(&*store, 50).await.unwrap();
+    assert_eq!(claim(&*store).await, None);
+    database.pass(30).await;
+    // The other one has waited longer by now.
+    let other = claim(&*store).await.unwrap();
+    assert_eq!(other.webhook.id.as_str(), "wh_2");
+    let other = claim(&*store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_1");
     assert!(other.fence > taken.fence);
-    let late = store.served(&taken, &run, 2, &circuit, at(51), TTL).await;
+    let late = store.served(&taken, &run, 2, &circuit, TTL).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
     assert!(matches!(
         store.pass_over(&taken).await,
@@ -220,8 +225,8 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     ));
     let late = store.unfollow(&taken, None).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    store.release_webhook(&taken, at(51)).await.unwrap();
-    assert_eq!(claim(&*store, 52).await, None, "and he cannot give it away");
+    store.release_webhook(&taken).await.unwrap();
+    assert_eq!(claim(&*store).await, None, "and he cannot give it away");
     assert_eq!(
         store.grown(&"wh_1".into(), 9).await.unwrap(),
         [followed("run_1", 1, 2)]
@@ -230,7 +235,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
         .remove_webhook(&tenant("acme"), &"wh_1".into())
         .await
         .unwrap();
-    let gone = store.served(&other, &run, 2, &circuit, at(53), TTL).await;
+    let gone = store.served(&other, &run, 2, &circuit, TTL).await;
     assert!(matches!(gone, Err(StoreError::Fenced)));
 }
 
@@ -239,7 +244,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
 async fn what_is_passed_over_or_no_longer_followed_does_not_come_back(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     store
         .add_webhook(&webhook("wh_1", "acme"), 9)
         .await
@@ -247,7 +252,7 @@ async fn what_is_passed_over_or_no_longer_followed_does_not_come_back(
     let (running, fence) = run_of(&*store, "run_1", "acme", 2, false).await;
     run_of(&*store, "run_2", "acme", 2, true).await;
     let id = "wh_1".into();
-    let held = claim(&*store, 0).await.unwrap();
+    let held = claim(&*store).await.unwrap();
     store.pass_over(&held).await.unwrap();
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
     store
@@ -268,7 +273,8 @@ async fn what_is_passed_over_or_no_longer_followed_does_not_come_back(
     store.unfollow(&held, None).await.unwrap();
     run_of(&*store, "run_4", "acme", 1, false).await;
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
-    assert_eq!(claim(&*store, 60).await, None);
+    database.pass(60).await;
+    assert_eq!(claim(&*store).await, None);
     assert_eq!(store.webhooks(&tenant("acme")).await.unwrap().len(), 1);
 }
 

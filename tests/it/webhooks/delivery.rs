@@ -196,7 +196,7 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let mut other = Log::of(&store, "run_2", "acme").await;
     log.append(2, false).await;
     other.append(2, true).await;
-    let due = store.claim_webhook("nobody", clock.now(), TTL).await;
+    let due = store.claim_webhook("nobody", TTL).await;
     assert_eq!(due.unwrap(), None, "its run goes on, the other is not its");
     assert_eq!(store.webhooks(&tenant("acme")).await.unwrap(), []);
     let id = "wh_1".into();
@@ -208,7 +208,7 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let got = receiver.wait_for(3).await;
     replica.stop().await;
     assert_eq!(by_run(&got)["run_1"], [1, 2, 3], "each once, taken or not");
-    let left = store.claim_webhook("nobody", clock.now(), TTL).await;
+    let left = store.claim_webhook("nobody", TTL).await;
     assert_eq!(left.unwrap(), None);
     // Its id is free again: nothing of it is left.
     let again = store.add_webhook(&callback, 9).await;
@@ -234,13 +234,13 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     receiver.answer(Answer::Hang);
     log.append(3, true).await;
     receiver.wait_for(4).await;
-    let lease = store.claim_webhook("second", clock.now(), TTL).await;
+    let lease = store.claim_webhook("second", TTL).await;
     assert_eq!(lease.unwrap(), None, "it is being served");
     // Its store goes away under it, as with a process that is killed: nothing more is recorded, nothing released.
     first.task.abort();
     let second = Replica::start(&database.open().await, &clock, "second");
     receiver.answer(Answer::Status(200));
-    clock.advance(31);
+    database.pass(31).await;
     let got = receiver.wait_for(7).await;
     second.stop().await;
     let sequences: Vec<u64> = got.iter().map(Received::sequence).collect();
