@@ -24,6 +24,8 @@ pub struct DeploymentCommit<'a> {
     pub agent: &'a AgentId,
     /// The deployments after it, and the revision they were decided on; `None` if nothing changes.
     pub after: Option<(&'a Lifecycle, Revision)>,
+    /// The integrity of the pack that it puts into service, if it does.
+    pub serves: Option<&'a str>,
     /// Runs that begin with it, for workers to carry out.
     pub opens: &'a [RunRecord],
     /// For the audit log.
@@ -41,7 +43,8 @@ pub trait Deployments: Send + Sync {
         tenant: &TenantId,
         agent: &AgentId,
     ) -> Result<(Lifecycle, Revision), StoreError>;
-    /// Records a transition. [`StoreError::Stale`] when the deployments have changed since that revision.
+    /// Records a transition. [`StoreError::Stale`] when the deployments have changed since that revision, or the pack that
+    /// goes into service is not installed any more.
     async fn commit_deployment(&self, commit: &DeploymentCommit<'_>) -> Result<(), StoreError>;
     /// The policies of a tenant.
     async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError>;

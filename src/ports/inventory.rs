@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::StoreError;
-use crate::domain::ids::TenantId;
+use super::{Revision, StoreError};
+use crate::domain::ids::{AgentId, TenantId};
 
 /// What a tenant has installed, a pack version at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,12 +52,14 @@ pub trait Inventory: Send + Sync {
     /// suites, is there with other content; the same again is no error.
     async fn install(&self, pack: &InstallRecord, suites: &[SuiteRecord])
     -> Result<(), StoreError>;
-    /// Removes a pack and its suites; `false` if it was not there.
+    /// Removes a pack and its suites; `false` if it was not there. [`StoreError::Stale`], and nothing is removed, when the
+    /// deployments of one of these agents have changed since that revision.
     async fn remove(
         &self,
         tenant: &TenantId,
         name: &str,
         version: &str,
+        seen: &[(AgentId, Revision)],
     ) -> Result<bool, StoreError>;
     /// All packs of a tenant by name and version.
     async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError>;

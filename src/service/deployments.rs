@@ -1,10 +1,11 @@
 //! Moving versions of agents through their deployments (RFC 0082 §E).
 //!
 //! A request is read and what it names is found; then it is authorised, fail-closed; then people are asked to approve it,
-//! if the policy says so; then the evidence is judged; only then something changes. Whatever came of it, the request is a
-//! run of its own whose log says so, and an entry of the audit log. Run, deployments, audit entry and answer are written in
-//! one transaction, so a crash leaves all of it or nothing; of two requests at once the later one decides again on what the
-//! earlier one has left.
+//! if the policy says so; then the evidence is judged; only then something changes. A request that is granted, denied, not
+//! approved or kept back by its gate is a run of its own whose log says so, and an entry of the audit log; one that cannot
+//! be (malformed, of nothing that is there, or not to be had from this state) is refused and leaves neither. Run,
+//! deployments, audit entry and answer are written in one transaction, so a crash leaves all of it or nothing; of two
+//! requests at once the later one decides again on what the earlier one has left.
 
 mod record;
 
@@ -134,20 +135,20 @@ impl Deployments {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Moved, Problem> {
         let mut asked = parse(body, &self.channels)?;
-        let installed = installed(self.store.as_ref(), &caller.tenant, agent).await?;
-        asked.pack_integrity = installed.integrity(&asked.version).map(str::to_owned);
         let resource = format!("{agent}@{}", asked.version);
         let scope = scope_of(asked.transition);
         let decision = decide(caller, &Demand::scope(scope), scope.as_str(), &resource);
-        let request = Asked {
-            caller,
-            agent,
-            asked: &asked,
-            installed: &installed,
-            decision: &decision,
-            claim,
-        };
         for _ in 0..ATTEMPTS {
+            let installed = installed(self.store.as_ref(), &caller.tenant, agent).await?;
+            asked.pack_integrity = installed.integrity(&asked.version).map(str::to_owned);
+            let request = Asked {
+                caller,
+                agent,
+                asked: &asked,
+                installed: &installed,
+                decision: &decision,
+                claim,
+            };
             let (lifecycle, seen) = self.lifecycle(&caller.tenant, agent, &installed).await?;
             let known =
                 installed.integrity(&asked.version).is_some() || lifecycle.knows(&asked.version);

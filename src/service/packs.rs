@@ -17,7 +17,9 @@ use crate::domain::pack::verify::{
     Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify,
 };
 use crate::domain::pack::{Refusal, Stage, lockfile};
-use crate::ports::{Clock, InstallRecord, PackSource, SourceError, Store, StoreError, SuiteRecord};
+use crate::ports::{
+    Clock, InstallRecord, PackSource, Revision, SourceError, Store, StoreError, SuiteRecord,
+};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json;
 use crate::protocol::openwop::pack::{
@@ -26,6 +28,9 @@ use crate::protocol::openwop::pack::{
 
 /// Keys of a registry that are fetched when it is not known which one is needed.
 const MAX_LISTED_KEYS: usize = 64;
+
+/// How often a removal is decided again because a deployment has changed.
+const ATTEMPTS: u32 = 32;
 
 /// Which version of a pack is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -343,26 +348,39 @@ impl Packs {
     /// Removes a pack and its suites from a tenant; runs that use it go on.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found`; `conflict` for one that is in service.
     pub async fn remove(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
-        self.refuse_in_service(tenant, pack).await?;
-        let removed = self
-            .store
-            .remove(tenant, &pack.name, &pack.version.to_string())
-            .await;
-        match removed {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Problem::new(
-                ErrorCode::NotFound,
-                format!("{pack} is not installed"),
-            )),
-            Err(cause) => Err(internal(&cause)),
+        let version = pack.version.to_string();
+        for _ in 0..ATTEMPTS {
+            let seen = self.out_of_service(tenant, pack).await?;
+            let removed = self.store.remove(tenant, &pack.name, &version, &seen);
+            match removed.await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    return Err(Problem::new(
+                        ErrorCode::NotFound,
+                        format!("{pack} is not installed"),
+                    ));
+                }
+                Err(StoreError::Stale) => {}
+                Err(cause) => return Err(internal(&cause)),
+            }
         }
+        Err(Problem::new(
+            ErrorCode::Unavailable,
+            format!("the agents of {pack} are being deployed; try again"),
+        ))
     }
 
-    /// A version that serves, or may come back, is not taken away from under its channels.
-    async fn refuse_in_service(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
+    /// A version that serves, or may come back, is not taken away from under its channels: the deployments on which it was
+    /// seen that this one does not.
+    async fn out_of_service(
+        &self,
+        tenant: &TenantId,
+        pack: &PackId,
+    ) -> Result<Vec<(AgentId, Revision)>, Problem> {
         let version = pack.version.to_string();
+        let mut seen = Vec::new();
         let listed = self.list(tenant).await?;
         let agents = listed
             .iter()
@@ -371,15 +389,16 @@ impl Packs {
         for agent in agents {
             let id = AgentId::from(agent.agent_id.as_str());
             let deployed = self.store.deployments(tenant, &id).await;
-            let (lifecycle, _) = deployed.map_err(|cause| internal(&cause))?;
+            let (lifecycle, revision) = deployed.map_err(|cause| internal(&cause))?;
             if lifecycle.is_in_service(&pack.version) {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
                     format!("{pack} is in service; deprecate it or roll it back first"),
                 ));
             }
+            seen.push((id, revision));
         }
-        Ok(())
+        Ok(seen)
     }
 
     /// What a tenant has installed, by name and version.

@@ -77,6 +77,15 @@ macro_rules! deployments {
                     .filter(|log| log.before == 0)
                     .ok_or_else(|| column("event", "sequence").inconsistent())?;
                 let mut transaction = self.begin_write().await?;
+                if let Some(integrity) = commit.serves {
+                    let installed: Option<String> = sqlx::query_scalar(Self::HOLD_PACK)
+                        .bind(tenant.as_str())
+                        .bind(integrity)
+                        .fetch_optional(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    installed.ok_or(StoreError::Stale)?;
+                }
                 if let Some((lifecycle, seen)) = commit.after {
                     let document = column("deployment", "document").text(lifecycle)?;
                     let write = match seen {

@@ -7,13 +7,14 @@ use semver::Version;
 
 use super::convert::{backend, column};
 use super::{PostgresStore, SqliteStore};
-use crate::domain::ids::TenantId;
-use crate::ports::{InstallRecord, Inventory, StoreError, SuiteRecord};
+use crate::domain::ids::{AgentId, TenantId};
+use crate::ports::{InstallRecord, Inventory, Revision, StoreError, SuiteRecord};
 
 const ADD_PACK: &str = "INSERT INTO pack (tenant, name, version, integrity, installed_at, facts)
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, name, version) DO NOTHING";
 const PACK_INTEGRITY: &str =
     "SELECT integrity FROM pack WHERE tenant = $1 AND name = $2 AND version = $3";
+const REVISION: &str = "SELECT revision FROM deployment WHERE tenant = $1 AND agent_id = $2";
 const REMOVE_PACK: &str = "DELETE FROM pack WHERE tenant = $1 AND name = $2 AND version = $3";
 const PACKS: &str =
     "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1";
@@ -147,6 +148,7 @@ macro_rules! inventory {
                 tenant: &TenantId,
                 name: &str,
                 version: &str,
+                seen: &[(AgentId, Revision)],
             ) -> Result<bool, StoreError> {
                 let mut transaction = self.begin_inventory(tenant).await?;
                 let removed = sqlx::query(REMOVE_PACK)
@@ -156,6 +158,18 @@ macro_rules! inventory {
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
+                // Only now: whatever put it into service has ended, and nothing more will.
+                for (agent, seen) in seen {
+                    let revision: Option<i64> = sqlx::query_scalar(REVISION)
+                        .bind(tenant.as_str())
+                        .bind(agent.as_str())
+                        .fetch_optional(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    if revision.map_or(Revision::default(), Revision) != *seen {
+                        return Err(StoreError::Stale);
+                    }
+                }
                 sqlx::query(REMOVE_PACK_SUITES)
                     .bind(tenant.as_str())
                     .bind(format!("{name}@{version}"))

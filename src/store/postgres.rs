@@ -36,8 +36,7 @@ const APPEND: &str = "WITH advanced AS (
     SELECT advanced.number, $3 + item.place, item.kind, item.body
     FROM advanced, UNNEST($6::text[], $7::text[]) WITH ORDINALITY AS item (kind, body, place)";
 
-/// Two installations for one tenant would not see each other's suites, nor a removal what goes into service; they go one
-/// after the other.
+/// Two installations for one tenant would not see each other's suites; they go one after the other.
 const LOCK_INVENTORY: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
 /// Apart from those of the inventory: the seed is another one.
@@ -62,6 +61,9 @@ impl PostgresStore {
     pub(super) const FOLLOW_RUN: &str =
         "INSERT INTO webhook_run (webhook_number, run_number, sequence)
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL FOR KEY SHARE";
+    /// The lock keeps a pack from being removed before the deployments that put it into service are there.
+    pub(super) const HOLD_PACK: &str =
+        "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2 FOR KEY SHARE";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
         now!(PostgresStore),

@@ -57,6 +57,8 @@ impl SqliteStore {
     pub(super) const FOLLOW_RUN: &str =
         "INSERT INTO webhook_run (webhook_number, run_number, sequence)
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL";
+    pub(super) const HOLD_PACK: &str =
+        "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
         now!(SqliteStore),

@@ -89,6 +89,12 @@ impl Deployments {
                 }
                 Verdict::Denied | Verdict::Unmet(_) => None,
             },
+            serves: match verdict {
+                Verdict::Moved { after, .. } if after.is_in_service(&request.asked.version) => {
+                    request.asked.pack_integrity.as_deref()
+                }
+                _ => None,
+            },
             opens: match verdict {
                 Verdict::Unapproved { opens, .. } => opens,
                 _ => &[],

@@ -624,6 +624,46 @@ async fn a_version_that_comes_back_with_another_pack_is_a_draft(
     assert_eq!(state().await, "draft", "that is forgotten");
 }
 
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_promotion_and_a_removal_at_once_one_is_refused(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let host = TestHost::over(database.open().await, HttpSettings::default()).await;
+    let policy = json!({"policy": {"eval": null}});
+    let set = host.post("/v1/host/touchstone/gates", &policy).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    host.install("0.1.0").await;
+    let path = path();
+    for n in 0..12 {
+        let version = format!("1.0.{n}");
+        host.install(&version).await;
+        let mut body = json!({"version": version, "transition": "promote"});
+        for _ in 0..2 {
+            moved(&host, body.clone()).await;
+        }
+        body["channel"] = json!("stable");
+        let pack = format!("/v1/host/touchstone/packs/community.bench.echo/{version}");
+        let removal = host.request(Method::DELETE, &pack);
+        let (promoted, removed) = tokio::join!(host.post(&path, &body), removal.send());
+        let (promoted, removed) = (promoted.status, removed.status);
+        assert_ne!(
+            promoted == StatusCode::OK,
+            removed == StatusCode::OK,
+            "{version}: {promoted}, {removed}"
+        );
+        let installed = host.get("/v1/host/touchstone/packs").await;
+        assert_eq!(
+            installed.text().contains(&format!("\"{version}\"")),
+            promoted == StatusCode::OK,
+            "{version}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_run_on_a_channel_is_pinned_to_what_it_found_there_once() {
     let host = host().await;

@@ -13,7 +13,7 @@ use touchstone::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
 use touchstone::domain::run::record::{RunRecord, Work};
 use touchstone::ports::{
     Beside, Claimable, DeploymentCommit, Fence, IdempotencyBegin, IdempotencyClaim,
-    IdempotencyCompletion, Revision, Store, StoreError,
+    IdempotencyCompletion, InstallRecord, Revision, Store, StoreError,
 };
 use touchstone::service::audit::Audit;
 
@@ -69,6 +69,17 @@ async fn commit(
     after: Option<(&Lifecycle, Revision)>,
     completes: Option<&IdempotencyCompletion>,
 ) -> Result<(), StoreError> {
+    serve(store, id, after, None, completes).await
+}
+
+/// As [`commit`], with this pack going into service.
+async fn serve(
+    store: &dyn Store,
+    id: &str,
+    after: Option<(&Lifecycle, Revision)>,
+    serves: Option<&str>,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
     let run = run(id);
     store
         .commit_deployment(&DeploymentCommit {
@@ -76,6 +87,7 @@ async fn commit(
             events: &events(&run.run_id, 1, 3),
             agent: &agent(),
             after,
+            serves,
             opens: &[],
             decision: &decision(1),
             completes,
@@ -409,4 +421,50 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
     let again = store.append_with(&record, fence, &more, false, &beside);
     assert!(matches!(again.await, Err(StoreError::Fenced)), "it ended");
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 1);
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_goes_into_service_is_not_removed_and_what_is_removed_does_not_go_into_service(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let acme = tenant("acme");
+    let pack = InstallRecord {
+        tenant: acme.clone(),
+        name: "acme.triage".to_owned(),
+        version: "1.0.0".to_owned(),
+        integrity: "sha256-pack".to_owned(),
+        installed_at: at(0),
+        facts: json!({}),
+    };
+    let other = InstallRecord {
+        tenant: tenant("globex"),
+        ..pack.clone()
+    };
+    store.install(&other, &[]).await.unwrap();
+    let one = lifecycle("1.0.0");
+    let goes = async |id: &str| {
+        let after = Some((&one, Revision(0)));
+        serve(&*store, id, after, Some("sha256-pack"), None).await
+    };
+    assert!(
+        matches!(goes("run_1").await, Err(StoreError::Stale)),
+        "another tenant's is not ours"
+    );
+    store.install(&pack, &[]).await.unwrap();
+    let remove = async |seen: i64| {
+        let seen = [(agent(), Revision(seen))];
+        store.remove(&acme, "acme.triage", "1.0.0", &seen).await
+    };
+    assert!(remove(0).await.unwrap());
+    assert!(matches!(goes("run_1").await, Err(StoreError::Stale)));
+    let (found, _) = store.deployments(&acme, &agent()).await.unwrap();
+    assert_eq!(found, Lifecycle::default());
+
+    store.install(&pack, &[]).await.unwrap();
+    goes("run_1").await.unwrap();
+    assert!(matches!(remove(0).await, Err(StoreError::Stale)));
+    assert_eq!(store.installs(&acme).await.unwrap().len(), 1);
+    assert!(remove(1).await.unwrap());
 }

@@ -51,8 +51,18 @@ async fn a_pack_comes_and_goes_with_its_suites(#[values(Sqlite, Postgres)] engin
     assert_eq!(store.suite(&acme, "b", "2.0.0").await.unwrap(), None);
 
     assert!(!store.remove_suite(&acme, "a", "1.0.0").await.unwrap());
-    assert!(store.remove(&acme, "acme.triage", "1.0.0").await.unwrap());
-    assert!(!store.remove(&acme, "acme.triage", "1.0.0").await.unwrap());
+    assert!(
+        store
+            .remove(&acme, "acme.triage", "1.0.0", &[])
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store
+            .remove(&acme, "acme.triage", "1.0.0", &[])
+            .await
+            .unwrap()
+    );
     assert_eq!(store.installs(&acme).await.unwrap(), []);
     assert_eq!(store.suites(&acme).await.unwrap(), []);
 }
@@ -112,9 +122,15 @@ async fn a_suite_stays_while_anything_still_brings_it(#[values(Sqlite, Postgres)
         [one],
         "and is listed once"
     );
-    store.remove(&acme, "acme.triage", "1.0.0").await.unwrap();
+    store
+        .remove(&acme, "acme.triage", "1.0.0", &[])
+        .await
+        .unwrap();
     assert_eq!(shown().await, Some(two));
-    store.remove(&acme, "acme.triage", "1.1.0").await.unwrap();
+    store
+        .remove(&acme, "acme.triage", "1.1.0", &[])
+        .await
+        .unwrap();
     assert_eq!(shown().await, Some(imported), "unsigned again");
     assert!(store.remove_suite(&acme, "a", "1.0.0").await.unwrap());
     assert_eq!(shown().await, None);
@@ -139,14 +155,24 @@ async fn tenants_never_see_each_other(#[values(Sqlite, Postgres)] engine: Engine
     assert_eq!(store.installs(&globex).await.unwrap(), []);
     assert_eq!(store.suites(&globex).await.unwrap(), []);
     assert_eq!(store.suite(&globex, "a", "1.0.0").await.unwrap(), None);
-    assert!(!store.remove(&globex, "acme.triage", "1.0.0").await.unwrap());
+    assert!(
+        !store
+            .remove(&globex, "acme.triage", "1.0.0", &[])
+            .await
+            .unwrap()
+    );
     assert!(!store.remove_suite(&globex, "b", "1.0.0").await.unwrap());
 
     // The same names with other content are no clash.
     let other = pack("globex", "1.0.0", "sha256-2");
     let others = [suite("globex", "a", "sha256-z", Some("1.0.0"))];
     store.install(&other, &others).await.unwrap();
-    assert!(store.remove(&globex, "acme.triage", "1.0.0").await.unwrap());
+    assert!(
+        store
+            .remove(&globex, "acme.triage", "1.0.0", &[])
+            .await
+            .unwrap()
+    );
     let acme = tenant("acme");
     assert_eq!(store.installs(&acme).await.unwrap(), [installed]);
     assert_eq!(store.suites(&acme).await.unwrap().len(), 2);
