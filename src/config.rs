@@ -390,6 +390,9 @@ impl Config {
         if self.limits.max_connections_per_address == 0 {
             return bad("limits.max_connections_per_address", "must be at least 1");
         }
+        if self.limits.max_node_executions == 0 {
+            return bad("limits.max_node_executions", "must be at least 1");
+        }
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");
         }
@@ -444,7 +447,7 @@ impl Config {
             max_tasks_per_suite: self.limits.max_tasks_per_suite,
             max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
-            max_node_executions: self.limits.max_node_executions.max(1),
+            max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,
             // One run of a tenant never has more in flight than all its runs together.
             max_concurrency: u32::try_from(self.limits.max_concurrency_per_tenant)

@@ -24,8 +24,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::domain::agent::{
-    Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply, Next, ToolCall,
-    ToolOutcome, estimate, usage_from_size,
+    BUDGET_EXHAUSTED, Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply,
+    Next, ToolCall, ToolOutcome, estimate, usage_from_size,
 };
 use crate::domain::budget::Estimate;
 use crate::domain::ids::EventId;
@@ -165,7 +165,7 @@ impl<'a> Running<'a> {
                     let step = conversation.step(reply);
                     for (call, outcome) in step.tools {
                         if let Err(Exhausted) = self.meter.call_tool() {
-                            return Ending::unjudged("budget_exhausted");
+                            return Ending::unjudged(BUDGET_EXHAUSTED);
                         }
                         self.record_tool(call, outcome);
                     }
@@ -177,7 +177,7 @@ impl<'a> Running<'a> {
                 Err(Stop::Model(ModelError::Unavailable { reason, .. })) => {
                     return Ending::unjudged(reason);
                 }
-                Err(Stop::Exhausted) => return Ending::unjudged("budget_exhausted"),
+                Err(Stop::Exhausted) => return Ending::unjudged(BUDGET_EXHAUSTED),
                 Err(Stop::Closed) => return Ending::unjudged("shutting_down"),
             };
             match next {

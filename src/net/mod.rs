@@ -1,11 +1,10 @@
-//! The one HTTP client for everything outgoing: model endpoints, registries.
+//! The one HTTP client for everything outgoing: model endpoints, registries, webhooks.
 //!
 //! Who may choose where a request goes is a [`Policy`]. Under it, the scheme is http or https, the URL carries no
 //! credentials, and the address is checked where it is used: a literal before the request, a name inside the resolver the
 //! connection is made from, so that a second look-up cannot answer differently (DNS rebinding). Redirects are off unless a
-//! policy follows them on the same origin; no proxy is used, since it would
-//! resolve names on its own; bodies are read in pieces and cut off
-//! at the policy's limit. Nothing is decompressed.
+//! policy follows them on the same origin; no proxy is used, since it would resolve names on its own; bodies are read in
+//! pieces and cut off at the policy's limit. Nothing is decompressed.
 //!
 //! [`Error`] is a closed list without URLs or content.
 

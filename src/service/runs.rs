@@ -387,17 +387,9 @@ impl Runs {
         let model = agent
             .as_ref()
             .and_then(|agent| self.models.resolve(agent.definition.model_class));
-        // More tasks in flight than the endpoint answers at once would only hold slots that others could use.
-        let limits = HostLimits {
-            max_concurrency: model.as_ref().map_or(self.limits.max_concurrency, |model| {
-                let endpoint = model.model.info().max_concurrency;
-                self.limits.max_concurrency.min(endpoint)
-            }),
-            ..self.limits
-        };
         plan(
             request,
-            &limits,
+            &self.limits_for(model.as_ref()),
             suite
                 .as_ref()
                 .zip(document.as_ref())
@@ -420,6 +412,17 @@ impl Runs {
                 .as_ref(),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
         )
+    }
+
+    /// What a run on this model is planned within: more tasks in flight than its endpoint answers at once would only hold
+    /// slots that others could use.
+    fn limits_for(&self, model: Option<&ModelBinding>) -> HostLimits {
+        let host = self.limits.max_concurrency;
+        HostLimits {
+            max_concurrency: model
+                .map_or(host, |model| host.min(model.model.info().max_concurrency)),
+            ..self.limits
+        }
     }
 
     fn pinned(&self, class: ModelClass) -> Option<ModelPin> {

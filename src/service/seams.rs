@@ -33,8 +33,8 @@ const COMPLETED: &str = "agent.invocation.completed";
 /// How long a seam waits for its run: callers read the outcome at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
-/// Events of a log that are looked through.
-const MOST_EVENTS: u64 = 100_000;
+/// Events that are answered at most.
+const MOST_EVENTS: usize = 100_000;
 const PAGE: u32 = 1024;
 
 /// Which events of a log are asked for; what is absent asks for nothing.
@@ -102,7 +102,7 @@ impl Seams {
     /// The log of a run; nothing for a run that is not there or another tenant's.
     ///
     /// # Errors
-    /// The store failed.
+    /// `validation_error` for more events than one answer holds; the store failed.
     pub async fn log(
         &self,
         tenant: &TenantId,
@@ -116,7 +116,7 @@ impl Seams {
             Err(problem) => return Err(problem),
         }
         let mut after = 0;
-        while after < MOST_EVENTS {
+        loop {
             let page = self
                 .store
                 .read(run, after, PAGE)
@@ -127,9 +127,18 @@ impl Seams {
             for event in &page {
                 let event: Value =
                     serde_json::from_slice(&event.body).map_err(|cause| internal(&cause))?;
-                if asked.takes(&event) {
-                    found.push(event);
+                if !asked.takes(&event) {
+                    continue;
                 }
+                if found.len() == MOST_EVENTS {
+                    return Err(Problem::validation(
+                        "type",
+                        format!(
+                            "more than {MOST_EVENTS} events match; ask for one `type` or `nodeId`"
+                        ),
+                    ));
+                }
+                found.push(event);
             }
         }
         Ok(found)

@@ -13,6 +13,7 @@ mod agent;
 mod architecture;
 mod cli;
 mod client;
+mod config;
 mod crash;
 mod http;
 mod leaks;

@@ -4,6 +4,10 @@
 /// bound of the run that was reached (RFC 0058).
 pub const LOOP_LIMIT_EXCEEDED: &str = "loop_limit_exceeded";
 
+/// The label of an invocation that was not gone on with because a budget of the run is used up: money, tokens, tool calls
+/// or retries (RFC 0058).
+pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
+
 /// Why an agent reached no decision, or one that does not count. The task scores 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {

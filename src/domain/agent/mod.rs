@@ -12,7 +12,7 @@ mod output;
 mod retry;
 
 pub use conversation::{Brief, Conversation, Limits, Next, Step, ToolOutcome};
-pub use failure::{FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
+pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
 pub use message::{Message, ModelReply, ModelRequest, TaskHint, TokenUsage, ToolCall};
 pub use metering::{estimate, usage_from_size};

@@ -1,7 +1,7 @@
 //! The history of a forked run: what its source recorded, copied event by event (OpenWOP replay).
 //!
-//! No model, no judge and no tool is asked: facts are re-read. Each event goes to the sequence it had, so how far the copy
-//! has come is where the fork's own log ends.
+//! No model, no judge and no tool is asked: facts are re-read. Each event keeps its sequence until a divergence is noted
+//! between them, which shifts those behind it by one; how far the copy has come follows from where the fork's own log ends.
 
 use tracing::{error, warn};
 
@@ -52,26 +52,21 @@ pub(super) async fn bring(
             .is_none_or(|event| event.sequence != copied + 1)
         {
             warn!(run_id = %run.run_id, source = %fork.source_run_id, after = copied, "a fork's source lacks events");
-            writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
-                error: RunError {
-                    code: "replay_source_missing".to_owned(),
-                    message: format!("the source run has no event {}", copied + 1),
-                },
-                failed_node_id: None,
-            })));
-            return Some(Reached::End);
+            let lacks = format!("the source run has no event {}", copied + 1);
+            return Some(fail(writer, lacks));
         }
-        let mut inherited = Vec::with_capacity(page.len());
-        for event in &page {
-            match inherit(&run.run_id, &event.body) {
-                Ok(event) => inherited.push(event),
+        for recorded in &page {
+            let event = match inherit(&run.run_id, &recorded.body) {
+                Ok(event) => event,
                 Err(cause) => {
-                    error!(run_id = %run.run_id, %cause, sequence = event.sequence, "the run to fork is damaged");
-                    return Some(Reached::Stop(Stop::Lost));
+                    error!(run_id = %run.run_id, source = %fork.source_run_id, %cause, sequence = recorded.sequence, "a fork's source is damaged");
+                    let damaged = format!(
+                        "event {} of the source run cannot be read",
+                        recorded.sequence
+                    );
+                    return Some(fail(writer, damaged));
                 }
-            }
-        }
-        for (event, recorded) in inherited.into_iter().zip(&page) {
+            };
             if fork.mode == ForkMode::Replay
                 && let Some(Event::EvalCompleted(recorded_verdict)) = &event.event
                 && let Some(computed) = writer.with_state(verify)
@@ -102,6 +97,18 @@ pub(super) async fn bring(
             return Some(Reached::Stop(Stop::Draining));
         }
     }
+}
+
+/// Whoever tried again would find the same.
+fn fail(writer: &RunWriter, message: String) -> Reached {
+    writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+        error: RunError {
+            code: "replay_source_missing".to_owned(),
+            message,
+        },
+        failed_node_id: None,
+    })));
+    Reached::End
 }
 
 fn differs(recorded: &EvalCompleted, computed: &EvalCompleted) -> bool {

@@ -161,10 +161,13 @@ async fn answer(
                 &calls.usage,
                 node,
             ))));
-            let made = serde_json::to_value(&calls.tool_calls).unwrap_or_default();
-            events.push(completed(
-                [("toolCalls".to_owned(), made)].into_iter().collect(),
-            ));
+            events.push(match serde_json::to_value(&calls.tool_calls) {
+                Ok(made) => completed([("toolCalls".to_owned(), made)].into_iter().collect()),
+                Err(cause) => {
+                    error!(run_id = %run.run_id, %cause, "tool calls cannot be written");
+                    failed("internal_error", "the tool calls cannot be written")
+                }
+            });
             writer.emit_all(&events);
         }
         Some(MockProvider::Error(error)) => {

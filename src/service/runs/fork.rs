@@ -269,9 +269,10 @@ impl Runs {
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.accepts(input);
+        let model = self.models.resolve(eval.model_class);
         plan(
             request,
-            &self.limits,
+            &self.limits_for(model.as_ref()),
             Some(&SuiteFacts {
                 document: &suite,
                 digest: &eval.suite_digest,

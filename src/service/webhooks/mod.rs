@@ -160,7 +160,7 @@ impl Webhooks {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Removes a subscription; nothing is delivered to it afterwards.
+    /// Removes a subscription. No delivery to it begins afterwards, but one attempt that is under way may still arrive.
     ///
     /// # Errors
     /// `forbidden` for another tenant's `tenantId`; `subscription_not_found`.

@@ -97,6 +97,25 @@ async fn a_branch_goes_on_from_the_middle_with_the_overlay() {
     assert_eq!(snapshot["fork"]["fromSeq"], from);
 }
 
+#[tokio::test]
+async fn a_branch_has_no_more_in_flight_than_its_endpoint_answers_at_once() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let (run, log) = ended(&host).await;
+    let from = after_the_first_score(&log);
+    let most = json!({"evalConcurrency": 60});
+    let body =
+        json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": {"configurable": most}});
+    let branch = fork(&host, &run, body).await;
+    let mut body = create_body();
+    body["configurable"] = most;
+    let anew = host.post("/v1/runs", &body).await;
+    let anew = RunId::from(anew.json()["runId"].as_str().unwrap());
+    for run in [branch, anew] {
+        let record = host.store.run(&"acme".into(), &run).await.unwrap().unwrap();
+        assert_eq!(record.spec.eval().unwrap().concurrency, 48, "{run}");
+    }
+}
+
 /// What comes in one transaction in a run can be cut in two by a branch of it.
 #[rstest]
 #[case::multi_node(json!({"workflowId": "conformance-multi-node"}), Value::Null)]

@@ -138,13 +138,13 @@ impl TestHost {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
             price: TokenPrice::per_million(1.0, 2.0),
-            max_concurrency: 64,
+            max_concurrency: 48,
             timeout: Duration::from_secs(30),
             retry: RetryPolicy::default(),
         };
         let models = Arc::new(Endpoints(ModelBinding {
             model: Arc::new(Echo(info)),
-            permits: Arc::new(Semaphore::new(64)),
+            permits: Arc::new(Semaphore::new(48)),
         }));
         let limits = HostLimits {
             max_tasks_per_suite: 10_000,

@@ -15,7 +15,7 @@ use touchstone::ports::{
     ModelBinding, Models, StoredEvent,
 };
 use touchstone::protocol::openwop::suite::{ModelClass, Thresholds};
-use touchstone::service::executor::{EvalWork, Executor};
+use touchstone::service::executor::{EvalWork, Executor, Outcome};
 use touchstone::service::journal::{Journal, JournalError};
 use touchstone::service::library::Library;
 use touchstone::system::{SystemClock, SystemIds};
@@ -350,17 +350,27 @@ async fn a_replay_that_computes_something_else_says_so_once_and_repeats_what_was
     assert_eq!(outline(&bench.log(&again.run_id).await), outline(&copy));
 }
 
+#[rstest]
+#[case::cut_off(&[])]
+#[case::damaged(b"{\"eventId\":")]
 #[tokio::test]
-async fn a_fork_whose_source_lacks_events_fails_and_says_so() {
+async fn a_fork_whose_source_lacks_events_fails_and_says_so(#[case] fifth: &'static [u8]) {
     let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
         return;
     };
     asking_nobody(&mut bench);
-    // The source as it would look after its end was lost.
+    // The source as it would look after its end was lost, or became unreadable.
+    let mut left = log[..4].to_vec();
+    if !fifth.is_empty() {
+        left.push(StoredEvent {
+            body: fifth.into(),
+            ..log[4].clone()
+        });
+    }
     let mut cut_off = source.clone();
     cut_off.run_id = SystemIds.mint("run").into();
     bench.store.create(&cut_off, None).await.unwrap();
-    bench.leave_behind(&cut_off.run_id, &log[..4]).await;
+    bench.leave_behind(&cut_off.run_id, &left).await;
     let replay = forked(&bench, &cut_off, ForkMode::Replay, 0, log.len() as u64).await;
     let claim = bench
         .store
@@ -369,7 +379,8 @@ async fn a_fork_whose_source_lacks_events_fails_and_says_so() {
         .unwrap()
         .unwrap();
     let control = super::bench::undisturbed();
-    bench.executor.execute(claim, control).await;
+    let outcome = bench.executor.execute(claim, control).await;
+    assert_eq!(outcome, Outcome::Ended, "nobody tries again");
     let state = bench.state(&replay.run_id).await;
     assert_eq!(state.error.unwrap().code, "replay_source_missing");
     assert_eq!(state.sequence, 5);

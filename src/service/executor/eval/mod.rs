@@ -21,7 +21,7 @@ use self::reuse::take_over;
 use super::Reached;
 use super::control::{Signal, Stop, Watch};
 use super::endings::{Breach, running_for};
-use crate::domain::agent::LOOP_LIMIT_EXCEEDED;
+use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
@@ -440,9 +440,6 @@ fn completed(summary: &EvalSummary) -> EvalCompleted {
 
 /// The label of a task that a fault of ours kept from being judged.
 pub const INTERNAL_ERROR: &str = "internal_error";
-
-/// The label of a task that was not reached because the money or the tokens were used up.
-pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 
 enum TaskEnd {
     Scored,
