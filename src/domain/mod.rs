@@ -6,6 +6,7 @@ pub mod audit;
 pub mod budget;
 pub mod deployment;
 pub mod eval;
+pub mod fields;
 pub mod hex;
 pub mod ids;
 pub mod money;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::channel::Channel;
 use super::transition::Move;
+use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::RunId;
 use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
@@ -28,27 +29,10 @@ const MAX_RUN_ID: usize = 128;
 /// # Errors
 /// `validation_error` that names the field.
 pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
-    let Some(members) = body.as_object() else {
-        return Err(Problem::validation("", "the body must be a JSON object"));
-    };
-    if let Some(unknown) = members.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        return Err(Problem::validation(
-            unknown,
-            format!("unknown field; known are {}", FIELDS.join(", ")),
-        ));
-    }
-    let text = |field: &'static str, most: usize| match members.get(field) {
-        None => Ok(None),
-        Some(Value::String(text)) if (1..=most).contains(&text.chars().count()) => {
-            Ok(Some(text.as_str()))
-        }
-        Some(_) => Err(invalid(
-            field,
-            &format!("must be a text of 1 to {most} characters"),
-        )),
-    };
+    let fields = Fields::closed(body, "", FIELDS, Nulls::Wrong)?;
+    let text = |field: &str, most: usize| fields.text_of(field, 1..=most);
     let required =
-        |field: &'static str, most| text(field, most)?.ok_or_else(|| invalid(field, "is required"));
+        |field: &str, most| text(field, most)?.ok_or_else(|| fields.invalid(field, "is required"));
 
     let version = required("version", MAX_VERSION)?;
     let version = Version::parse(version)
@@ -78,7 +62,7 @@ pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
                 .ok_or_else(|| unknown_channel(name, channels))
         })
         .transpose()?;
-    let share = match members.get("canaryPercent") {
+    let share = match fields.get("canaryPercent") {
         None => None,
         Some(value) => Some(
             value

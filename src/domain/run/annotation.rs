@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::{EventId, TaskId};
 use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
@@ -34,14 +35,19 @@ pub struct NewAnnotation {
 /// # Errors
 /// `validation_error` naming the field.
 pub fn parse(body: &Value) -> Result<NewAnnotation, Problem> {
-    let body = Members::of(body, "", &["target", "signal", "note"])?;
+    let body = Fields::closed(body, "", &["target", "signal", "note"], Nulls::Wrong)?;
     let empty = Value::Object(Map::new());
     let target = body.get("target").unwrap_or(&empty);
-    let target = Members::of(target, "target", &["eventId", "nodeId"])?;
+    let target = Fields::closed(target, "target", &["eventId", "nodeId"], Nulls::Wrong)?;
     let signal = body
         .get("signal")
         .ok_or_else(|| body.invalid("signal", "is required"))?;
-    let signal = Members::of(signal, "signal", &["kind", "rating", "correction", "label"])?;
+    let signal = Fields::closed(
+        signal,
+        "signal",
+        &["kind", "rating", "correction", "label"],
+        Nulls::Wrong,
+    )?;
     let kind = match signal.get("kind").and_then(Value::as_str) {
         Some("rating") => SignalKind::Rating,
         Some("correction") => SignalKind::Correction,
@@ -68,8 +74,8 @@ pub fn parse(body: &Value) -> Result<NewAnnotation, Problem> {
     let read = AnnotationSignal {
         kind,
         rating,
-        correction: signal.words("correction", MAX_CORRECTION_CHARS)?,
-        label: signal.words("label", MAX_LABEL_CHARS)?,
+        correction: words(&signal, "correction", MAX_CORRECTION_CHARS)?,
+        label: words(&signal, "label", MAX_LABEL_CHARS)?,
     };
     let missing = match kind {
         SignalKind::Rating if read.rating.is_none() => Some("rating"),
@@ -81,78 +87,28 @@ pub fn parse(body: &Value) -> Result<NewAnnotation, Problem> {
         return Err(signal.invalid(member, "is required by `signal.kind`"));
     }
     Ok(NewAnnotation {
-        event_id: target.text("eventId", MAX_ID_CHARS)?.map(EventId::from),
-        node_id: target.text("nodeId", MAX_ID_CHARS)?.map(TaskId::from),
+        event_id: target
+            .text_of("eventId", 0..=MAX_ID_CHARS)?
+            .map(EventId::from),
+        node_id: target
+            .text_of("nodeId", 0..=MAX_ID_CHARS)?
+            .map(TaskId::from),
         signal: read,
-        note: body.words("note", MAX_NOTE_CHARS)?,
+        note: words(&body, "note", MAX_NOTE_CHARS)?,
     })
 }
 
-/// The members of a closed object.
-struct Members<'a> {
-    members: &'a Map<String, Value>,
-    path: &'static str,
-}
-
-impl<'a> Members<'a> {
-    fn of(value: &'a Value, path: &'static str, known: &[&str]) -> Result<Self, Problem> {
-        let Some(members) = value.as_object() else {
-            let what = if path.is_empty() { "the body" } else { path };
-            return Err(Problem::validation(
-                path,
-                format!("{what} must be an object"),
-            ));
-        };
-        let members = Self { members, path };
-        match members
-            .members
-            .keys()
-            .find(|key| !known.contains(&key.as_str()))
-        {
-            None => Ok(members),
-            Some(unknown) => Err(members.invalid(
-                unknown,
-                &format!("is unknown; known are {}", known.join(", ")),
-            )),
-        }
+/// What somebody wrote, masked; bounded as it is kept, for masks may be longer than what they are in the place of.
+fn words(fields: &Fields<'_>, name: &str, most: usize) -> Result<Option<String>, Problem> {
+    let Some(text) = fields.text_of(name, 0..=most)? else {
+        return Ok(None);
+    };
+    let masked = mask(text).into_owned();
+    if masked.chars().count() > most {
+        let what = format!("must be a text of at most {most} characters, its masks counted");
+        return Err(fields.invalid(name, &what));
     }
-
-    fn get(&self, name: &str) -> Option<&'a Value> {
-        self.members.get(name)
-    }
-
-    fn text(&self, name: &str, most: usize) -> Result<Option<&'a str>, Problem> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::String(text)) if text.chars().count() <= most => Ok(Some(text)),
-            Some(_) => {
-                let what = format!("must be a text of at most {most} characters");
-                Err(self.invalid(name, &what))
-            }
-        }
-    }
-
-    /// What somebody wrote, masked; bounded as it is kept, for masks may be longer than what they are in the place of.
-    fn words(&self, name: &str, most: usize) -> Result<Option<String>, Problem> {
-        let Some(text) = self.text(name, most)? else {
-            return Ok(None);
-        };
-        let masked = mask(text).into_owned();
-        if masked.chars().count() > most {
-            let what = format!("must be a text of at most {most} characters, its masks counted");
-            return Err(self.invalid(name, &what));
-        }
-        Ok(Some(masked))
-    }
-
-    fn invalid(&self, name: &str, what: &str) -> Problem {
-        let field = if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
-        };
-        Problem::validation(&field, format!("`{field}` {what}"))
-    }
+    Ok(Some(masked))
 }
 
 #[cfg(test)]
@@ -190,6 +146,8 @@ mod tests {
     #[case(json!({"signal": {"kind": "flag"}, "target": {"runId": "other"}}), "target.runId")]
     #[case(json!({"signal": {"kind": "flag"}, "target": {"eventId": 1}}), "target.eventId")]
     #[case(json!({"signal": {"kind": "flag"}, "note": 7}), "note")]
+    #[case(json!({"signal": {"kind": "flag"}, "note": null}), "note")]
+    #[case(json!({"signal": {"kind": "flag"}, "target": null}), "target")]
     #[case(json!({"signal": {"kind": "flag"}, "note": "x".repeat(5000)}), "note")]
     #[case(json!({"signal": {"kind": "flag"}, "note": "sk-abcdef,".repeat(409)}), "note")]
     fn an_unsound_body_is_refused_by_field(#[case] body: Value, #[case] field: &str) {

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::fold::RunState;
 use super::record::{EvalSpec, PartialRerun};
+use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::{EventId, RunId, TaskId};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{EventDocument, Inherited};
@@ -128,46 +129,30 @@ impl Overlay {
 /// `validation_error` naming the field.
 pub fn parse(body: &Value) -> Result<ForkRequest, Problem> {
     const FIELDS: [&str; 3] = ["fromSeq", "mode", "runOptionsOverlay"];
-    let Some(members) = body.as_object() else {
-        return Err(Problem::validation("", "the body must be a JSON object"));
-    };
-    if let Some(unknown) = members.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        return Err(Problem::validation(
-            unknown,
-            format!("unknown field; known are {}", FIELDS.join(", ")),
-        ));
-    }
-    let get = |name: &str| members.get(name).filter(|value| !value.is_null());
-    let mode = match get("mode").and_then(Value::as_str) {
+    let fields = Fields::closed(body, "", &FIELDS, Nulls::Absent)?;
+    let mode = match fields.get("mode").and_then(Value::as_str) {
         Some("replay") => ForkMode::Replay,
         Some("branch") => ForkMode::Branch,
-        _ => {
-            return Err(Problem::validation(
-                "mode",
-                "`mode` must be \"replay\" or \"branch\"",
-            ));
-        }
+        _ => return Err(fields.invalid("mode", "must be \"replay\" or \"branch\"")),
     };
-    let from_seq = match (get("fromSeq"), mode) {
+    let from_seq = match (fields.whole("fromSeq", 0)?, mode) {
+        (Some(from_seq), _) => from_seq,
         (None, ForkMode::Replay) => 0,
         (None, ForkMode::Branch) => {
-            return Err(Problem::validation(
+            return Err(fields.invalid(
                 "fromSeq",
-                "`fromSeq` is required for a branch: the sequence from which to execute anew",
+                "is required for a branch: the sequence from which to execute anew",
             ));
         }
-        (Some(value), _) => value.as_u64().ok_or_else(|| {
-            Problem::validation("fromSeq", "`fromSeq` must be a whole number of at least 0")
-        })?,
     };
-    let overlay = match get("runOptionsOverlay") {
+    let overlay = match fields.get("runOptionsOverlay") {
         None => Overlay::default(),
         Some(value) => overlay(value)?,
     };
     if mode == ForkMode::Replay && !overlay.is_empty() {
-        return Err(Problem::validation(
+        return Err(fields.invalid(
             "runOptionsOverlay",
-            "a replay repeats what was recorded; leave `runOptionsOverlay` out, or branch",
+            "goes with a branch: a replay repeats what was recorded; leave it out, or branch",
         ));
     }
     Ok(ForkRequest {

@@ -2,11 +2,12 @@
 //!
 //! Where a URL may point is not judged here: that takes a resolver.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use url::Url;
 
 use super::secret::Secret;
 use super::{SCHEME_STANDARD, SCHEME_V1, SCHEMES};
+use crate::domain::fields::{Fields, Nulls};
 use crate::protocol::error::Problem;
 
 const FIELDS: [&str; 6] = [
@@ -46,25 +47,17 @@ impl Registration {
     /// # Errors
     /// `validation_error` naming the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let Some(members) = body.as_object() else {
-            return Err(Problem::validation("", "the body must be a JSON object"));
-        };
-        if let Some(unknown) = members.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-            return Err(Problem::validation(
-                unknown,
-                format!("unknown field; known are {}", FIELDS.join(", ")),
-            ));
-        }
-        let schemes = schemes(members)?;
+        let fields = Fields::closed(body, "", &FIELDS, Nulls::Absent)?;
+        let schemes = schemes(&fields)?;
         let standard = schemes
             .as_ref()
             .is_some_and(|schemes| schemes.iter().any(|scheme| scheme == SCHEME_STANDARD));
         Ok(Self {
-            url: url(members)?,
-            events: events(members)?,
-            tags: texts(members, "tags", MAX_TAGS, MAX_TAG)?.unwrap_or_default(),
-            tenant_id: text(members, "tenantId")?.map(str::to_owned),
-            secret: secret(members, standard)?,
+            url: url(&fields)?,
+            events: events(&fields)?,
+            tags: fields.texts("tags", MAX_TAGS, MAX_TAG)?.unwrap_or_default(),
+            tenant_id: fields.text("tenantId")?.map(str::to_owned),
+            secret: secret(&fields, standard)?,
             schemes,
         })
     }
@@ -82,65 +75,13 @@ impl Registration {
 /// # Errors
 /// `validation_error` naming the field.
 pub fn parse_rotation(body: &Value) -> Result<Secret, Problem> {
-    let members = body
-        .as_object()
-        .filter(|members| members.keys().all(|key| key == "secret"));
-    let Some(members) = members else {
-        return Err(Problem::validation(
-            "secret",
-            "the body must be an object whose only member is `secret`",
-        ));
-    };
-    secret(members, true)?.ok_or_else(|| standard_secret_wanted("is missing"))
+    let fields = Fields::closed(body, "", &["secret"], Nulls::Absent)?;
+    secret(&fields, true)?.ok_or_else(|| standard_secret_wanted("is missing"))
 }
 
-fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    members.get(name).filter(|value| !value.is_null())
-}
-
-fn text<'a>(members: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Problem> {
-    match member(members, name) {
-        None => Ok(None),
-        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-        Some(_) => Err(Problem::validation(
-            name,
-            format!("`{name}` must be a text that is not empty"),
-        )),
-    }
-}
-
-fn texts(
-    members: &Map<String, Value>,
-    name: &str,
-    most: usize,
-    longest: usize,
-) -> Result<Option<Vec<String>>, Problem> {
-    let Some(value) = member(members, name) else {
-        return Ok(None);
-    };
-    let items = value
-        .as_array()
-        .filter(|items| items.len() <= most)
-        .and_then(|items| {
-            items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .filter(|text| (1..=longest).contains(&text.chars().count()))
-                        .map(str::to_owned)
-                })
-                .collect::<Option<Vec<_>>>()
-        });
-    items.map(Some).ok_or_else(|| {
-        Problem::validation(
-            name,
-            format!("`{name}` must be a list of at most {most} texts of 1 to {longest} characters"),
-        )
-    })
-}
-
-fn url(members: &Map<String, Value>) -> Result<Url, Problem> {
-    let text = text(members, "url")?
+fn url(fields: &Fields<'_>) -> Result<Url, Problem> {
+    let text = fields
+        .text("url")?
         .ok_or_else(|| Problem::validation("url", "`url` is missing".to_owned()))?;
     address("url", text)
 }
@@ -172,8 +113,10 @@ pub fn address(field: &str, text: &str) -> Result<Url, Problem> {
     Ok(url)
 }
 
-fn events(members: &Map<String, Value>) -> Result<Vec<String>, Problem> {
-    let listed = texts(members, "events", MAX_EVENTS, MAX_EVENT)?.unwrap_or_default();
+fn events(fields: &Fields<'_>) -> Result<Vec<String>, Problem> {
+    let listed = fields
+        .texts("events", MAX_EVENTS, MAX_EVENT)?
+        .unwrap_or_default();
     if listed.is_empty() {
         return Err(Problem::validation(
             "events",
@@ -207,9 +150,9 @@ fn is_event_type(text: &str) -> bool {
         })
 }
 
-fn schemes(members: &Map<String, Value>) -> Result<Option<Vec<String>>, Problem> {
+fn schemes(fields: &Fields<'_>) -> Result<Option<Vec<String>>, Problem> {
     let name = "signatureAlgorithms";
-    let Some(listed) = texts(members, name, SCHEMES.len(), MAX_TAG)? else {
+    let Some(listed) = fields.texts(name, SCHEMES.len(), MAX_TAG)? else {
         return Ok(None);
     };
     let offered = listed
@@ -230,8 +173,8 @@ fn schemes(members: &Map<String, Value>) -> Result<Option<Vec<String>>, Problem>
     Ok(Some(listed))
 }
 
-fn secret(members: &Map<String, Value>, standard: bool) -> Result<Option<Secret>, Problem> {
-    let text = text(members, "secret")?;
+fn secret(fields: &Fields<'_>, standard: bool) -> Result<Option<Secret>, Problem> {
+    let text = fields.text("secret")?;
     match (text, standard) {
         (Some(text), true) => Secret::standard(text)
             .map(Some)

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
 use crate::domain::budget::policy::{BudgetSpec, is_glob};
+use crate::domain::fields::Fields;
 use crate::domain::money::NanoUsd;
 use crate::protocol::error::Problem;
 
@@ -27,10 +27,7 @@ pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem
         "thresholdPercent",
         "onExhaustion",
     ];
-    let fields = Fields {
-        members,
-        prefix: "configurable.budget.",
-    };
+    let fields = Fields::of(members, "configurable.budget");
     if let Some((other, _)) = members
         .iter()
         .find(|(key, value)| !KNOWN.contains(&key.as_str()) && !value.is_null())

@@ -3,7 +3,6 @@
 //! Two steps, both pure: [`parse`] checks the shape, [`plan`] what it asks for. Every refusal names the field and the remedy.
 
 mod budget;
-mod fields;
 mod options;
 mod parse;
 mod plan;

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::fields::Fields;
 use super::plan::HostLimits;
+use crate::domain::fields::{Fields, Nulls};
 use crate::domain::run::record::{RunScope, RunSpec, Work};
 use crate::domain::webhook::registration::address;
 use crate::protocol::error::Problem;
@@ -48,10 +48,7 @@ impl RunOptions {
             return Err(body.invalid("residency", "is not supported by this host; leave it out"));
         }
         let configurable = body.object("configurable")?.unwrap_or_default();
-        let fields = Fields {
-            members: &configurable,
-            prefix: "configurable.",
-        };
+        let fields = Fields::of(&configurable, "configurable");
         check_reserved(&fields)?;
         Ok(Self {
             tenant_id: body.text("tenantId")?.map(str::to_owned),
@@ -125,40 +122,12 @@ pub(super) fn members(body: &Value) -> Result<Fields<'_>, Problem> {
         "tags",
         "metadata",
     ];
-    let Some(members) = body.as_object() else {
-        return Err(Problem::validation("", "the body must be a JSON object"));
-    };
-    if let Some(unknown) = members.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        return Err(Problem::validation(
-            unknown,
-            format!("unknown field; known are {}", FIELDS.join(", ")),
-        ));
-    }
-    Ok(Fields {
-        members,
-        prefix: "",
-    })
+    Fields::closed(body, "", FIELDS, Nulls::Absent)
 }
 
 fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
-    let Some(value) = body.get("tags") else {
-        return Ok(Vec::new());
-    };
-    let shape =
-        format!("must be a list of at most {MAX_TAGS} texts of 1 to {MAX_TAG_CHARS} characters");
-    let items = value.as_array().filter(|items| items.len() <= MAX_TAGS);
-    items
-        .and_then(|items| {
-            items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .filter(|tag| (1..=MAX_TAG_CHARS).contains(&tag.chars().count()))
-                        .map(str::to_owned)
-                })
-                .collect::<Option<Vec<_>>>()
-        })
-        .ok_or_else(|| body.invalid("tags", &shape))
+    let tags = body.texts("tags", MAX_TAGS, MAX_TAG_CHARS)?;
+    Ok(tags.unwrap_or_default())
 }
 
 fn metadata(body: &Fields<'_>) -> Result<Map<String, Value>, Problem> {

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::budget::budget;
-use super::fields::Fields;
 use super::options::{RunOptions, members};
 use super::workflow::{CreateWorkflow, parse_workflow};
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::deployment::Channel;
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
+use crate::domain::fields::Fields;
 use crate::domain::ids::{AgentId, RunId};
 use crate::domain::run::record::ChannelPin;
 use crate::protocol::error::Problem;
@@ -103,16 +103,13 @@ pub fn parse(body: &Value) -> Result<Request, Problem> {
 }
 
 fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
-    let reference = body.required_text("evalSuiteRef")?;
+    let reference = required(body, "evalSuiteRef")?;
     let suite = reference
         .parse::<SuiteRef>()
         .map_err(|fault| body.invalid("evalSuiteRef", &fault.to_string()))?;
-    let agent_id = AgentId::from(body.required_text("agentId")?);
+    let agent_id = AgentId::from(required(body, "agentId")?);
     let configurable = body.object("configurable")?.unwrap_or_default();
-    let fields = Fields {
-        members: &configurable,
-        prefix: "configurable.",
-    };
+    let fields = Fields::of(&configurable, "configurable");
     refuse_what_would_be_ignored(&fields)?;
     let ignore = match fields.object("evalMatch")? {
         None => Vec::new(),
@@ -167,6 +164,11 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
     })
 }
 
+fn required<'a>(body: &Fields<'a>, name: &str) -> Result<&'a str, Problem> {
+    body.text(name)?
+        .ok_or_else(|| body.invalid(name, "is required with `mode: \"eval\"`"))
+}
+
 fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
     let name = "evalModes";
     let Some(value) = fields.get(name) else {
@@ -210,10 +212,7 @@ fn refuse_what_would_be_ignored(fields: &Fields<'_>) -> Result<(), Problem> {
 }
 
 fn ignore_list(matching: &Map<String, Value>) -> Result<Vec<String>, Problem> {
-    let fields = Fields {
-        members: matching,
-        prefix: "configurable.evalMatch.",
-    };
+    let fields = Fields::of(matching, "configurable.evalMatch");
     let Some(value) = fields.get("ignore") else {
         return Ok(Vec::new());
     };

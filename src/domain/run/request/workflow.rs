@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
 use super::options::RunOptions;
 use super::plan::HostLimits;
+use crate::domain::fields::Fields;
 use crate::domain::run::record::{BoundAgent, RunSpec, Work, WorkflowSpec};
 use crate::domain::workflow::graph::Graph;
 use crate::domain::workflow::mock::{self, MOCK_PROVIDERS, MockFault, MockProvider};
@@ -33,10 +33,7 @@ pub(super) fn parse_workflow(body: &Fields<'_>, id: &str) -> Result<CreateWorkfl
         }
     }
     let options = RunOptions::read(body)?;
-    let fields = Fields {
-        members: &options.configurable,
-        prefix: "configurable.",
-    };
+    let fields = Fields::of(&options.configurable, "configurable");
     if fields.get("budget").is_some() {
         return Err(fields.invalid(
             "budget",
