@@ -198,7 +198,12 @@ pub fn read(asked: &Map<String, Value>) -> Result<MockProvider, MockFault> {
     }
     let config = match asked.get("config") {
         None | Some(Value::Null) => Value::Object(Map::new()),
-        Some(config) => config.clone(),
+        Some(config @ Value::Object(_)) => config.clone(),
+        // A list would be taken for the members in their order.
+        Some(_) => {
+            let words = "must have an object as its `config`";
+            return Err(MockFault::Config(words.to_owned()));
+        }
     };
     let provider = serde_json::json!({"id": id, "config": config});
     let provider: MockProvider = serde_json::from_value(provider)
@@ -257,6 +262,7 @@ mod tests {
     #[case(json!({"id": "tool-calls", "config": {"toolCalls": vec![json!({"name": "a:b"}); 1_001]}}), false)]
     #[case(json!({"id": "error", "config": {"code": "rate.limit_2-b"}}), true)]
     #[case(json!({"id": "error", "config": {"code": ""}}), false)]
+    #[case(json!({"id": "error", "config": ["boom"]}), false)]
     #[case(json!({"id": "error", "config": {"code": "two words"}}), false)]
     #[case(json!({"id": "error", "config": {"code": "x".repeat(65)}}), false)]
     #[case(json!({"id": "does-not-exist"}), false)]

@@ -129,6 +129,9 @@ pub async fn check(
 
 /// Reads a closed body. The refusal names the member, never the value that was sent.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
+    if let Some(field) = listed(body) {
+        return Err(undescribed(&field));
+    }
     serde_path_to_error::deserialize(body).map_err(|fault| {
         let (path, words) = (fault.path().to_string(), fault.inner().to_string());
         // A member that is missing is not on the way to the fault.
@@ -140,9 +143,26 @@ fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
             (_, Some(missing)) => format!("{path}.{missing}"),
             (_, None) => path,
         };
-        Problem::validation(
-            &field,
-            format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
-        )
+        undescribed(&field)
     })
+}
+
+fn undescribed(field: &str) -> Problem {
+    Problem::validation(
+        field,
+        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
+    )
+}
+
+/// Where a list is. No part of these bodies is one, and serde would take it for an object whose members come in order.
+fn listed(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(_) => Some(String::new()),
+        Value::Object(members) => members.iter().find_map(|(name, value)| {
+            let below = listed(value)?;
+            let path = [name.as_str(), &below];
+            Some(path.join(".").trim_end_matches('.').to_owned())
+        }),
+        _ => None,
+    }
 }
