@@ -23,6 +23,12 @@ const BAD_BEARER: &str = "canary-bearer-18e2fa05";
 const BAD_BODY: &str = "canary-body-d94b6c31";
 const IDEMPOTENCY: &str = "canary-idempotency-42d8a7b6";
 
+const NOTE: &str = "canary-note-0fd7b4a9";
+const CORRECTION: &str = "canary-correction-b62e19c8";
+
+/// What people said of the run; it shows where it was asked for.
+const SAID: [&str; 2] = [NOTE, CORRECTION];
+
 const CANARIES: [&str; 12] = [
     INPUT,
     EXPECTED,
@@ -134,7 +140,7 @@ fn debugging(site: &Site, endpoint: &Endpoint, key: &str) -> Host {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n\
+            "[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n\
              api_key_env = \"PROBE_MODEL_KEY\"\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\nmax_attempts = 2\n",
             endpoint.url()
         ),
@@ -201,8 +207,8 @@ async fn provoke(surfaces: &mut Surfaces, api: &Api, run: &str) {
     }
 }
 
-/// What only scores and ids may show of a run.
-async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
+/// A log but for what the agent said and did; the whole of it is given back.
+async fn events(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
     let log = api.log(run).await;
     for event in &log {
         let kind = event["type"].as_str().unwrap();
@@ -213,7 +219,24 @@ async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
             surfaces.add(format!("event {kind}"), event.to_string());
         }
     }
-    for path in [
+    log
+}
+
+/// Documents that have to be there.
+async fn documents(surfaces: &mut Surfaces, api: &Api, paths: &[String]) -> Vec<Value> {
+    let mut documents = Vec::new();
+    for path in paths {
+        let (status, text) = surfaces.answer(api, Method::GET, path, None).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {text}");
+        documents.push(serde_json::from_str(&text).unwrap());
+    }
+    documents
+}
+
+/// What only scores and ids may show of a run.
+async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
+    let log = events(surfaces, api, run).await;
+    let paths = [
         format!("/v1/runs/{run}/eval-summary"),
         format!("/v1/runs/{run}"),
         format!("/v1/runs/{run}/debug-bundle"),
@@ -221,11 +244,110 @@ async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
         format!("/v1/agents/{AGENT}"),
         "/.well-known/openwop".to_owned(),
         "/v1/openapi.json".to_owned(),
-    ] {
-        let (status, text) = surfaces.answer(api, Method::GET, &path, None).await;
-        assert_eq!(status, StatusCode::OK, "{path}: {text}");
-    }
+    ];
+    documents(surfaces, api, &paths).await;
     log
+}
+
+/// What is done with a run once it has ended: people annotate it, it is replayed and compared, and a version is promoted by
+/// it. `said` is where people's words may show, and nothing else.
+async fn after(surfaces: &mut Surfaces, said: &mut Surfaces, api: &Api, run: &str) {
+    let change = async |surfaces: &mut Surfaces, path: &str, body: Value| -> (StatusCode, Value) {
+        let (status, text) = surfaces.answer(api, Method::POST, path, Some(&body)).await;
+        (status, serde_json::from_str(&text).unwrap())
+    };
+    let annotations = format!("/v1/runs/{run}/annotations");
+    let correction = json!({
+        "target": {"nodeId": "wrong"}, "signal": {"kind": "correction", "correction": CORRECTION}, "note": NOTE
+    });
+    let (status, made) = change(said, &annotations, correction).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    let report = format!("/v1/host/touchstone/runs/{run}/report");
+    for shown in documents(said, api, &[annotations, report]).await {
+        assert!(
+            SAID.iter().all(|words| shown.to_string().contains(words)),
+            "{shown}"
+        );
+    }
+
+    let (status, replay) = change(
+        surfaces,
+        &format!("/v1/runs/{run}:fork"),
+        json!({"mode": "replay"}),
+    )
+    .await;
+    assert_eq!(status, StatusCode::CREATED, "{replay}");
+    let replay = replay["runId"].as_str().unwrap();
+    let copied = events(surfaces, api, replay).await;
+    assert!(
+        Value::from(copied).to_string().contains(OUTPUT),
+        "nothing was replayed"
+    );
+
+    let subscription = json!({"url": "http://127.0.0.1:9/h", "events": ["run.completed"]});
+    let made = api
+        .text(Method::POST, "/v1/webhooks", Some(&subscription))
+        .await;
+    assert_eq!(made.0, StatusCode::CREATED, "{made:?}");
+    let made: Value = serde_json::from_str(&made.1).unwrap();
+
+    let gates = "/v1/host/touchstone/gates";
+    let policy = json!({
+        "channel": "stable",
+        "policy": {"eval": {"requireSignedSuite": false}, "approval": {"requiredScope": "approvals:respond"}}
+    });
+    let (status, set) = change(surfaces, gates, policy).await;
+    assert_eq!(status, StatusCode::OK, "{set}");
+    let asked =
+        json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable", "evalRunId": run});
+    let (status, unmet) = change(surfaces, &format!("{gates}/check"), asked).await;
+    assert_eq!(status, StatusCode::OK, "{unmet}");
+    let transitions = format!("/v1/agents/{AGENT}/deployments");
+    let promote = json!({"version": "1.0.0", "transition": "promote"});
+    for _ in 0..2 {
+        let (status, moved) = change(surfaces, &transitions, promote.clone()).await;
+        assert_eq!(status, StatusCode::OK, "{moved}");
+    }
+    let serve =
+        json!({"version": "1.0.0", "transition": "promote", "channel": "stable", "evalRunId": run});
+    let (status, refused) = change(surfaces, &transitions, serve).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{refused}");
+    let gate = refused["details"]["gateRunId"].as_str().unwrap();
+    let shown = documents(
+        surfaces,
+        api,
+        &[
+            "/v1/host/touchstone/audit".to_owned(),
+            "/v1/host/touchstone/webhooks".to_owned(),
+            format!("/v1/host/touchstone/runs/{gate}/interrupts"),
+            format!("/v1/runs/{gate}"),
+            format!("/v1/runs/{run}:diff?against={replay}"),
+            format!("/v1/runs/{replay}/debug-bundle"),
+            format!("/v1/runs/{run}/debug-bundle"),
+            format!("/v1/runs/{run}"),
+            "/v1/audit/verify".to_owned(),
+            transitions,
+            gates.to_owned(),
+        ],
+    )
+    .await;
+    let (audit, webhooks, asked, bundle) = (&shown[0], &shown[1], &shown[2], &shown[6]);
+    assert_eq!(asked["interrupts"].as_array().unwrap().len(), 1);
+    assert_eq!(bundle["annotations"].as_array().unwrap().len(), 1);
+    assert_eq!(webhooks["webhooks"][0]["webhookId"], made["webhookId"]);
+    let secret = made["secret"].as_str().unwrap();
+    assert!(!webhooks.to_string().contains(secret), "{webhooks}");
+    // Deployments are decided in runs of their own.
+    let entries = audit["entries"].as_array().unwrap();
+    let decided: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| entry["entry"]["runId"].as_str())
+        .filter(|about| ![run, gate].contains(about))
+        .collect();
+    assert!(decided.len() >= 3, "{audit}");
+    for about in decided {
+        events(surfaces, api, about).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -234,7 +356,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     let site = Site::embedded();
     // Keys are made before the endpoint's key is configured, so this command needs none.
     site.write("touchstone.toml", "");
-    let key = site.key("acme");
+    let (key, all) = (site.key("acme"), site.key_of("acme", &["all"]));
     let host = debugging(&site, &endpoint, &key);
     let api = host.api(&key);
     let mut surfaces = Surfaces::default();
@@ -253,6 +375,8 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     let created: Value = created.json().await.unwrap();
     let run = created["runId"].as_str().unwrap().to_owned();
     let log = gather(&mut surfaces, &api, &run).await;
+    let mut said = Surfaces::default();
+    after(&mut surfaces, &mut said, &host.api(&all), &run).await;
     provoke(&mut surfaces, &api, &run).await;
     let (status, metrics) = surfaces.answer(&api, Method::GET, "/metrics", None).await;
     assert_eq!(status, StatusCode::OK);
@@ -270,8 +394,9 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
             format!("stderr of {arguments:?}"),
             String::from_utf8_lossy(&output.stderr),
         );
+        // The report is in it.
         if arguments[1] == "show" {
-            surfaces.add(
+            said.add(
                 format!("stdout of {arguments:?}"),
                 String::from_utf8_lossy(&output.stdout),
             );
@@ -331,6 +456,8 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     surfaces.add("the host's log", logged);
     assert!(host.terminate());
     surfaces.check(&CANARIES);
+    surfaces.check(&SAID);
+    said.check(&CANARIES);
     // The id half of a key is public, its secret half is not.
     let secret = key.splitn(3, '_').nth(2).unwrap();
     assert!(secret.len() >= 32, "no secret half in the key's text");
