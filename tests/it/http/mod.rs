@@ -17,6 +17,7 @@ mod load;
 mod log_reader;
 mod outage;
 mod pause;
+mod published;
 mod recorder;
 mod replicas;
 mod runs;

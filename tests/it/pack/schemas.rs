@@ -3,13 +3,13 @@
 //! Both judge seeds (documents that use every member) and their mutations: every value replaced by values of other types
 //! and at the edges, every member removed, every member the published schema knows put everywhere, items doubled.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use touchstone::protocol::schema::Document;
 
 use super::seeds;
+use crate::support::published::Published;
 use crate::support::reference::shared;
 
 /// Documents whose published schema is the one we copy. The body of `POST /v1/runs` has none of its own.
@@ -19,39 +19,6 @@ fn documents() -> Vec<Document> {
         .copied()
         .filter(|d| *d != Document::CreateRun)
         .collect()
-}
-
-fn published(folder: &Path) -> BTreeMap<String, Value> {
-    let files = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
-    let schemas = files.filter(|path| path.extension().is_some_and(|e| e == "json"));
-    schemas
-        .map(|path| {
-            let name = path.file_name().unwrap().to_str().unwrap();
-            let name = name.strip_suffix(".schema.json").unwrap().to_owned();
-            (
-                name,
-                serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap(),
-            )
-        })
-        .collect()
-}
-
-fn compile(schema: &Value, all: &BTreeMap<String, Value>) -> jsonschema::Validator {
-    let registry = all
-        .values()
-        .fold(jsonschema::Registry::new(), |registry, schema| {
-            registry
-                .add(schema["$id"].as_str().unwrap(), schema.clone())
-                .unwrap()
-        });
-    let registry = registry.prepare().unwrap();
-    jsonschema::options()
-        .with_registry(&registry)
-        .offline()
-        .build(schema)
-        .unwrap()
 }
 
 fn junk() -> Vec<Value> {
@@ -251,14 +218,14 @@ fn published_documents(document: Document) -> Vec<Value> {
 
 #[test]
 fn our_schemas_and_the_published_ones_judge_alike() {
-    let Some(folder) = shared("openwop/schemas") else {
+    let Some(published) = Published::at_hand() else {
         return;
     };
-    let all = published(&folder);
+    let all = &published.schemas;
     let mut differences = Vec::new();
     for document in documents() {
         let schema = &all[document.name()];
-        let theirs = compile(schema, &all);
+        let theirs = published.compile(schema);
         let (mut members, mut listed) = (BTreeSet::new(), BTreeSet::new());
         for part in [schema.clone(), document.schema()] {
             names(&part, &mut members, &mut listed);
@@ -314,10 +281,10 @@ fn our_schemas_and_the_published_ones_judge_alike() {
 
 #[test]
 fn our_schemas_use_words_of_their_own() {
-    let Some(folder) = shared("openwop/schemas") else {
+    let Some(published) = Published::at_hand() else {
         return;
     };
-    let all = published(&folder);
+    let all = &published.schemas;
     fn texts(value: &Value, out: &mut BTreeSet<String>) {
         match value {
             Value::Object(members) => {

@@ -4,5 +4,6 @@ pub mod asyncapi;
 pub mod line;
 pub mod openapi;
 pub mod postgres;
+pub mod published;
 pub mod reference;
 mod schemas;
