@@ -1,55 +1,289 @@
 //! Schemathesis generates requests from the served API description, good and bad ones, and holds every answer to it.
+//!
+//! Left to itself it names things that are not there, and hardly gets beyond 404. So it is told what there is: each
+//! operation has something of its own to work on, so that none takes it away from another, and one sound body.
 
+use std::fmt::Write as _;
 use std::process::Command;
 
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use super::python;
-use crate::process::endpoint::{Endpoint, saying};
+use crate::process::api::Api;
+use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Site};
+use crate::webhooks::receiver::{Answer, Receiver};
 
 /// The same requests every time; another seed is one more test of the host, not of a change.
 const SEED: &str = "20261121";
-const EXAMPLES: &str = "20";
+const EXAMPLES: &str = "12";
+
+const PACK: &str = "private.touchstone.probe";
+const SUITE: &str = "private.touchstone.evals.colours";
+
+/// What operations work on: the values of parameters, and one body.
+#[derive(Default)]
+struct Material {
+    parameters: Vec<(&'static str, Vec<(&'static str, Value)>)>,
+    bodies: Vec<(&'static str, Value)>,
+}
+
+impl Material {
+    fn names(&mut self, operation: &'static str, parameters: &[(&'static str, &str)]) {
+        let named = parameters.iter().map(|(name, value)| (*name, json!(value)));
+        self.parameters.push((operation, named.collect()));
+    }
+
+    fn sends(&mut self, operation: &'static str, body: Value) {
+        self.bodies.push((operation, body));
+    }
+
+    /// As Schemathesis is configured.
+    fn configuration(&self) -> String {
+        let mut text = String::new();
+        for (operation, parameters) in &self.parameters {
+            write!(
+                text,
+                "[[operations]]\ninclude-operation-id = \"{operation}\"\n[operations.parameters]\n"
+            )
+            .unwrap();
+            for (name, value) in parameters {
+                writeln!(text, "\"{name}\" = {value}").unwrap();
+            }
+        }
+        text
+    }
+
+    /// The description with the sound bodies as examples.
+    fn description(&self, mut served: Value) -> Value {
+        for (id, body) in &self.bodies {
+            let paths = served["paths"].as_object_mut().unwrap().values_mut();
+            let operation = paths
+                .flat_map(|item| item.as_object_mut().unwrap().values_mut())
+                .find(|operation| operation["operationId"] == *id)
+                .unwrap_or_else(|| panic!("{id} is not described"));
+            operation["requestBody"]["content"]["application/json"]["example"] = body.clone();
+        }
+        served
+    }
+}
+
+async fn post(api: &Api, path: &str, body: Value) -> Value {
+    let (status, text) = api.text(Method::POST, path, Some(&body)).await;
+    assert!(status.is_success(), "{path} {body}: {status} {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A run of a fixture that has come so far.
+async fn workflow(api: &Api, id: &str, inputs: Value, status: &str) -> String {
+    let made = post(api, "/v1/runs", json!({"workflowId": id, "inputs": inputs})).await;
+    let run = made["runId"].as_str().unwrap().to_owned();
+    let mut seen = 0;
+    while api.get(&format!("/v1/runs/{run}")).await["status"] != status {
+        let (events, _) = api.poll(&run, seen, 5).await.unwrap();
+        seen += events.len() as u64;
+    }
+    run
+}
+
+/// The token that answers the interrupt of a run.
+async fn token(api: &Api, run: &str) -> String {
+    let asked = api
+        .get(&format!("/v1/host/touchstone/runs/{run}/interrupts"))
+        .await;
+    asked["interrupts"][0]["token"].as_str().unwrap().to_owned()
+}
+
+fn suite(version: &str) -> Value {
+    let task = |id: &str| {
+        json!({"taskId": id, "input": {"thing": id},
+               "expected": {"kind": "golden", "match": {"strategy": "contains", "value": "blue"}}})
+    };
+    json!({"suiteId": SUITE, "version": version, "modes": ["golden"], "tasks": [task("sky"), task("broken")]})
+}
+
+/// Another version of the agent's pack, signed, as it is uploaded.
+fn upload(site: &Site, version: &str) -> Value {
+    let manifest = std::fs::read_to_string(site.folder().join("probe/pack.json")).unwrap();
+    let mut manifest: Value = serde_json::from_str(&manifest).unwrap();
+    manifest["version"] = version.into();
+    site.write("probe/pack.json", &manifest.to_string());
+    let archive = format!("{version}.tgz");
+    site.run_on_files(&["pack", "build", "probe", "--out", &archive]);
+    let key = ["--key", "signing.pem", "--key-id", "site-key"];
+    site.run_on_files(&[["pack", "sign", &archive].as_slice(), &key].concat());
+    let octets = |kind: &str| {
+        let file = site.folder().join(format!("{version}.{kind}"));
+        STANDARD.encode(std::fs::read(file).unwrap())
+    };
+    json!({"tarball": octets("tgz"), "served": octets("json"), "signature": octets("sig")})
+}
+
+/// Makes something of everything.
+async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
+    let mut material = Material::default();
+    site.install_agent(api, "Say what colour it is.", &json!({}));
+    for version in ["2.0.1", "2.0.2"] {
+        post(api, "/v1/host/touchstone/suites", suite(version)).await;
+    }
+    material.names(
+        "getSuite",
+        &[("path.suiteId", SUITE), ("path.version", "2.0.1")],
+    );
+    material.names(
+        "removeSuite",
+        &[("path.suiteId", SUITE), ("path.version", "2.0.2")],
+    );
+    material.sends("importSuite", suite("2.0.3"));
+    post(api, "/v1/host/touchstone/packs", upload(site, "1.1.0")).await;
+    material.names(
+        "removePack",
+        &[("path.name", PACK), ("path.version", "1.1.0")],
+    );
+    material.sends("installPack", upload(site, "1.2.0"));
+    for operation in ["getAgent", "listDeployments", "transitionDeployment"] {
+        material.names(operation, &[("path.agentId", AGENT)]);
+    }
+    material.sends(
+        "transitionDeployment",
+        json!({"version": "1.0.0", "transition": "promote", "toState": "test"}),
+    );
+    let policy = json!({"agentId": AGENT, "channel": "canary", "policy": {}});
+    post(api, "/v1/host/touchstone/gates", policy).await;
+    material.names(
+        "removeGate",
+        &[("query.agentId", AGENT), ("query.channel", "canary")],
+    );
+    material.sends("setGate", json!({"channel": "stable", "policy": {}}));
+    material.sends("checkGate", json!({"agentId": AGENT, "version": "1.0.0"}));
+
+    let eval = json!({"mode": "eval", "evalSuiteRef": format!("{SUITE}@2.0.1"), "agentId": AGENT});
+    let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
+    api.log(&run).await;
+    for operation in [
+        "getRun",
+        "streamEvents",
+        "pollEvents",
+        "forkRun",
+        "retryRun",
+        "listAnnotations",
+        "annotateRun",
+        "getDebugBundle",
+        "getEvalSummary",
+        "getReport",
+    ] {
+        material.names(operation, &[("path.runId", &run)]);
+    }
+    material.names("diffRuns", &[("path.runId", &run), ("query.against", &run)]);
+    material.names("getWorkflow", &[("path.workflowId", "conformance-noop")]);
+    material.sends("createRun", eval);
+    material.sends("forkRun", json!({"mode": "replay"}));
+    material.sends("retryRun", json!({}));
+    material.sends("annotateRun", json!({"signal": {"kind": "flag"}}));
+    material.sends("bulkCancelRuns", json!({"runIds": [run]}));
+
+    for operation in ["cancelRun", "pauseRun", "resumeRun"] {
+        let slow = workflow(
+            api,
+            "conformance-cancellable",
+            json!({"delayMs": 600_000}),
+            "running",
+        )
+        .await;
+        if operation == "resumeRun" {
+            post(
+                api,
+                &format!("/v1/runs/{slow}:pause"),
+                json!({"drainPolicy": "immediate"}),
+            )
+            .await;
+        }
+        material.names(operation, &[("path.runId", &slow)]);
+    }
+    material.sends("cancelRun", json!({"reason": "no need"}));
+    material.sends("pauseRun", json!({"drainPolicy": "immediate"}));
+    for operation in [
+        "resolveInterrupt",
+        "listInterrupts",
+        "inspectInterrupt",
+        "resolveInterruptByToken",
+    ] {
+        let asking = workflow(api, "conformance-approval", json!({}), "waiting-approval").await;
+        let token = token(api, &asking).await;
+        match operation {
+            "resolveInterrupt" => material.names(
+                operation,
+                &[("path.runId", &asking), ("path.nodeId", "gate")],
+            ),
+            "listInterrupts" => material.names(operation, &[("path.runId", &asking)]),
+            _ => material.names(operation, &[("path.token", &token)]),
+        }
+    }
+    let accept = json!({"resumeValue": {"action": "accept"}});
+    material.sends("resolveInterrupt", accept.clone());
+    material.sends("resolveInterruptByToken", accept);
+
+    let plain = json!({"url": hook.url(), "events": ["run.completed"]});
+    let secret = |octet: u8| format!("whsec_{}", STANDARD.encode([octet; 24]));
+    let mut standard = plain.clone();
+    standard["signatureAlgorithms"] = json!(["v1", "standard-webhooks-1"]);
+    standard["secret"] = secret(0).into();
+    for (operation, asked) in [
+        ("unregisterWebhook", &plain),
+        ("rotateWebhookSecret", &standard),
+    ] {
+        let made = post(api, "/v1/webhooks", asked.clone()).await;
+        material.names(
+            operation,
+            &[("path.webhookId", made["webhookId"].as_str().unwrap())],
+        );
+    }
+    material.sends("registerWebhook", plain);
+    material.sends("rotateWebhookSecret", json!({"secret": secret(1)}));
+    material
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let Some(python) = python("schemathesis") else {
         return;
     };
-    let endpoint = Endpoint::start(1..2, |_| saying("It is blue.")).await;
+    let endpoint = Endpoint::start(1..2, |body| {
+        if question(body).contains("broken") {
+            return (
+                400,
+                json!({"error": {"message": "no", "type": "invalid_request_error"}}),
+            );
+        }
+        saying("It is blue.")
+    })
+    .await;
+    let hook = Receiver::start(Answer::Echo).await;
     let site = Site::embedded();
     site.configure(
         "touchstone.toml",
         &format!(
-            "[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n",
+            "[conformance]\nenabled = true\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+             [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n",
             endpoint.url()
         ),
     );
-    let key = site.key("acme");
+    let key = site.run(&[
+        "key", "create", "--tenant", "acme", "--scope", "all", "--test",
+    ]);
+    let key = key.trim();
     let host = site.serve("touchstone.toml");
-    let api = host.api(&key);
-    site.install_agent(&api, "Say what colour it is.", &json!({}));
-    let suite = json!({
-        "suiteId": "private.touchstone.evals.colours", "version": "2.0.1", "modes": ["golden"],
-        "tasks": [{"taskId": "sky", "input": {}, "expected": {"kind": "golden", "match": {"strategy": "contains", "value": "blue"}}}]
-    });
-    site.import_suite(&api, &suite);
-    let run = api
-        .start("private.touchstone.evals.colours@2.0.1", AGENT, json!({}))
-        .await;
-    api.log(&run).await;
-    // What is there to be found: random names alone would never get beyond `not_found`.
-    site.write(
-        "schemathesis.toml",
-        &format!(
-            "[parameters]\n\"path.runId\" = [\"{run}\", \"run_unknown\"]\n\"path.agentId\" = \"{AGENT}\"\n"
-        ),
-    );
+    let api = host.api(key);
+    let material = furnish(&site, &api, &hook).await;
+    site.write("schemathesis.toml", &material.configuration());
+    let description = material.description(api.get("/v1/openapi.json").await);
+    site.write("openapi.json", &description.to_string());
     let output = Command::new(python)
         .args(["-B", "-m", "schemathesis.cli"])
-        .arg("--config-file")
-        .arg("schemathesis.toml")
+        .args(["--config-file", "schemathesis.toml"])
         .args([
             "run",
             "--no-color",
@@ -61,17 +295,41 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         .args(["--checks", "all"])
         // A body may be as described and yet name an agent that is not there.
         .args(["--exclude-checks", "positive_data_acceptance"])
+        .args(["--report", "json", "--report-json-path", "report.json"])
+        .args(["--url", api.base_url()])
         .arg("--header")
         .arg(format!("Authorization: Bearer {key}"))
-        .arg(format!("{}/v1/openapi.json", api.base_url()))
+        .arg("openapi.json")
         .current_dir(site.folder())
         .output()
         .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
+        "{said}{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    let report = std::fs::read(site.folder().join("report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    let rates = report["valid_rates"].as_object().unwrap();
+    for (path, item) in description["paths"].as_object().unwrap() {
+        for method in item
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|key| *key != "parameters")
+        {
+            let operation = format!("{} {path}", method.to_uppercase());
+            let phases = rates.get(&operation).and_then(Value::as_object);
+            let accepted = phases
+                .into_iter()
+                .flat_map(|phases| phases.values())
+                .any(|phase| phase["accepted"].as_u64() > Some(0));
+            assert!(
+                accepted,
+                "{operation} was refused whatever it was sent: {phases:?}"
+            );
+        }
+    }
     assert!(host.terminate());
 }
