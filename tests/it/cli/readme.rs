@@ -107,7 +107,8 @@ fn the_other_commands_of_the_documents_exist() {
                     continue;
                 };
                 let command = command
-                    .trim_end_matches(')')
+                    .trim_end()
+                    .trim_end_matches([')', '&'])
                     .replace("RUN", "run_1")
                     .replace("SUITE@VERSION", "vendor.acme.evals.triage@1.0.0")
                     .replace("KEY", "tsk_1_2");
