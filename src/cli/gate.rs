@@ -11,7 +11,7 @@ use super::client::Call;
 use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
-use crate::domain::eval::gate::GatePolicy;
+use crate::domain::eval::gate::{GatePolicy, Strictness};
 use crate::domain::promotion::{ApprovalPolicy, PromotionPolicy, Requirement, ScopedPolicy};
 use crate::domain::workflow::gate::Override;
 
@@ -58,13 +58,13 @@ pub struct Set {
     #[command(flatten)]
     scope: Scope,
     /// The whole policy, JSON, instead of the options below
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "min_tasks", "max_age_hours",
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools",
         "approval_role", "approval_scope", "approvals", "override_role"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
-    #[arg(long, conflicts_with_all = ["suite", "pass_score", "min_tasks", "max_age_hours", "allow_unsigned", "allow_ignore",
+    #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "max_age_hours", "allow_unsigned", "allow_ignore",
         "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun", "allow_forbidden_tools"])]
     no_eval: bool,
     /// Only this suite counts
@@ -73,6 +73,9 @@ pub struct Set {
     /// A score to reach instead of the suite's own bar, 0 to 1
     #[arg(long, value_name = "SCORE")]
     pass_score: Option<f64>,
+    /// Accept a score that reaches the bar by chance, perhaps
+    #[arg(long)]
+    lenient: bool,
     /// Fewest tasks
     #[arg(long, value_name = "N", default_value_t = 1)]
     min_tasks: usize,
@@ -145,6 +148,11 @@ impl Set {
             suite_id: self.suite.clone(),
             require_signed_suite: !self.allow_unsigned,
             required_pass_score: self.pass_score,
+            confidence: if self.lenient {
+                Strictness::Lenient
+            } else {
+                Strictness::Strict
+            },
             min_tasks: self.min_tasks,
             allow_ignore: self.allow_ignore,
             allow_missing_fixtures: self.allow_missing_fixtures,
@@ -322,6 +330,10 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
         Some(score) => format!("an eval of the version that reaches {score}"),
         None => "a passing eval of the version".to_owned(),
     }];
+    parts.push(match eval.confidence {
+        Strictness::Strict => "beyond chance".to_owned(),
+        Strictness::Lenient => "by its score alone".to_owned(),
+    });
     if let Some(suite) = &eval.suite_id {
         parts.push(format!("suite {suite}"));
     }

@@ -6,6 +6,7 @@ mod diff;
 mod fork;
 mod interrupts;
 mod pause;
+mod statistics;
 
 use std::time::Duration;
 
@@ -55,6 +56,11 @@ pub enum Command {
         after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
     )]
     Diff(diff::Diff),
+    /// Show what the scores of a run say once chance is accounted for
+    #[command(
+        after_help = "Exit codes: 0 the threshold is reached beyond chance, 1 missed beyond chance, 2 bad input, 3 not carried out, 4 too few tasks to say.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
+    )]
+    Statistics(statistics::Which),
     /// Make a new run that repeats what this one recorded, or goes on from the middle of it
     #[command(
         after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\nOf a workflow: 0 completed or waiting for somebody, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
@@ -163,6 +169,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         }
         Command::Events(arguments) => events(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,
+        Command::Statistics(arguments) => statistics::run(context, &arguments).await,
         Command::Bundle(arguments) => bundle::run(context, &arguments).await,
         Command::Diff(arguments) => diff::run(context, &arguments).await,
         Command::Fork(arguments) => fork::run(context, &arguments).await,

@@ -14,5 +14,6 @@ pub mod pack;
 pub mod promotion;
 pub mod redaction;
 pub mod run;
+pub mod statistics;
 pub mod webhook;
 pub mod workflow;

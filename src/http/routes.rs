@@ -284,6 +284,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             v1::host::report::get,
         )
         .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/statistics",
+            Scope::RunsRead,
+            v1::host::statistics::get,
+        )
+        .keyed(
             post,
             "/v1/host/touchstone/runs/{runId}:retry",
             Scope::RunsCreate,

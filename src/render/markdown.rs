@@ -7,6 +7,8 @@ use super::words::{
     UNSIGNED, cost, cost_of, counts, duration, outcome, reason_of, rows, sign, verdict,
 };
 use crate::domain::eval::report::{EvalReport, TaskOutcome};
+use crate::domain::eval::statistics::statistics;
+use crate::domain::statistics::GateVerdict;
 
 /// Up to so many tasks are all shown; of more, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
@@ -67,6 +69,23 @@ fn facts(text: &mut String, report: &EvalReport) {
         "Score",
         format!("{:.3}, {}", summary.aggregate_score, counts(report)),
     );
+    let shown = statistics(report, &[], None, None).gate;
+    if let (Some(low), Some(high)) = (shown.low, shown.high) {
+        row(
+            "95 % interval",
+            format!(
+                "{:.3} to {:.3}, {} at {:.2}",
+                low.max(0.0),
+                high.min(1.0),
+                match shown.verdict {
+                    GateVerdict::Pass => "pass",
+                    GateVerdict::Fail => "fail",
+                    GateVerdict::Inconclusive => "inconclusive",
+                },
+                shown.threshold
+            ),
+        );
+    }
     if let Some(cost) = cost(report) {
         row("Cost", cost.replace('$', "\\$"));
     }

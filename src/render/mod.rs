@@ -8,6 +8,7 @@ mod ink;
 pub mod junit;
 pub mod markdown;
 pub mod scorecard;
+pub mod statistics;
 mod words;
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
             digest: "sha256-c3VpdGU=".to_owned(),
             signed: true,
             task_count: tasks.len(),
+            pass_score: 0.8,
         },
         agent: AgentProvenance {
             agent_id: "vendor.acme.triage.default".into(),

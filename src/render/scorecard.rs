@@ -8,11 +8,13 @@ use comfy_table::{
 
 use super::comparison::compare;
 use super::ink::Ink;
+use super::statistics::{difference, noise};
 use super::words::{
     UNSIGNED, cost, cost_of, counts, duration, outcome, reason_of, rows, sign, verdict,
 };
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::scoring::p95;
+use crate::domain::eval::statistics::statistics;
 
 /// Up to so many tasks are all shown; of more, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
@@ -50,8 +52,13 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
         text.push('\n');
     }
     totals(&mut text, report, style);
+    let statistics = statistics(report, &[], baseline, None);
+    text.push_str(&noise(&statistics, style.ink));
     if let Some(baseline) = baseline {
         flips(&mut text, report, baseline, style.ink);
+    }
+    if let Some(found) = &statistics.baseline {
+        text.push_str(&difference(found, style.ink));
     }
     bottom_line(&mut text, report, style.ink);
     text

@@ -22,6 +22,7 @@ use super::webhooks::Webhooks;
 use super::workflows::Workflows;
 use crate::domain::eval::report::{EvalReport, Verdict, annotate, report};
 use crate::domain::eval::scoring::summary;
+use crate::domain::eval::statistics::{Statistics, statistics};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::fork::Fork;
@@ -321,6 +322,25 @@ impl Runs {
             .filter_map(|record| Some((record.task?, record.annotation)));
         annotate(&mut report, of_tasks);
         Ok(report)
+    }
+
+    /// What the scores of a run that has ended say about its agent.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended.
+    pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
+        let report = self.report(tenant, run).await?;
+        if report.verdict == Verdict::Pending {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; its statistics are served once it has",
+            ));
+        }
+        let baseline = match &report.summary.regression {
+            Some(regression) => Some(self.report(tenant, &regression.baseline_run_id).await?),
+            None => None,
+        };
+        Ok(statistics(&report, &[], baseline.as_ref(), None))
     }
 
     /// Asks for a run to be cancelled; a run that has ended keeps its status.

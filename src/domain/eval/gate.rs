@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::report::{EvalReport, Verdict};
 use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
+use super::statistics::{Gate, statistics};
+use crate::domain::statistics::GateVerdict;
 
 /// What a gate demands beside a passing run of the very agent version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,8 @@ pub struct GatePolicy {
     pub require_signed_suite: bool,
     /// A score to reach instead of the suite's own bar, 0.0..=1.0.
     pub required_pass_score: Option<f64>,
+    /// Whether chance may have decided.
+    pub confidence: Strictness,
     /// Fewest tasks that say anything.
     pub min_tasks: usize,
     /// Accept a run that left members out of matching.
@@ -43,6 +47,7 @@ impl Default for GatePolicy {
             suite_id: None,
             require_signed_suite: true,
             required_pass_score: None,
+            confidence: Strictness::Strict,
             min_tasks: 1,
             allow_ignore: false,
             allow_missing_fixtures: false,
@@ -60,6 +65,7 @@ impl GatePolicy {
         suite_id: None,
         require_signed_suite: false,
         required_pass_score: None,
+        confidence: Strictness::Lenient,
         min_tasks: 1,
         allow_ignore: true,
         allow_missing_fixtures: true,
@@ -68,6 +74,16 @@ impl GatePolicy {
         allow_partial_rerun: true,
         max_age_seconds: None,
     };
+}
+
+/// What a score has to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strictness {
+    /// That the agent reaches the bar, beyond chance: the whole interval of the score does.
+    Strict,
+    /// That it reached the bar this time.
+    Lenient,
 }
 
 /// One condition that is not met.
@@ -99,6 +115,8 @@ pub enum Condition {
     Passed,
     /// It reached the demanded score.
     PassScore,
+    /// Beyond chance.
+    Confidence,
     /// It ran enough tasks.
     MinTasks,
     /// It ran the whole suite.
@@ -129,6 +147,7 @@ impl Condition {
             Self::SignedSuite => "signed-suite",
             Self::Passed => "passed",
             Self::PassScore => "pass-score",
+            Self::Confidence => "confidence",
             Self::MinTasks => "min-tasks",
             Self::WholeSuite => "whole-suite",
             Self::WholeRun => "whole-run",
@@ -247,6 +266,13 @@ pub fn unmet(
             format!("the eval run did not pass: {}", run.reasons.join("; ")),
         ),
     }
+    // Of a run that was not judged this is said above.
+    if policy.confidence == Strictness::Strict && run.is_judged() {
+        let shown = statistics(run, &[], None, policy.required_pass_score).gate;
+        if shown.verdict != GateVerdict::Pass {
+            refuse(Condition::Confidence, unshown(&shown));
+        }
+    }
     if run.summary.task_count < policy.min_tasks {
         refuse(
             Condition::MinTasks,
@@ -337,6 +363,22 @@ pub fn unmet(
         }
     }
     unmet
+}
+
+fn unshown(shown: &Gate) -> String {
+    let threshold = shown.threshold;
+    if threshold >= 1.0 {
+        return "that every task would pass can never be shown; ask for a score below 1, or accept what was seen \
+                (`confidence: lenient`)"
+            .to_owned();
+    }
+    match shown.verdict {
+        GateVerdict::Fail => format!("the score is below {threshold:.3}, beyond chance"),
+        _ => format!(
+            "{}; run more tasks, or accept what was seen (`confidence: lenient`)",
+            shown.reasons.join("; ")
+        ),
+    }
 }
 
 /// A kind of safety finding; those of other hosts' making stand for themselves.

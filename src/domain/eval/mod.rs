@@ -5,4 +5,5 @@ pub mod matching;
 pub mod report;
 pub mod safety;
 pub mod scoring;
+pub mod statistics;
 pub mod suite_rules;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::scoring::{shortfalls, summary, tasks};
+use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary, tasks};
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
@@ -96,6 +96,8 @@ pub struct SuiteProvenance {
     pub signed: bool,
     /// Tasks in the whole suite.
     pub task_count: usize,
+    /// The mean score it asks for, 0.0..=1.0.
+    pub pass_score: f64,
 }
 
 /// Which agent was evaluated.
@@ -163,6 +165,20 @@ pub struct EvalReport {
     pub duration_ms: Option<u64>,
 }
 
+impl EvalReport {
+    /// Whether every task was judged.
+    pub fn is_judged(&self) -> bool {
+        matches!(self.verdict, Verdict::Pass | Verdict::Fail)
+    }
+
+    /// Whether scores are measurements that vary of themselves: a judge gave them, or tools were live (RFC 0081 §D).
+    pub fn is_measured(&self) -> bool {
+        self.modes
+            .iter()
+            .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
+    }
+}
+
 /// Puts what people said beside the tasks it is about. Nothing else of the report changes, but that it says so.
 pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (TaskId, Annotation)>) {
     let mut by_task: HashMap<TaskId, Vec<Annotation>> = HashMap::new();
@@ -217,6 +233,7 @@ pub fn report(
             digest: spec.suite_digest.clone(),
             signed: spec.suite_signed,
             task_count: spec.suite_task_count,
+            pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
         },
         agent: AgentProvenance {
             agent_id: spec.agent_id.clone(),

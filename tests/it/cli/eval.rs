@@ -53,6 +53,9 @@ fn a_fail_exits_1_says_why_and_shows_what_broke() {
             json!({"output": {"queue": "api", "priority": "low"}}),
         ),
         but("thanks", json!({"output": {"queue": "spam"}})),
+        but("vat-digit", json!({"text": ""})),
+        but("house-font", json!({"text": "no JSON"})),
+        but("crushed-box", json!({"text": "no JSON"})),
     ];
     rules.extend(right_answers());
     home.model(&json!(rules));
@@ -65,21 +68,22 @@ fn a_fail_exits_1_says_why_and_shows_what_broke() {
         "eval.md",
     ]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
-    assert!(done.stdout.contains("change  -0.150"), "{}", done.stdout);
+    assert!(done.stdout.contains("change  -0.300"), "{}", done.stdout);
     assert!(
-        done.stdout
-            .contains("broke 3: charged-twice, labels-blank, thanks"),
+        done.stdout.contains(
+            "broke 6: charged-twice, labels-blank, thanks, vat-digit, house-font, crushed-box"
+        ),
         "{}",
         done.stdout
     );
     assert!(
-        done.stdout.contains("FAIL: aggregate score 0.850"),
+        done.stdout.contains("FAIL: aggregate score 0.700"),
         "{}",
         done.stdout
     );
     let junit = std::fs::read_to_string(home.path("eval.xml")).unwrap();
     assert!(
-        junit.contains(r#"tests="20" disabled="0" errors="0" failures="3""#),
+        junit.contains(r#"tests="20" disabled="0" errors="0" failures="6""#),
         "{junit}"
     );
     let markdown = std::fs::read_to_string(home.path("eval.md")).unwrap();

@@ -20,7 +20,8 @@ pub async fn host() -> TestHost {
     for version in ["1.1.0", "1.2.0"] {
         host.install(version).await;
     }
-    let policy = json!({"policy": {"eval": {"requireSignedSuite": false}}});
+    let policy =
+        json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient"}}});
     let set = host.post("/v1/host/touchstone/gates", &policy).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
     host
@@ -369,8 +370,7 @@ async fn a_branch_that_keeps_some_judged_tasks_is_no_evidence_nor_is_what_is_mad
     let entry = audit(&host).await.pop().unwrap();
     let reason = entry["reasons"][0].as_str().unwrap();
     assert!(reason.starts_with("whole-run: "), "{reason}");
-    let lenient =
-        json!({"policy": {"eval": {"requireSignedSuite": false, "allowPartialRerun": true}}});
+    let lenient = json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "allowPartialRerun": true}}});
     let set = host.post("/v1/host/touchstone/gates", &lenient).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
     assert_eq!(moved(&host, body).await["state"], "active");
@@ -510,7 +510,7 @@ async fn gates_are_set_asked_and_removed() {
         .iter()
         .map(|unmet| &unmet["condition"])
         .collect();
-    assert_eq!(names, ["suite", "signed-suite", "min-tasks"]);
+    assert_eq!(names, ["suite", "signed-suite", "confidence", "min-tasks"]);
     assert_eq!(
         found["setFor"],
         json!({"agentId": AGENT, "channel": "stable"})
@@ -807,7 +807,7 @@ async fn a_version_that_comes_back_meets_the_gates_of_all_its_channels() {
     let host = host().await;
     into_service(&host, "1.0.0", json!({"channel": "canary"})).await;
     moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
-    let strict = json!({"channel": "canary", "policy": {"eval": {"requireSignedSuite": false, "minTasks": 500}}});
+    let strict = json!({"channel": "canary", "policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "minTasks": 500}}});
     let set = host.post("/v1/host/touchstone/gates", &strict).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
     // It would be on `canary` again, whatever channel is named beside.

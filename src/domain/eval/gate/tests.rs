@@ -40,6 +40,7 @@ fn passing() -> EvalReport {
             digest: "sha256-x".to_owned(),
             signed: true,
             task_count: 1,
+            pass_score: 0.8,
         },
         agent: AgentProvenance {
             agent_id: CANDIDATE.agent_id.into(),
@@ -73,6 +74,73 @@ fn passing() -> EvalReport {
     }
 }
 
+/// The default but for chance, which one task says nothing about.
+fn by_point() -> GatePolicy {
+    GatePolicy {
+        confidence: Strictness::Lenient,
+        ..GatePolicy::default()
+    }
+}
+
+/// A run in which the first `passed` of `n` tasks passed; 0.8 is asked for.
+fn of(passed: usize, n: usize) -> EvalReport {
+    let mut run = passing();
+    let scored = |task: usize| TaskSummary {
+        task_id: format!("task-{task}").into(),
+        score: if task < passed { 1.0 } else { 0.0 },
+        passed: task < passed,
+        cost_usd: None,
+        latency_ms: None,
+        schema_valid: None,
+        safety_findings: Vec::new(),
+    };
+    run.summary.tasks = (0..n).map(scored).collect();
+    run
+}
+
+#[rstest]
+#[case(16, 20, &[Condition::Confidence])]
+#[case(20, 20, &[])]
+#[case(9, 20, &[Condition::Confidence])]
+#[case(170, 200, &[Condition::Confidence])]
+#[case(172, 200, &[])]
+fn a_point_estimate_is_not_enough_unless_the_policy_says_so(
+    #[case] passed: usize,
+    #[case] n: usize,
+    #[case] expected: &[Condition],
+) {
+    let evidence = of(passed, n);
+    assert_eq!(conditions(&GatePolicy::default(), &evidence), expected);
+    assert_eq!(conditions(&by_point(), &evidence), []);
+}
+
+#[test]
+fn what_is_not_shown_is_said_with_a_remedy() {
+    let said = |policy: &GatePolicy, evidence: &EvalReport| {
+        let unmet = unmet(policy, CANDIDATE, Some(evidence), now());
+        unmet[0].message.clone()
+    };
+    let strict = GatePolicy::default();
+    assert_eq!(
+        said(&strict, &of(16, 20)),
+        "the score 0.800 of 20 tasks may come from anything between 0.584 and 0.919, and 0.800 lies in between; \
+         run more tasks, or accept what was seen (`confidence: lenient`)"
+    );
+    assert_eq!(
+        said(&strict, &of(9, 20)),
+        "the score is below 0.800, beyond chance"
+    );
+    let mut all = of(20, 20);
+    all.suite.pass_score = 1.0;
+    assert!(said(&strict, &all).contains("can never be shown"));
+    // The policy's own score is the one that has to be shown.
+    let policy = GatePolicy {
+        required_pass_score: Some(0.5),
+        ..GatePolicy::default()
+    };
+    assert_eq!(conditions(&policy, &of(16, 20)), []);
+}
+
 fn conditions(policy: &GatePolicy, evidence: &EvalReport) -> Vec<Condition> {
     unmet(policy, CANDIDATE, Some(evidence), now())
         .into_iter()
@@ -82,12 +150,12 @@ fn conditions(policy: &GatePolicy, evidence: &EvalReport) -> Vec<Condition> {
 
 #[test]
 fn good_evidence_leaves_nothing_unmet() {
-    assert_eq!(conditions(&GatePolicy::default(), &passing()), []);
+    assert_eq!(conditions(&by_point(), &passing()), []);
 }
 
 #[test]
 fn no_evidence_is_refused_and_nothing_else_is_looked_at() {
-    let unmet = unmet(&GatePolicy::default(), CANDIDATE, None, now());
+    let unmet = unmet(&by_point(), CANDIDATE, None, now());
     assert_eq!(
         unmet
             .iter()
@@ -135,9 +203,9 @@ fn a_critical_safety_finding_is_refused(
     found(&mut evidence, findings);
     let accepts = GatePolicy {
         allow_forbidden_tools: true,
-        ..GatePolicy::default()
+        ..by_point()
     };
-    for (policy, met) in [(GatePolicy::default(), by_default), (accepts, accepting)] {
+    for (policy, met) in [(by_point(), by_default), (accepts, accepting)] {
         let expected: &[Condition] = if met { &[] } else { &[Condition::Safety] };
         assert_eq!(conditions(&policy, &evidence), expected, "{policy:?}");
     }
@@ -154,7 +222,7 @@ fn what_was_found_is_said_once_for_each_kind() {
             ("unsafe-tool-call", Severity::Critical),
         ],
     );
-    let unmet = unmet(&GatePolicy::default(), CANDIDATE, Some(&evidence), now());
+    let unmet = unmet(&by_point(), CANDIDATE, Some(&evidence), now());
     assert_eq!(
         unmet[0].message,
         "critical safety findings in 1 task: jailbreak, a tool outside the allowlist was called"
@@ -204,18 +272,18 @@ fn forked(mode: ForkMode) -> Provenance {
 fn every_flaw_is_named_and_nothing_else(#[case] spoil: Spoil, #[case] expected: &[Condition]) {
     let mut evidence = passing();
     spoil(&mut evidence);
-    assert_eq!(conditions(&GatePolicy::default(), &evidence), expected);
+    assert_eq!(conditions(&by_point(), &evidence), expected);
 }
 
 #[rstest]
-#[case(GatePolicy { allow_ignore: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.ignore = vec!["/why".to_owned()])]
-#[case(GatePolicy { require_signed_suite: false, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.signed = false)]
-#[case(GatePolicy { allow_partial_suite: true, ..GatePolicy::default() }, |run: &mut EvalReport| run.suite.task_count = 2)]
-#[case(GatePolicy { allow_forbidden_tools: true, ..GatePolicy::default() }, |run: &mut EvalReport| {
+#[case(GatePolicy { allow_ignore: true, ..by_point() }, |run: &mut EvalReport| run.ignore = vec!["/why".to_owned()])]
+#[case(GatePolicy { require_signed_suite: false, ..by_point() }, |run: &mut EvalReport| run.suite.signed = false)]
+#[case(GatePolicy { allow_partial_suite: true, ..by_point() }, |run: &mut EvalReport| run.suite.task_count = 2)]
+#[case(GatePolicy { allow_forbidden_tools: true, ..by_point() }, |run: &mut EvalReport| {
     found(run, &[("unsafe-tool-call", Severity::Critical)]);
 })]
-#[case(GatePolicy { allow_partial_rerun: true, ..GatePolicy::default() }, partly_rerun)]
-#[case(GatePolicy { required_pass_score: Some(0.9), ..GatePolicy::default() }, |run: &mut EvalReport| {
+#[case(GatePolicy { allow_partial_rerun: true, ..by_point() }, partly_rerun)]
+#[case(GatePolicy { required_pass_score: Some(0.9), ..by_point() }, |run: &mut EvalReport| {
     run.verdict = Verdict::Fail;
     run.summary.passed = false;
 })]
@@ -223,14 +291,14 @@ fn a_policy_may_allow_what_is_refused_by_default(#[case] policy: GatePolicy, #[c
     let mut evidence = passing();
     spoil(&mut evidence);
     assert_eq!(conditions(&policy, &evidence), []);
-    assert_ne!(conditions(&GatePolicy::default(), &evidence), []);
+    assert_ne!(conditions(&by_point(), &evidence), []);
 }
 
 #[test]
 fn what_was_kept_is_said_in_words() {
     let mut evidence = passing();
     partly_rerun(&mut evidence);
-    let unmet = unmet(&GatePolicy::default(), CANDIDATE, Some(&evidence), now());
+    let unmet = unmet(&by_point(), CANDIDATE, Some(&evidence), now());
     assert!(
         unmet[0].message.contains("3 tasks judged in run_0"),
         "{unmet:?}"
@@ -243,7 +311,7 @@ fn a_demanded_score_suite_and_size_bind() {
         suite_id: Some("vendor.acme.evals.other".to_owned()),
         required_pass_score: Some(0.95),
         min_tasks: 20,
-        ..GatePolicy::default()
+        ..by_point()
     };
     assert_eq!(
         conditions(&policy, &passing()),
@@ -256,7 +324,7 @@ fn a_run_that_has_not_ended_has_no_reasons_and_says_so() {
     let mut evidence = passing();
     evidence.verdict = Verdict::Pending;
     evidence.status = "running".to_owned();
-    let messages: Vec<String> = unmet(&GatePolicy::default(), CANDIDATE, Some(&evidence), now())
+    let messages: Vec<String> = unmet(&by_point(), CANDIDATE, Some(&evidence), now())
         .into_iter()
         .map(|unmet| unmet.message)
         .collect();
@@ -273,7 +341,7 @@ fn a_run_that_has_not_ended_has_no_reasons_and_says_so() {
 fn a_demanded_score_that_is_no_number_is_never_reached() {
     let policy = GatePolicy {
         required_pass_score: Some(f64::NAN),
-        ..GatePolicy::default()
+        ..by_point()
     };
     assert_eq!(conditions(&policy, &passing()), [Condition::PassScore]);
 }
@@ -282,7 +350,7 @@ fn a_demanded_score_that_is_no_number_is_never_reached() {
 fn a_demanded_score_does_not_excuse_unjudged_tasks() {
     let policy = GatePolicy {
         required_pass_score: Some(0.5),
-        ..GatePolicy::default()
+        ..by_point()
     };
     let mut evidence = passing();
     evidence.verdict = Verdict::Inconclusive;
@@ -301,7 +369,7 @@ fn evidence_grows_old(
 ) {
     let policy = GatePolicy {
         max_age_seconds: most,
-        ..GatePolicy::default()
+        ..by_point()
     };
     let mut evidence = passing();
     evidence.completed_at = age.map(|age| now() - std::time::Duration::from_secs(age));
@@ -317,7 +385,7 @@ fn facts_that_were_taken_over_are_as_old_as_they_are(
 ) {
     let policy = GatePolicy {
         max_age_seconds: Some(3600),
-        ..GatePolicy::default()
+        ..by_point()
     };
     let mut evidence = passing();
     evidence.completed_at = Some(now());

@@ -5,5 +5,6 @@ pub mod gates;
 pub mod packs;
 pub mod report;
 pub mod retry;
+pub mod statistics;
 pub mod suites;
 pub mod webhooks;

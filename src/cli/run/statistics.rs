@@ -1,0 +1,36 @@
+//! `touchstone run statistics`: what the scores say, and whether that is enough.
+
+use clap::Args;
+
+use super::run_id;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::eval::statistics::Statistics;
+use crate::domain::statistics::GateVerdict;
+use crate::render::statistics::statistics;
+
+/// Which run.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The run
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: String,
+}
+
+/// Shows them.
+pub async fn run(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let path = format!("/v1/host/touchstone/runs/{}/statistics", arguments.run);
+    let found: Statistics = session.client().get(&path).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&found);
+    } else {
+        terminal.print(&statistics(&found, terminal.ink()));
+    }
+    Ok(match found.gate.verdict {
+        GateVerdict::Pass => Exit::Good,
+        GateVerdict::Fail => Exit::Negative,
+        GateVerdict::Inconclusive => Exit::Inconclusive,
+    })
+}

@@ -1,0 +1,438 @@
+//! The statistics of an eval: what its scores say about the agent, and whether that is enough to decide on.
+//!
+//! `EvalSummary` is closed and its `passed` is a point estimate (RFC 0081 §C). This projection of the same facts stands beside
+//! it: intervals, paired comparison, reliability over trials, and a verdict that noise does not make.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::report::{EvalReport, TaskOutcome};
+use crate::domain::ids::{RunId, TaskId};
+use crate::domain::statistics::{
+    Attempts, GateVerdict, Interval, RegressionVerdict, against_margin, against_threshold,
+    clustered_mean, mcnemar, mean, minimum_detectable_effect, paired, pass_at_k, pass_hat_k,
+    wilson, wilson_of,
+};
+
+/// The confidence of every two-sided interval.
+pub const CONFIDENCE: f64 = 0.95;
+/// That of a comparison with a baseline: two-sided, so that one side errs in 5 %.
+pub const REGRESSION_CONFIDENCE: f64 = 0.9;
+/// By how much a candidate may be worse and still not be called so.
+pub const MARGIN: f64 = 0.02;
+const ALPHA: f64 = 0.05;
+const POWER: f64 = 0.8;
+/// Scores that a judge or live tools give need so many trials of each task before they can pass.
+pub const MEASURED_TRIALS: usize = 3;
+
+/// What is counted as independent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// The task; its trials have it in common.
+    Task,
+}
+
+/// How an interval was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Wilson's score interval.
+    Wilson,
+    /// Student's, over tasks.
+    T,
+    /// Student's, over tasks with several trials each.
+    ClusteredT,
+    /// What both Student's and Wilson's over as many as there are tasks leave open: the one collapses where all tasks agree, the
+    /// other does not.
+    Widest,
+}
+
+/// A rate or a mean with its interval; limits may lie outside 0..=1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// What was seen.
+    pub value: f64,
+    /// The standard error; `null` where there is none to be had.
+    pub se: Option<f64>,
+    /// Lower limit.
+    pub low: Option<f64>,
+    /// Upper limit.
+    pub high: Option<f64>,
+    /// How the limits were found.
+    pub method: Method,
+}
+
+/// The fewest and the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// The fewest.
+    pub min: usize,
+    /// The most.
+    pub max: usize,
+}
+
+/// The smallest change that a comparison over these tasks is likely to find.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Detectable {
+    /// Two-sided error.
+    pub alpha: f64,
+    /// Chance to find it.
+    pub power: f64,
+    /// The change, in score.
+    pub value: f64,
+}
+
+/// The comparison with a baseline, task by task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The baseline.
+    pub run_id: RunId,
+    /// Tasks that both judged.
+    pub n_paired: usize,
+    /// Tasks that only one of them judged.
+    pub unpaired_dropped: usize,
+    /// Candidate minus baseline.
+    pub mean_difference: Option<f64>,
+    /// Its standard error.
+    pub se_paired: Option<f64>,
+    /// Lower limit, at a confidence of 90 %.
+    pub low: Option<f64>,
+    /// Upper limit.
+    pub high: Option<f64>,
+    /// McNemar's exact test, two-sided, of tasks that flipped; `null` with several trials a task.
+    pub mcnemar_p: Option<f64>,
+    /// Tasks that failed before and pass now.
+    pub fixed: u64,
+    /// Tasks that passed before and fail now.
+    pub broken: u64,
+    /// By how much it may be worse.
+    pub margin: f64,
+    /// What that says.
+    pub verdict: RegressionVerdict,
+    /// The standard deviation of the differences.
+    #[serde(skip)]
+    deviation: Option<f64>,
+}
+
+/// The verdict on the threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// What the mean score has to reach.
+    pub threshold: f64,
+    /// Whether it is shown to.
+    pub verdict: GateVerdict,
+    /// How sure that is.
+    pub confidence: f64,
+    /// Lower limit that was held against the threshold.
+    pub low: Option<f64>,
+    /// Upper limit.
+    pub high: Option<f64>,
+    /// How the limits were found.
+    pub method: Method,
+    /// Why nothing is shown, in words; empty otherwise.
+    pub reasons: Vec<String>,
+}
+
+/// The block beside the summary. Members are named as in the literature it follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// What is counted.
+    pub unit: Unit,
+    /// Tasks with a judged trial.
+    pub n_tasks: usize,
+    /// Judged trials.
+    pub n_trials: usize,
+    /// Judged trials a task.
+    pub trials_per_task: Range,
+    /// Trials that could not be judged and count for nothing here.
+    pub unjudged: usize,
+    /// Passed trials; `null` of nothing.
+    pub pass_rate: Option<Estimate>,
+    /// Scores; `null` of nothing.
+    pub score: Option<Estimate>,
+    /// By how much trials of one task are alike; `null` with one trial a task.
+    pub design_effect: Option<f64>,
+    /// The chance that one of k trials passes, by k.
+    pub pass_at_k: BTreeMap<usize, Option<f64>>,
+    /// The chance that all of k trials pass, by k.
+    pub pass_hat_k: BTreeMap<usize, Option<f64>>,
+    /// What change could be found.
+    pub mde: Option<Detectable>,
+    /// The comparison with the baseline, if there is one.
+    pub baseline: Option<Comparison>,
+    /// The verdict.
+    pub gate: Gate,
+    /// Runs that are the trials, in order.
+    pub run_ids: Vec<RunId>,
+    /// The suite.
+    pub suite_id: String,
+    /// Its version.
+    pub suite_version: String,
+    /// `sha256-<base64>` of its canonical document.
+    pub suite_digest: String,
+}
+
+/// The judged trials of a task.
+struct Trials {
+    scores: Vec<f64>,
+    passed: usize,
+}
+
+/// What a run says, with further trials of the same suite. `threshold` is the mean score to reach; left out, that of the
+/// suite.
+pub fn statistics(
+    run: &EvalReport,
+    further: &[EvalReport],
+    baseline: Option<&EvalReport>,
+    threshold: Option<f64>,
+) -> Statistics {
+    let trials: Vec<&EvalReport> = std::iter::once(run).chain(further).collect();
+    let tasks = by_task(&trials);
+    let unjudged = trials
+        .iter()
+        .flat_map(|run| &run.tasks)
+        .filter(|task| task.outcome == TaskOutcome::Unjudged)
+        .count();
+    let counts = || tasks.values().map(|task| task.scores.len());
+    let per_task = Range {
+        min: counts().min().unwrap_or_default(),
+        max: counts().max().unwrap_or_default(),
+    };
+    let attempts: Vec<Attempts> = tasks
+        .values()
+        .map(|task| Attempts {
+            trials: task.scores.len(),
+            passed: task.passed,
+        })
+        .collect();
+    let scores: Vec<Vec<f64>> = tasks.values().map(|task| task.scores.clone()).collect();
+    let over_k = |chance: fn(&[Attempts], usize) -> Option<f64>| {
+        (1..=per_task.max)
+            .map(|k| (k, chance(&attempts, k)))
+            .collect()
+    };
+    let comparison = baseline.map(|baseline| compare(&tasks, baseline));
+    let (score, design_effect) = score_of(&scores, per_task.max);
+    let deviation = comparison
+        .as_ref()
+        .and_then(|found| found.deviation)
+        .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()));
+    let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.len(), sd, ALPHA, POWER));
+    let threshold = threshold.unwrap_or(run.suite.pass_score);
+    Statistics {
+        unit: Unit::Task,
+        n_tasks: tasks.len(),
+        n_trials: counts().sum(),
+        trials_per_task: per_task,
+        unjudged,
+        pass_rate: rate_of(&attempts, per_task.max),
+        score,
+        design_effect,
+        pass_at_k: over_k(pass_at_k),
+        pass_hat_k: over_k(pass_hat_k),
+        mde: mde.map(|value| Detectable {
+            alpha: ALPHA,
+            power: POWER,
+            value,
+        }),
+        baseline: comparison,
+        gate: gate(&trials, &scores, score, threshold),
+        run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
+        suite_id: run.suite.suite_id.clone(),
+        suite_version: run.suite.version.clone(),
+        suite_digest: run.suite.digest.clone(),
+    }
+}
+
+fn by_task(trials: &[&EvalReport]) -> BTreeMap<TaskId, Trials> {
+    let mut tasks: BTreeMap<TaskId, Trials> = BTreeMap::new();
+    for run in trials {
+        let outcomes: HashMap<&TaskId, TaskOutcome> = run
+            .tasks
+            .iter()
+            .map(|task| (&task.task_id, task.outcome))
+            .collect();
+        for scored in &run.summary.tasks {
+            if outcomes.get(&scored.task_id) == Some(&TaskOutcome::Unjudged) {
+                continue;
+            }
+            let task = tasks.entry(scored.task_id.clone()).or_insert(Trials {
+                scores: Vec::new(),
+                passed: 0,
+            });
+            task.scores.push(scored.score);
+            task.passed += usize::from(scored.passed);
+        }
+    }
+    tasks
+}
+
+fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
+    if trials > 1 {
+        let outcomes: Vec<Vec<f64>> = attempts
+            .iter()
+            .map(|task| {
+                let failed = task.trials - task.passed;
+                [vec![1.0; task.passed], vec![0.0; failed]].concat()
+            })
+            .collect();
+        return clustered(&outcomes);
+    }
+    let passed = attempts.iter().map(|task| task.passed).sum();
+    let found = wilson(passed, attempts.len(), CONFIDENCE)?;
+    Some(Estimate {
+        value: found.rate,
+        se: None,
+        low: Some(found.interval.low),
+        high: Some(found.interval.high),
+        method: Method::Wilson,
+    })
+}
+
+/// The mean score, and by how much trials of one task are alike.
+fn score_of(scores: &[Vec<f64>], trials: usize) -> (Option<Estimate>, Option<f64>) {
+    if trials > 1 {
+        let effect = clustered_mean(scores, CONFIDENCE).and_then(|found| found.design_effect);
+        return (clustered(scores), effect);
+    }
+    let scores: Vec<f64> = scores.iter().flatten().copied().collect();
+    let estimate = mean(&scores, CONFIDENCE).map(|found| Estimate {
+        value: found.value,
+        se: found.se,
+        low: found.interval.map(|it| it.low),
+        high: found.interval.map(|it| it.high),
+        method: Method::T,
+    });
+    (estimate, None)
+}
+
+fn clustered(clusters: &[Vec<f64>]) -> Option<Estimate> {
+    let found = clustered_mean(clusters, CONFIDENCE)?;
+    Some(Estimate {
+        value: found.value,
+        se: found.se,
+        low: found.interval.map(|it| it.low),
+        high: found.interval.map(|it| it.high),
+        method: Method::ClusteredT,
+    })
+}
+
+fn compare(tasks: &BTreeMap<TaskId, Trials>, baseline: &EvalReport) -> Comparison {
+    let before = by_task(&[baseline]);
+    let average = |trials: &Trials| mean(&trials.scores, CONFIDENCE).map(|found| found.value);
+    let both: Vec<(&Trials, &Trials)> = tasks
+        .iter()
+        .filter_map(|(id, now)| Some((before.get(id)?, now)))
+        .collect();
+    let pairs: Vec<(f64, f64)> = both
+        .iter()
+        .filter_map(|(before, now)| Some((average(before)?, average(now)?)))
+        .collect();
+    let flips = |from: bool| {
+        both.iter()
+            .filter(|(before, now)| (before.passed > 0) == from && (now.passed > 0) != from)
+            .count() as u64
+    };
+    let single = both
+        .iter()
+        .all(|(before, now)| before.scores.len() == 1 && now.scores.len() == 1);
+    let (fixed, broken) = (flips(false), flips(true));
+    let found = paired(&pairs, REGRESSION_CONFIDENCE);
+    let interval = found.and_then(|found| found.interval);
+    Comparison {
+        run_id: baseline.run_id.clone(),
+        n_paired: pairs.len(),
+        unpaired_dropped: tasks.len() + before.len() - 2 * both.len(),
+        mean_difference: found.map(|found| found.mean),
+        se_paired: found.and_then(|found| found.se),
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        mcnemar_p: single.then(|| mcnemar(fixed, broken).p_two_sided),
+        fixed,
+        broken,
+        margin: MARGIN,
+        verdict: interval.map_or(RegressionVerdict::Inconclusive, |it| {
+            against_margin(it, MARGIN)
+        }),
+        deviation: found.and_then(|found| found.deviation()),
+    }
+}
+
+/// Where the true mean score lies, given the scores of each task's trials. `None` if there is too little to say so.
+///
+/// Student's interval has no width where all tasks agree, and then a handful of them would pass any threshold. So the limits
+/// are also those of Wilson's interval over as many observations as there are tasks: whatever trials of one task have in
+/// common, they are not worth more than that.
+pub fn shown(scores: &[Vec<f64>]) -> Option<(Interval, Method)> {
+    let trials = scores.iter().map(Vec::len).max().unwrap_or_default();
+    let score = score_of(scores, trials).0?;
+    let over_tasks = wilson_of(score.value, scores.len(), CONFIDENCE)?.interval;
+    let binary = |score: &f64| *score == 0.0 || *score == 1.0;
+    if trials <= 1 && scores.iter().flatten().all(binary) {
+        return Some((over_tasks, Method::Wilson));
+    }
+    let spread = Interval {
+        low: score.low?,
+        high: score.high?,
+    };
+    Some((over_tasks.hull(spread), Method::Widest))
+}
+
+/// Holds the mean score against the threshold.
+fn gate(
+    trials: &[&EvalReport],
+    scores: &[Vec<f64>],
+    score: Option<Estimate>,
+    threshold: f64,
+) -> Gate {
+    let found = shown(scores);
+    let interval = found.map(|(interval, _)| interval);
+    let mut reasons = Vec::new();
+    let unjudged = trials.iter().any(|run| !run.is_judged());
+    if unjudged {
+        reasons.push("not every trial was judged".to_owned());
+    }
+    let measured = trials.iter().any(|run| run.is_measured());
+    let least = scores.iter().map(Vec::len).min().unwrap_or_default();
+    if measured && least < MEASURED_TRIALS {
+        reasons.push(format!(
+            "scores of a judge or of live tools need {MEASURED_TRIALS} trials a task, these have {least}"
+        ));
+    }
+    let by_score = interval.map_or(GateVerdict::Inconclusive, |it| {
+        against_threshold(it, threshold)
+    });
+    let verdict = match by_score {
+        GateVerdict::Pass if !reasons.is_empty() => GateVerdict::Inconclusive,
+        _ if unjudged => GateVerdict::Inconclusive,
+        by_score => by_score,
+    };
+    if by_score == GateVerdict::Inconclusive
+        && let (Some(it), Some(score)) = (interval, score)
+    {
+        reasons.push(format!(
+            "the score {:.3} of {} tasks may come from anything between {:.3} and {:.3}, and {threshold:.3} lies in between",
+            score.value,
+            scores.len(),
+            it.low.max(0.0),
+            it.high.min(1.0)
+        ));
+    }
+    if verdict == GateVerdict::Fail {
+        reasons.clear();
+    }
+    Gate {
+        threshold,
+        verdict,
+        confidence: CONFIDENCE,
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        method: found.map_or(Method::Wilson, |(_, method)| method),
+        reasons,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A report of tasks with these scores; a task passes with 1, and a score that is none was not judged.
+fn run(id: &str, modes: &[&str], scores: &[Option<f64>]) -> EvalReport {
+    let named = |n: usize| format!("task-{n}");
+    let tasks: Vec<Value> = scores
+        .iter()
+        .enumerate()
+        .map(|(n, score)| {
+            let outcome = match score {
+                None => "unjudged",
+                Some(score) if *score >= 1.0 => "passed",
+                Some(_) => "failed",
+            };
+            json!({"taskId": named(n), "outcome": outcome})
+        })
+        .collect();
+    let summaries: Vec<Value> = scores
+        .iter()
+        .enumerate()
+        .map(|(n, score)| {
+            let score = score.unwrap_or_default();
+            json!({"taskId": named(n), "score": score, "passed": score >= 1.0})
+        })
+        .collect();
+    let verdict = if scores.iter().all(Option::is_some) {
+        "fail"
+    } else {
+        "inconclusive"
+    };
+    serde_json::from_value(json!({
+        "runId": id, "status": "completed", "verdict": verdict, "reasons": [], "modes": modes, "ignore": [],
+        "suite": {"suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "digest": "sha256-x", "signed": true,
+            "taskCount": scores.len(), "passScore": 0.8},
+        "agent": {"agentId": "vendor.acme.triage.default", "version": "1.0.0", "packIntegrity": "sha256-y"},
+        "summary": {"suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "aggregateScore": 0.0,
+            "passed": false, "taskCount": scores.len(), "passedCount": 0, "tasks": summaries},
+        "tasks": tasks,
+    }))
+    .unwrap()
+}
+
+fn golden(scores: &[Option<f64>]) -> EvalReport {
+    run("run_1", &["golden"], scores)
+}
+
+fn of(passed: usize, n: usize) -> Vec<Option<f64>> {
+    (0..n)
+        .map(|task| Some(if task < passed { 1.0 } else { 0.0 }))
+        .collect()
+}
+
+#[rstest]
+#[case(16, 20, GateVerdict::Inconclusive)]
+#[case(20, 20, GateVerdict::Pass)]
+#[case(9, 20, GateVerdict::Fail)]
+#[case(172, 200, GateVerdict::Pass)]
+#[case(170, 200, GateVerdict::Inconclusive)]
+fn a_score_passes_if_chance_does_not_explain_it(
+    #[case] passed: usize,
+    #[case] n: usize,
+    #[case] verdict: GateVerdict,
+) {
+    let found = statistics(&golden(&of(passed, n)), &[], None, None);
+    assert_eq!(
+        (found.gate.verdict, found.gate.method),
+        (verdict, Method::Wilson)
+    );
+    assert_eq!(
+        found.gate.reasons.is_empty(),
+        verdict != GateVerdict::Inconclusive
+    );
+    assert_eq!((found.n_tasks, found.n_trials), (n, n));
+    assert_eq!(found.pass_at_k[&1], found.pass_rate.map(|rate| rate.value));
+}
+
+/// Student's interval alone has no width here.
+#[test]
+fn a_few_tasks_that_agree_show_little() {
+    for trials in [1, 3, 10] {
+        let same = run("run_1", &["golden"], &[Some(0.9); 5]);
+        let found = statistics(&same, &vec![same.clone(); trials - 1], None, None);
+        let score = found.score.unwrap();
+        assert!(score.high.unwrap() - score.low.unwrap() < 1e-9);
+        assert_eq!(
+            found.gate.verdict,
+            GateVerdict::Inconclusive,
+            "{trials} trials"
+        );
+        assert_eq!((found.n_tasks, found.n_trials), (5, 5 * trials));
+    }
+}
+
+#[test]
+fn what_was_not_judged_counts_for_nothing_and_keeps_the_verdict_open() {
+    let mut scores = of(40, 40);
+    scores.push(None);
+    let found = statistics(&golden(&scores), &[], None, None);
+    assert_eq!((found.n_tasks, found.unjudged), (40, 1));
+    assert_eq!(found.pass_rate.unwrap().value, 1.0);
+    assert_eq!(found.gate.verdict, GateVerdict::Inconclusive);
+    assert_eq!(found.gate.reasons, ["not every trial was judged"]);
+}
+
+#[test]
+fn measured_scores_take_three_trials() {
+    let rubric = || run("run_1", &["rubric"], &of(40, 40));
+    let verdict = |trials: usize| {
+        statistics(&rubric(), &vec![rubric(); trials - 1], None, None)
+            .gate
+            .verdict
+    };
+    assert_eq!(
+        [1, 2, 3].map(verdict),
+        [
+            GateVerdict::Inconclusive,
+            GateVerdict::Inconclusive,
+            GateVerdict::Pass
+        ]
+    );
+}
+
+#[test]
+fn tasks_are_compared_in_pairs() {
+    let before = run(
+        "run_0",
+        &["golden"],
+        &[Some(1.0), Some(1.0), Some(0.0), Some(1.0), None],
+    );
+    let now = golden(&[Some(1.0), Some(0.0), Some(1.0), Some(0.0), Some(1.0)]);
+    let found = statistics(&now, &[], Some(&before), None).baseline.unwrap();
+    assert_eq!((found.n_paired, found.unpaired_dropped), (4, 1));
+    assert_eq!((found.fixed, found.broken), (1, 2));
+    assert_eq!(found.mean_difference, Some(-0.25));
+    assert_eq!(found.mcnemar_p, Some(1.0));
+    assert_eq!(found.verdict, RegressionVerdict::Inconclusive);
+}
+
+#[test]
+fn of_nothing_nothing_is_said() {
+    let found = statistics(&golden(&[None]), &[], None, None);
+    assert_eq!(
+        (found.n_tasks, found.pass_rate, found.score, found.mde),
+        (0, None, None, None)
+    );
+    assert_eq!(found.gate.verdict, GateVerdict::Inconclusive);
+    let one = statistics(&golden(&[Some(1.0)]), &[], None, None);
+    assert_eq!(one.score.unwrap().se, None);
+}
+
+#[test]
+fn the_block_has_the_members_it_is_known_by() {
+    let document = serde_json::to_value(statistics(&golden(&of(16, 20)), &[], None, None)).unwrap();
+    assert_eq!(document["pass_rate"]["method"], "wilson");
+    assert_eq!(document["score"]["method"], "t");
+    assert_eq!(document["gate"]["verdict"], "inconclusive");
+    assert_eq!(document["pass_hat_k"], json!({"1": 0.8}));
+    assert_eq!(document["baseline"], Value::Null);
+}

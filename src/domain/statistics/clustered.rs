@@ -1,0 +1,54 @@
+//! Several trials a task, or tasks that share something: what is independent is the cluster, not the trial.
+
+use super::{Interval, average, count, squares, student_quantile, upper};
+
+/// A mean over clusters with what is known of its error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clustered {
+    /// Trials.
+    pub n: usize,
+    /// Clusters.
+    pub clusters: usize,
+    /// The mean over all trials.
+    pub value: f64,
+    /// The standard error if trials were independent; `None` of one trial.
+    pub se_naive: Option<f64>,
+    /// The standard error over clusters; `None` of one cluster.
+    pub se: Option<f64>,
+    /// By how much clustering widens the variance; `None` if trials do not differ.
+    pub design_effect: Option<f64>,
+    /// Where the true mean lies, by Student's distribution with one degree less than clusters.
+    pub interval: Option<Interval>,
+}
+
+/// The mean of trials that come in clusters (Miller 2024, §2.2). Empty clusters count for nothing; `None` of nothing.
+pub fn clustered_mean(clusters: &[Vec<f64>], confidence: f64) -> Option<Clustered> {
+    let filled: Vec<&Vec<f64>> = clusters
+        .iter()
+        .filter(|trials| !trials.is_empty())
+        .collect();
+    let all: Vec<f64> = filled.iter().copied().flatten().copied().collect();
+    let value = average(&all)?;
+    let (n, groups) = (all.len(), filled.len());
+    let se_naive = (n > 1).then(|| (squares(&all, value) / (count(n) * count(n - 1))).sqrt());
+    let t = groups
+        .checked_sub(1)
+        .and_then(|degrees| student_quantile(upper(confidence), degrees));
+    let se = t.map(|_| {
+        let excess = |trials: &Vec<f64>| trials.iter().map(|score| score - value).sum::<f64>();
+        let spread: f64 = filled.iter().map(|trials| excess(trials).powi(2)).sum();
+        (count(groups) / count(groups - 1) * spread).sqrt() / count(n)
+    });
+    let design_effect = se
+        .zip(se_naive.filter(|naive| *naive > 0.0))
+        .map(|(se, naive)| (se / naive).powi(2));
+    Some(Clustered {
+        n,
+        clusters: groups,
+        value,
+        se_naive,
+        se,
+        design_effect,
+        interval: t.zip(se).map(|(t, se)| Interval::around(value, t * se)),
+    })
+}

@@ -1,0 +1,124 @@
+//! What changed against a baseline, task by task. Unpaired comparison would waste what the two runs have in common.
+
+use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _};
+
+use super::{Interval, average, count, mean, squares, student, upper};
+
+/// The mean difference of pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paired {
+    /// Pairs.
+    pub n: usize,
+    /// Candidate minus baseline.
+    pub mean: f64,
+    /// Its standard error; `None` of one pair.
+    pub se: Option<f64>,
+    /// What it would be without pairing.
+    pub se_unpaired: Option<f64>,
+    /// How much the two have in common; `None` where either does not vary.
+    pub correlation: Option<f64>,
+    /// Where the true difference lies.
+    pub interval: Option<Interval>,
+    /// How often a difference at least this large comes by chance, in either direction; `None` where differences do not vary.
+    pub p_two_sided: Option<f64>,
+}
+
+impl Paired {
+    /// The standard deviation of the differences; `None` of one pair.
+    pub fn deviation(&self) -> Option<f64> {
+        Some(self.se? * count(self.n).sqrt())
+    }
+}
+
+/// Compares scores of the same tasks, `(baseline, candidate)` each (Miller 2024, §4.2). `None` of nothing.
+pub fn paired(pairs: &[(f64, f64)], confidence: f64) -> Option<Paired> {
+    let (baseline, candidate): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let differences: Vec<f64> = pairs.iter().map(|(before, now)| now - before).collect();
+    let (before, now) = (mean(&baseline, confidence)?, mean(&candidate, confidence)?);
+    let change = mean(&differences, confidence)?;
+    let law = differences.len().checked_sub(1).and_then(student);
+    let p_two_sided = change.se.zip(law).filter(|(se, _)| *se > 0.0);
+    let common: f64 = pairs
+        .iter()
+        .map(|(a, b)| (a - before.value) * (b - now.value))
+        .sum();
+    let spread = (squares(&baseline, before.value) * squares(&candidate, now.value)).sqrt();
+    Some(Paired {
+        n: differences.len(),
+        mean: change.value,
+        se: change.se,
+        se_unpaired: before.se.zip(now.se).map(|(a, b)| a.hypot(b)),
+        correlation: (spread > 0.0).then(|| common / spread),
+        interval: change.interval,
+        p_two_sided: p_two_sided.map(|(se, law)| 2.0 * law.cdf(-(change.value / se).abs())),
+    })
+}
+
+/// How likely as many flips of one kind are if both kinds are equally likely.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct McNemar {
+    /// In either direction.
+    pub p_two_sided: f64,
+    /// Of at least as many breaks: evidence of a regression.
+    pub p_regression: f64,
+}
+
+/// McNemar's exact test of tasks that were fixed (`fail` before, `pass` now) and broken (the other way round).
+pub fn mcnemar(fixed: u64, broken: u64) -> McNemar {
+    let none = McNemar {
+        p_two_sided: 1.0,
+        p_regression: 1.0,
+    };
+    let flips = fixed + broken;
+    let Ok(law) = Binomial::new(0.5, flips) else {
+        return none;
+    };
+    if flips == 0 {
+        return none;
+    }
+    McNemar {
+        p_two_sided: (2.0 * law.cdf(fixed.min(broken))).min(1.0),
+        // P[X ≥ broken] = P[X ≤ fixed], for both kinds are equally likely.
+        p_regression: law.cdf(fixed),
+    }
+}
+
+/// The percentile interval of a mean over resamples, each a list of indices into `values` (type 7, linear interpolation), with
+/// the mean of the replicates. `None` without a resample that holds something.
+pub fn bootstrap(
+    values: &[f64],
+    resamples: impl Iterator<Item = Vec<usize>>,
+    confidence: f64,
+) -> Option<(f64, Interval)> {
+    let replicate = |indices: Vec<usize>| {
+        let drawn: Vec<f64> = indices
+            .into_iter()
+            .filter_map(|index| values.get(index).copied())
+            .collect();
+        average(&drawn)
+    };
+    let mut replicates: Vec<f64> = resamples.filter_map(replicate).collect();
+    replicates.sort_by(f64::total_cmp);
+    let high = upper(confidence);
+    Some((
+        average(&replicates)?,
+        Interval {
+            low: quantile(&replicates, 1.0 - high)?,
+            high: quantile(&replicates, high)?,
+        },
+    ))
+}
+
+/// The quantile of sorted values, between neighbours in proportion (type 7).
+fn quantile(sorted: &[f64], probability: f64) -> Option<f64> {
+    let place = count(sorted.len().checked_sub(1)?) * probability;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place in a list, rounded down"
+    )]
+    let below = place.floor() as usize;
+    let lower = *sorted.get(below)?;
+    let next = sorted.get(below + 1).copied().unwrap_or(lower);
+    Some(lower + (next - lower) * place.fract())
+}

@@ -1,0 +1,61 @@
+//! What a score says and what it cannot say: intervals, differences, power (Miller 2024, arXiv 2411.00640; Bowyer et al. 2025,
+//! arXiv 2503.01747). Pure functions of numbers; limits are not clipped, that is for whoever shows them.
+//!
+//! Where nothing can be said, the answer is `None` and never a zero: one task has no standard error.
+
+mod clustered;
+mod difference;
+mod interval;
+mod multiple;
+mod power;
+mod rank;
+mod reliability;
+mod verdict;
+
+pub use self::clustered::{Clustered, clustered_mean};
+pub use self::difference::{McNemar, Paired, bootstrap, mcnemar, paired};
+pub use self::interval::{Interval, Mean, Proportion, mean, wilson, wilson_of};
+pub use self::multiple::{Adjusted, holm};
+pub use self::power::{Planned, minimum_detectable_effect, sample_size};
+pub use self::rank::{Correlation, spearman};
+pub use self::reliability::{Attempts, pass_at_k, pass_hat_k};
+pub use self::verdict::{GateVerdict, RegressionVerdict, against_margin, against_threshold};
+
+use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
+
+/// The quantile of the standard normal distribution; `probability` in 0..1.
+pub fn normal_quantile(probability: f64) -> f64 {
+    Normal::standard().inverse_cdf(probability)
+}
+
+/// The quantile of Student's distribution; `None` without a degree of freedom.
+pub fn student_quantile(probability: f64, degrees: usize) -> Option<f64> {
+    student(degrees).map(|law| law.inverse_cdf(probability))
+}
+
+fn student(degrees: usize) -> Option<StudentsT> {
+    StudentsT::new(0.0, 1.0, count(degrees)).ok()
+}
+
+/// The probability that leaves half of what a confidence excludes above it.
+fn upper(confidence: f64) -> f64 {
+    f64::midpoint(1.0, confidence)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of tasks and trials are far below 2^52"
+)]
+fn count(n: usize) -> f64 {
+    n as f64
+}
+
+/// The arithmetic mean; `None` of nothing.
+fn average(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
+}
+
+/// The sum of squared distances from `centre`.
+fn squares(values: &[f64], centre: f64) -> f64 {
+    values.iter().map(|value| (value - centre).powi(2)).sum()
+}

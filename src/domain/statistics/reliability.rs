@@ -1,0 +1,44 @@
+//! Whether an agent ever does a task, and whether it always does (Chen et al. 2021, arXiv 2107.03374; τ-bench, arXiv
+//! 2406.12045).
+
+use super::{average, count};
+
+/// The trials of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempts {
+    /// All of them.
+    pub trials: usize,
+    /// Those that passed.
+    pub passed: usize,
+}
+
+/// The chance that at least one of `k` trials passes, averaged over tasks. `None` if a task has fewer trials.
+pub fn pass_at_k(tasks: &[Attempts], k: usize) -> Option<f64> {
+    over(tasks, k, |task| {
+        1.0 - share(task.trials - task.passed, task.trials, k)
+    })
+}
+
+/// The chance that all of `k` trials pass, averaged over tasks. `None` if a task has fewer trials.
+pub fn pass_hat_k(tasks: &[Attempts], k: usize) -> Option<f64> {
+    over(tasks, k, |task| share(task.passed, task.trials, k))
+}
+
+fn over(tasks: &[Attempts], k: usize, chance: impl Fn(&Attempts) -> f64) -> Option<f64> {
+    let sound = |task: &Attempts| k > 0 && task.trials >= k && task.passed <= task.trials;
+    let chances: Vec<f64> = tasks
+        .iter()
+        .map(|task| sound(task).then(|| chance(task)))
+        .collect::<Option<_>>()?;
+    average(&chances)
+}
+
+/// C(some, k) / C(all, k), as a product that cannot overflow.
+fn share(some: usize, all: usize, k: usize) -> f64 {
+    if some < k {
+        return 0.0;
+    }
+    (0..k)
+        .map(|drawn| count(some - drawn) / count(all - drawn))
+        .product()
+}

@@ -1,0 +1,22 @@
+//! `GET /v1/host/touchstone/runs/{runId}/statistics`: what the scores say, and whether that is enough.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::RunPath;
+use crate::service::access::Caller;
+
+/// `GET /v1/host/touchstone/runs/{runId}/statistics`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let statistics = state.runs.statistics(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &statistics)
+}
