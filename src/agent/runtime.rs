@@ -31,7 +31,7 @@ use crate::domain::budget::Estimate;
 use crate::domain::ids::EventId;
 use crate::domain::run::activity::Activity;
 use crate::ports::{
-    AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
+    AgentRuntime, EventSink, Exhausted, Heard, Invocation, InvocationEnd, InvocationResult, Meter,
     ModelError, ModelInfo,
 };
 use crate::protocol::openwop::events::{
@@ -70,8 +70,6 @@ impl AgentRuntime for Runtime {
 enum Stop {
     Model(ModelError),
     Exhausted,
-    /// The endpoint's permits were closed.
-    Closed,
 }
 
 /// How the conversation ended.
@@ -178,7 +176,6 @@ impl<'a> Running<'a> {
                     return Ending::unjudged(reason);
                 }
                 Err(Stop::Exhausted) => return Ending::unjudged(BUDGET_EXHAUSTED),
-                Err(Stop::Closed) => return Ending::unjudged("shutting_down"),
             };
             match next {
                 Next::Call => {}
@@ -265,7 +262,7 @@ impl<'a> Running<'a> {
         let info = binding.model.info();
         let mut attempt = 1;
         loop {
-            let permit = binding.permits.acquire().await.map_err(|_| Stop::Closed)?;
+            let permit = binding.permits.acquire().await.map_err(Stop::Model)?;
             match self.first_call {
                 None => self.first_call = Some(Instant::now()),
                 Some(_) => self.waited += idle_since.elapsed(),
@@ -281,7 +278,7 @@ impl<'a> Running<'a> {
                     })
                 });
             // The permit is not kept while waiting to try again: others may fare better.
-            drop(permit);
+            permit.hear(Heard::of(&answer));
             let error = match answer {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,

@@ -12,7 +12,7 @@ use super::client::{Client, Embedded, Remote};
 use super::exit::{Failure, with_causes};
 use super::options::{Global, address};
 use super::terminal::Terminal;
-use crate::agent::model::ModelConfig;
+use crate::agent::model::{ModelConfig, Provider};
 use crate::app::{self, App};
 use crate::config::Config;
 
@@ -22,42 +22,62 @@ const USUAL_FILE: &str = "touchstone.toml";
 const EMBEDDED_MAX_TASKS: u64 = 100_000;
 /// How long running tasks may go on when the command is done.
 const EMBEDDED_DRAIN_S: u64 = 1;
-/// Environment variables that may hold the key for `--model-url`, the first one set counts.
-const MODEL_KEYS: [&str; 2] = ["TOUCHSTONE_MODEL_API_KEY", "OPENAI_API_KEY"];
+/// The environment variable that holds the key for `--model-url`; else the one usual for the provider counts.
+const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 
 /// One model endpoint instead of the configured ones.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
-    /// Answer every class of model from this OpenAI-compatible endpoint instead of the configured ones; its API key is
-    /// taken from TOUCHSTONE_MODEL_API_KEY or OPENAI_API_KEY
+    /// Answer every class of model from this endpoint instead of the configured ones; its API key is taken from
+    /// TOUCHSTONE_MODEL_API_KEY, or else from OPENAI_API_KEY or ANTHROPIC_API_KEY
     #[arg(long, value_name = "URL", requires = "model", value_parser = address)]
     pub model_url: Option<Url>,
 
     /// The model's name at --model-url
     #[arg(long, value_name = "NAME", requires = "model_url")]
     pub model: Option<String>,
+
+    /// What --model-url speaks: openai or anthropic [default: openai]
+    #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
+    pub model_provider: Option<Provider>,
+}
+
+fn provider(name: &str) -> Result<Provider, String> {
+    [Provider::Openai, Provider::Anthropic]
+        .into_iter()
+        .find(|provider| provider.as_str() == name)
+        .ok_or_else(|| "known are openai and anthropic".to_owned())
 }
 
 impl ModelEndpoint {
     /// The endpoint as a configuration entry, if one is named.
     pub fn config(&self) -> Option<ModelConfig> {
         let (url, model) = (self.model_url.as_ref()?, self.model.as_ref()?);
-        Some(endpoint(url, model))
+        let provider = self.model_provider.unwrap_or(Provider::Openai);
+        Some(endpoint(provider, url, model))
     }
 }
 
 /// The entry of an endpoint that serves every class.
-pub fn endpoint(url: &Url, model: &str) -> ModelConfig {
+pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
+    let usual = match provider {
+        Provider::Anthropic => "ANTHROPIC_API_KEY",
+        Provider::Openai | Provider::Scripted => "OPENAI_API_KEY",
+    };
     let set = |name: &&str| std::env::var_os(name).is_some_and(|key| !key.is_empty());
     ModelConfig {
-        api_key_env: MODEL_KEYS.into_iter().find(set).map(str::to_owned),
-        ..ModelConfig::openai(url.clone(), model)
+        api_key_env: [MODEL_KEY, usual].into_iter().find(set).map(str::to_owned),
+        ..ModelConfig::remote(provider, url.clone(), model)
     }
 }
 
 fn flags_of(model: &ModelConfig) -> String {
+    let provider = match model.provider {
+        Provider::Openai => String::new(),
+        other => format!(" --model-provider {}", other.as_str()),
+    };
     match (&model.base_url, &model.model) {
-        (Some(url), Some(name)) => format!(" --model-url {url} --model {name}"),
+        (Some(url), Some(name)) => format!(" --model-url {url} --model {name}{provider}"),
         _ => String::new(),
     }
 }

@@ -23,7 +23,7 @@ use super::context::{Context, endpoint, program, start};
 use super::exit::{Exit, Failure};
 use super::options::address;
 use super::watch::{Interrupts, Started, follow};
-use crate::agent::model::{ClassSelector, ModelConfig};
+use crate::agent::model::{ClassSelector, ModelConfig, Provider};
 use crate::app::LOCAL_TENANT;
 use crate::config::{Config, TrustedKey};
 use crate::demo::pack::{AGENT, NAMESPACE, Release, SUITE};
@@ -229,8 +229,11 @@ async fn models(
         let candidate = arguments.candidate_model.as_ref().unwrap_or(model);
         return Ok(DemoModels {
             configs: vec![
-                of_class(ModelClass::General, endpoint(url, model)),
-                of_class(ModelClass::Classification, endpoint(url, candidate)),
+                of_class(ModelClass::General, endpoint(Provider::Openai, url, model)),
+                of_class(
+                    ModelClass::Classification,
+                    endpoint(Provider::Openai, url, candidate),
+                ),
             ],
             said: vec![format!(
                 "models at {url}: general → {model}, classification → {candidate}"

@@ -38,7 +38,9 @@ pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, Idempoten
 pub use ids::Ids;
 pub use inventory::{InstallRecord, Inventory, SuiteRecord};
 pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
-pub use model::{Model, ModelBinding, ModelError, ModelInfo, Models};
+pub use model::{
+    Heard, Model, ModelBinding, ModelError, ModelInfo, Models, Permit, Permits, RATE_LIMITED,
+};
 pub use pack_source::{PackSource, SourceError};
 pub use pauses::{PauseRequest, Pauses};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};

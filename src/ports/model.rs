@@ -9,6 +9,9 @@ use crate::domain::agent::{ModelReply, ModelRequest, Rejection, RetryPolicy};
 use crate::domain::money::TokenPrice;
 use crate::protocol::openwop::suite::ModelClass;
 
+/// The reason of a call that the endpoint had no room for (429).
+pub const RATE_LIMITED: &str = "rate_limited";
+
 /// Why a call gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -62,7 +65,49 @@ pub struct ModelBinding {
     /// The adapter.
     pub model: Arc<dyn Model>,
     /// Calls in flight at most, over all runs and tenants of this replica.
-    pub permits: Arc<tokio::sync::Semaphore>,
+    pub permits: Arc<dyn Permits>,
+}
+
+/// Who may call an endpoint, and when.
+#[async_trait]
+pub trait Permits: Send + Sync {
+    /// Waits until one more call may be made. Dropping the future gives up the place in the queue.
+    ///
+    /// # Errors
+    /// The endpoint is down, and is not called for some time.
+    async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError>;
+}
+
+/// The right to one call. Dropping it gives it back.
+pub trait Permit: Send {
+    /// Gives it back, with what the call told of the endpoint.
+    fn hear(self: Box<Self>, heard: Heard);
+}
+
+/// What a call told of the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It is up.
+    Answered,
+    /// It is up, and wants fewer calls.
+    Throttled,
+    /// It did not answer, or not as an endpoint does.
+    Failed,
+}
+
+impl Heard {
+    /// What an answer tells.
+    pub fn of<T>(answer: &Result<T, ModelError>) -> Self {
+        match answer {
+            Err(ModelError::Unavailable { reason, .. }) if reason == RATE_LIMITED => {
+                Self::Throttled
+            }
+            Err(ModelError::Unavailable {
+                retryable: true, ..
+            }) => Self::Failed,
+            _ => Self::Answered,
+        }
+    }
 }
 
 /// The configured endpoints.

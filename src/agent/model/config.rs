@@ -15,13 +15,13 @@ pub struct ModelConfig {
     pub class: ClassSelector,
     /// Which adapter speaks to it.
     pub provider: Provider,
-    /// `openai`: where the API starts, such as `http://127.0.0.1:9000/v1`.
+    /// `openai` and `anthropic`: where the API starts, such as `http://127.0.0.1:9000/v1`.
     #[serde(default, deserialize_with = "url")]
     pub base_url: Option<Url>,
     /// The model's name at the endpoint; for `scripted`, the name shown (default `scripted`).
     #[serde(default)]
     pub model: Option<String>,
-    /// `openai`: the environment variable that holds the API key. The key itself never stands in a file.
+    /// `openai` and `anthropic`: the environment variable that holds the API key. The key itself never stands in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// Price of a million input tokens in USD.
@@ -65,10 +65,23 @@ const fn default_attempts() -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
+    /// The Anthropic messages wire.
+    Anthropic,
     /// The OpenAI chat-completions wire.
     Openai,
     /// Answers from a file.
     Scripted,
+}
+
+impl Provider {
+    /// Its name in the configuration, and in events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Scripted => "scripted",
+        }
+    }
 }
 
 /// A model class, or all of them.
@@ -98,10 +111,15 @@ impl TryFrom<String> for ClassSelector {
 impl ModelConfig {
     /// An endpoint on the OpenAI wire for every class, free of charge, with the usual bounds.
     pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
+        Self::remote(Provider::Openai, base_url, model)
+    }
+
+    /// An endpoint over HTTP for every class, free of charge, with the usual bounds.
+    pub fn remote(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
         Self {
             base_url: Some(base_url),
             model: Some(model.into()),
-            ..Self::of(Provider::Openai)
+            ..Self::of(provider)
         }
     }
 

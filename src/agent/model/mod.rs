@@ -1,7 +1,13 @@
 //! Model endpoints: which one serves a class, and the adapters that speak to them.
 
+pub mod anthropic;
+mod arguments;
 mod config;
+mod dialect;
+mod endpoint;
 pub mod openai;
+mod permits;
+mod refusal;
 pub mod scripted;
 mod tool_names;
 
@@ -10,16 +16,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use crate::domain::agent::RetryPolicy;
 use crate::domain::money::TokenPrice;
 use crate::net;
-use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models};
+use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models, Permits};
 use crate::protocol::openwop::suite::ModelClass;
 
+use anthropic::AnthropicModel;
 pub use config::{ClassSelector, ModelConfig, Provider};
+pub use endpoint::Error as EndpointError;
+use endpoint::{HttpModel, Wire};
 use openai::OpenAiModel;
+pub use permits::{CIRCUIT_OPEN, EndpointPermits};
 use scripted::{Script, ScriptedModel};
 
 /// Why the models of a configuration cannot be used.
@@ -90,7 +98,7 @@ impl Models for ModelCatalog {
 impl ModelCatalog {
     /// One model for every class, with permits of its own.
     pub fn of(model: Arc<dyn Model>) -> Self {
-        let permits = semaphore(model.info().max_concurrency);
+        let permits = permits(model.info().max_concurrency);
         Self {
             by_class: HashMap::new(),
             default: Some(ModelBinding { model, permits }),
@@ -107,7 +115,7 @@ impl ModelCatalog {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let mut catalog = Self::default();
-        let mut shared: HashMap<String, Arc<Semaphore>> = HashMap::new();
+        let mut shared: HashMap<String, Arc<dyn Permits>> = HashMap::new();
         for (index, config) in configs.iter().enumerate() {
             check(index, config)?;
             let config = &ModelConfig {
@@ -115,14 +123,21 @@ impl ModelCatalog {
                 ..config.clone()
             };
             let model: Arc<dyn Model> = match config.provider {
-                Provider::Openai => openai(index, config, environment, clock)?,
+                Provider::Anthropic => {
+                    let model: AnthropicModel = remote(index, config, environment, clock)?;
+                    Arc::new(model)
+                }
+                Provider::Openai => {
+                    let model: OpenAiModel = remote(index, config, environment, clock)?;
+                    Arc::new(model)
+                }
                 Provider::Scripted => script(index, config)?,
             };
             let permits = match shared_with(config) {
-                None => semaphore(config.max_concurrency),
+                None => permits(config.max_concurrency),
                 Some(place) => shared
                     .entry(place)
-                    .or_insert_with(|| semaphore(config.max_concurrency))
+                    .or_insert_with(|| permits(config.max_concurrency))
                     .clone(),
             };
             let binding = ModelBinding { model, permits };
@@ -138,9 +153,8 @@ impl ModelCatalog {
     }
 }
 
-fn semaphore(permits: u32) -> Arc<Semaphore> {
-    let permits = usize::try_from(permits).unwrap_or(Semaphore::MAX_PERMITS);
-    Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+fn permits(most: u32) -> Arc<dyn Permits> {
+    Arc::new(EndpointPermits::new(most))
 }
 
 /// Calls in flight at most: the smallest number among the entries that share the endpoint.
@@ -184,14 +198,14 @@ fn check(index: usize, config: &ModelConfig) -> Result<(), Error> {
         return invalid("max_attempts", "must be between 1 and 10");
     }
     match config.provider {
-        Provider::Openai if config.file.is_some() => {
+        Provider::Anthropic | Provider::Openai if config.file.is_some() => {
             invalid("file", "belongs to provider \"scripted\"; remove it")
         }
         Provider::Scripted if config.base_url.is_some() => {
-            invalid("base_url", "belongs to provider \"openai\"; remove it")
+            invalid("base_url", "belongs to a provider over HTTP; remove it")
         }
         Provider::Scripted if config.api_key_env.is_some() => {
-            invalid("api_key_env", "belongs to provider \"openai\"; remove it")
+            invalid("api_key_env", "belongs to a provider over HTTP; remove it")
         }
         _ => Ok(()),
     }
@@ -211,13 +225,13 @@ fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
     }
 }
 
-fn openai(
+fn remote<W: Wire>(
     index: usize,
     config: &ModelConfig,
     environment: &dyn Fn(&str) -> Option<String>,
     clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn Model>, Error> {
-    let provider = "openai";
+) -> Result<HttpModel<W>, Error> {
+    let provider = config.provider.as_str();
     let missing = |field| Error::Missing {
         index,
         field,
@@ -239,32 +253,31 @@ fn openai(
                 },
             )?),
         };
-    let model = OpenAiModel::new(
+    HttpModel::new(
         base_url,
         key.map(Into::into),
         info(config, provider, model),
         clock.clone(),
     )
     .map_err(|e| match e {
-        openai::Error::Net(e @ net::Error::Setup(_)) => Error::Net(e),
-        openai::Error::Net(e) => Error::Invalid {
+        EndpointError::Net(e @ net::Error::Setup(_)) => Error::Net(e),
+        EndpointError::Net(e) => Error::Invalid {
             index,
             field: "base_url",
             problem: format!("cannot be used: {e}"),
         },
-        openai::Error::Key => Error::Invalid {
+        EndpointError::Key => Error::Invalid {
             index,
             field: "api_key_env",
             problem: "names a variable whose value is no API key: it holds line breaks or other \
                       characters a header cannot carry"
                 .to_owned(),
         },
-    })?;
-    Ok(Arc::new(model))
+    })
 }
 
 fn script(index: usize, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
-    let provider = "scripted";
+    let provider = config.provider.as_str();
     let path = config.file.as_ref().ok_or(Error::Missing {
         index,
         field: "file",

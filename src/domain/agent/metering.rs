@@ -7,8 +7,8 @@ use crate::domain::money::TokenPrice;
 
 use super::message::{ModelReply, TokenUsage, ToolCall};
 
-/// Output tokens that are reserved where the request sets no bound.
-const ASSUMED_OUTPUT_TOKENS: u64 = 4096;
+/// Output tokens that are reserved where the request sets no bound, and the bound for endpoints that demand one.
+pub const ASSUMED_OUTPUT_TOKENS: u64 = 4096;
 /// Octets of a token in running text, the usual rule of thumb.
 const OCTETS_PER_TOKEN: u64 = 4;
 /// Octets a message or a tool costs beside its texts.

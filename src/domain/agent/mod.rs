@@ -3,6 +3,8 @@
 //! [`Conversation`] is the state machine (RFC 0072 live runtime; OpenWOP agent-evaluation, fixtures): it is stepped with a
 //! model's reply and says what comes next. It knows no endpoint, no clock and no event log; the runtime around it does.
 
+mod circuit;
+mod concurrency;
 mod conversation;
 mod failure;
 mod fixtures;
@@ -11,10 +13,12 @@ mod metering;
 mod output;
 mod retry;
 
+pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
+pub use concurrency::Concurrency;
 pub use conversation::{Brief, Conversation, Limits, Next, Step, ToolOutcome};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
 pub use message::{Message, ModelReply, ModelRequest, TaskHint, TokenUsage, ToolCall};
-pub use metering::{estimate, usage_from_size};
+pub use metering::{ASSUMED_OUTPUT_TOKENS, estimate, usage_from_size};
 pub use output::{Answer, read_answer};
 pub use retry::RetryPolicy;

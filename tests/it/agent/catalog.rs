@@ -9,6 +9,8 @@ use touchstone::agent::model::{ModelCatalog, ModelConfig};
 use touchstone::ports::{Clock, Models};
 use touchstone::protocol::openwop::suite::ModelClass;
 
+use super::support::free;
+
 struct Epoch;
 
 impl Clock for Epoch {
@@ -57,13 +59,13 @@ fn classes_with_one_endpoint_share_its_permits_and_the_smallest_number_counts() 
         entry("research", "c", "http://127.0.0.1:8/v1"),
     ]))
     .unwrap();
-    let permits = |class| catalog.resolve(class).unwrap().permits;
+    let binding = |class| catalog.resolve(class).unwrap();
     assert!(Arc::ptr_eq(
-        &permits(ModelClass::General),
-        &permits(ModelClass::Coding)
+        &binding(ModelClass::General).permits,
+        &binding(ModelClass::Coding).permits
     ));
-    assert_eq!(permits(ModelClass::General).available_permits(), 2);
-    assert_eq!(permits(ModelClass::Research).available_permits(), 3);
+    assert_eq!(free(&binding(ModelClass::General)), 2);
+    assert_eq!(free(&binding(ModelClass::Research)), 3);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The agent runtime, its model adapters and the HTTP client below them.
 
+mod anthropic;
 mod catalog;
+mod faults;
 mod net;
 mod openai;
 mod raw_server;

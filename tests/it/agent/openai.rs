@@ -16,7 +16,7 @@ use touchstone::protocol::openwop::suite::ModelClass;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
-use super::raw_server::{RawServer, Then, deserted};
+use super::raw_server::deserted;
 use super::support::*;
 
 const KEY: &str = "sk-canary-key";
@@ -368,84 +368,6 @@ async fn retry_after_is_passed_on(#[case] value: &'static str, #[case] seconds: 
         panic!("{error:?}")
     };
     assert_eq!(retry_after, Some(Duration::from_secs(seconds)));
-}
-
-#[tokio::test]
-async fn a_rate_limit_is_waited_out_as_long_as_it_says() {
-    let (server, bodies) = serve(|n, _| match n {
-        1 => refusal(429, "slow down").insert_header("retry-after", "0.05"),
-        _ => ok(answer("x")),
-    })
-    .await;
-    let trial = Trial::new(agent(&[], None));
-    let result = trial.run(&binding(&base(&server))).await;
-    assert_eq!(decided(&result), &json!("x"));
-    let retried = &trial.recorder.payloads("touchstone.model.retried")[0];
-    assert_eq!(retried["reason"], json!("rate_limited"));
-    assert!(retried["waitMs"].as_u64().unwrap() >= 50);
-    assert!(result.latency_ms >= 50);
-    assert_eq!(bodies.lock().unwrap().len(), 2);
-}
-
-#[rstest]
-#[case::no_json(
-    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\r\n{oops",
-    Then::Close,
-    "malformed_reply"
-)]
-#[case::no_choices(
-    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
-    Then::Close,
-    "malformed_reply"
-)]
-#[case::a_page(
-    "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}",
-    Then::Close,
-    "wrong_content_type"
-)]
-#[case::reset(
-    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{\"choi",
-    Then::Reset,
-    "reset"
-)]
-#[case::closed("", Then::Close, "reset")]
-#[tokio::test]
-async fn a_broken_reply_is_the_machinerys_and_is_tried_again(
-    #[case] octets: &str,
-    #[case] then: Then,
-    #[case] reason: &str,
-) {
-    let server = RawServer::start(octets, then).await;
-    let trial = Trial::new(agent(&[], None));
-    let result = trial.run(&binding(server.url("/v1").as_str())).await;
-    assert_eq!(unjudged(&result), reason);
-    assert_eq!(server.requests(), 3);
-    assert_eq!(trial.recorder.payloads("touchstone.model.retried").len(), 2);
-}
-
-#[tokio::test]
-async fn a_huge_reply_is_cut_off_and_not_asked_for_again() {
-    let head =
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n";
-    let server = RawServer::start(head, Then::Hang).await;
-    let error = ask(&model(server.url("/v1").as_str())).await.unwrap_err();
-    assert_eq!(label(&error), ("too_large", false));
-}
-
-#[tokio::test]
-async fn an_absent_and_a_silent_endpoint_have_their_labels() {
-    let nobody = format!("http://{}/v1", deserted().await);
-    assert_eq!(
-        label(&ask(&model(&nobody)).await.unwrap_err()),
-        ("connect", true)
-    );
-    let silent = RawServer::start("", Then::Hang).await;
-    let hasty = ModelInfo {
-        timeout: Duration::from_millis(40),
-        ..info()
-    };
-    let model = model_with(silent.url("/v1").as_str(), hasty);
-    assert_eq!(label(&ask(&model).await.unwrap_err()), ("timeout", true));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -15,6 +16,44 @@ pub enum Then {
     Hang,
 }
 
+/// What becomes of one request.
+#[derive(Clone)]
+pub struct Act {
+    pub wait: Duration,
+    pub octets: Vec<u8>,
+    pub then: Then,
+}
+
+impl Act {
+    pub fn new(octets: impl Into<Vec<u8>>, then: Then) -> Self {
+        Self {
+            wait: Duration::ZERO,
+            octets: octets.into(),
+            then,
+        }
+    }
+
+    /// A whole answer, the last on its connection.
+    pub fn answer(status: u16, headers: &str, body: &str) -> Self {
+        let length = body.len();
+        Self::new(
+            format!(
+                "HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
+            ),
+            Then::Close,
+        )
+    }
+
+    pub fn json(status: u16, body: &str) -> Self {
+        Self::answer(status, "content-type: application/json\r\n", body)
+    }
+
+    /// Says nothing for a while first.
+    pub fn after(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+}
+
 pub struct RawServer {
     pub address: SocketAddr,
     requests: Arc<AtomicUsize>,
@@ -24,7 +63,12 @@ pub struct RawServer {
 impl RawServer {
     /// Answers every request with `answer`, and then does what `then` says.
     pub async fn start(answer: impl Into<Vec<u8>>, then: Then) -> Self {
-        let answer: Arc<[u8]> = answer.into().into();
+        Self::play(vec![Act::new(answer, then)]).await
+    }
+
+    /// Answers requests one after the other; the last act is for all that follow.
+    pub async fn play(acts: Vec<Act>) -> Self {
+        let acts: Arc<[Act]> = acts.into();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(AtomicUsize::new(0));
@@ -32,16 +76,18 @@ impl RawServer {
         let task = tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let (answer, counted) = (answer.clone(), counted.clone());
+                let (acts, counted) = (acts.clone(), counted.clone());
                 tokio::spawn(async move {
                     let mut buffer = vec![0; 64 * 1024];
                     if stream.read(&mut buffer).await.unwrap_or(0) == 0 {
                         return;
                     }
-                    counted.fetch_add(1, Ordering::SeqCst);
-                    let _ = stream.write_all(&answer).await;
+                    let nth = counted.fetch_add(1, Ordering::SeqCst);
+                    let act = &acts[nth.min(acts.len() - 1)];
+                    tokio::time::sleep(act.wait).await;
+                    let _ = stream.write_all(&act.octets).await;
                     let _ = stream.flush().await;
-                    match then {
+                    match act.then {
                         Then::Close => {}
                         Then::Reset => stream.set_zero_linger().unwrap(),
                         Then::Hang => {

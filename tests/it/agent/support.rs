@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use touchstone::agent::Runtime;
 use touchstone::agent::model::ModelCatalog;
@@ -131,6 +132,7 @@ pub struct Trial {
     pub recorder: Recorder,
     pub ledger: Ledger,
     pub runtime: Runtime,
+    pub max_tokens: Option<u64>,
 }
 
 impl Trial {
@@ -142,6 +144,7 @@ impl Trial {
             recorder: Recorder::default(),
             ledger: Ledger::default(),
             runtime: Runtime::default(),
+            max_tokens: Some(50),
         }
     }
 
@@ -164,7 +167,7 @@ impl Trial {
             input: &self.input,
             fixtures: Some(&self.fixtures),
             temperature: Some(0.0),
-            max_tokens: Some(50),
+            max_tokens: self.max_tokens,
             max_loop_iterations: None,
             node_id: &task,
         };
@@ -179,6 +182,13 @@ impl Trial {
         self.run(&catalog.resolve(ModelClass::General).unwrap())
             .await
     }
+}
+
+/// Permits that can be had without waiting.
+pub fn free(binding: &ModelBinding) -> usize {
+    let taken: Vec<_> =
+        std::iter::from_fn(|| binding.permits.acquire().now_or_never()?.ok()).collect();
+    taken.len()
 }
 
 pub fn decided(result: &InvocationResult) -> &Value {

@@ -14,7 +14,6 @@ use http_body_util::BodyExt as _;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use touchstone::agent::Runtime;
 use touchstone::domain::access::Roles;
@@ -144,7 +143,7 @@ impl TestHost {
         };
         let models = Arc::new(Endpoints(ModelBinding {
             model: Arc::new(Echo(info)),
-            permits: Arc::new(Semaphore::new(48)),
+            permits: Arc::new(touchstone::agent::model::EndpointPermits::new(48)),
         }));
         let limits = HostLimits {
             max_tasks_per_suite: 10_000,

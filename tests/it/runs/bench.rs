@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use touchstone::agent::Runtime;
+use touchstone::agent::model::EndpointPermits;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::suite_rules::read_suite;
@@ -105,7 +106,7 @@ impl Models for One {
     fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
         Some(ModelBinding {
             model: self.0.clone(),
-            permits: Arc::new(Semaphore::new(64)),
+            permits: Arc::new(EndpointPermits::new(64)),
         })
     }
 }

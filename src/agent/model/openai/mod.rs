@@ -1,284 +1,52 @@
 //! The OpenAI chat-completions wire, as OpenAI, vLLM, Ollama, llama.cpp and LM Studio speak it.
 //!
-//! One call is one attempt; the runtime repeats it. The exception is an endpoint that does not know a member of the
-//! request: the member is given up, the same attempt goes on without it, and the adapter remembers that for as long as it
-//! lives. This holds for `response_format` (`json_schema`, then `json_object`, then none; without a schema on the wire it is
-//! described in a system message) and for `max_tokens` (OpenAI's newer models want `max_completion_tokens`).
-//!
-//! The key is read at construction, kept as a secret and sent as a header marked sensitive. Errors carry labels only: no
-//! body, no URL, no key.
+//! Endpoints that take no `json_schema` are asked for a `json_object`, and then for nothing; OpenAI's newer models want
+//! `max_completion_tokens`.
 
 mod reply;
 mod request;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Duration;
-
-use async_trait::async_trait;
-use jiff::Timestamp;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
-};
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
-use url::Url;
 
+use super::dialect::{Dialect, Fallbacks};
+use super::endpoint::{HttpModel, Wire};
 use super::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, ModelRequest};
-use crate::net::{self, Answer, Client, Policy};
-use crate::ports::{Clock, Model, ModelError, ModelInfo};
 
-use reply::{Refusal, read_refusal, read_reply};
-use request::{Dialect, ResponseFormat, write_request};
+/// An endpoint on this wire; its base URL ends before `/chat/completions`.
+pub type OpenAiModel = HttpModel<ChatCompletions>;
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The wire.
+#[derive(Debug)]
+pub enum ChatCompletions {}
 
-/// Why an endpoint cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The base URL, or the client.
-    #[error(transparent)]
-    Net(#[from] net::Error),
-    /// The key cannot stand in a header.
-    #[error("the API key holds characters a header cannot carry")]
-    Key,
-}
+impl Wire for ChatCompletions {
+    const PATH: &'static [&'static str] = &["chat", "completions"];
+    const FALLBACKS: Fallbacks = Fallbacks {
+        json_object: true,
+        completion_tokens: true,
+    };
 
-/// An endpoint on this wire.
-pub struct OpenAiModel {
-    client: Client,
-    url: Url,
-    headers: HeaderMap,
-    info: ModelInfo,
-    clock: Arc<dyn Clock>,
-    format: AtomicU8,
-    completion_tokens: AtomicBool,
-}
-
-impl std::fmt::Debug for OpenAiModel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenAiModel")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
-}
-
-impl OpenAiModel {
-    /// An endpoint below `base_url`, which ends before `/chat/completions`.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn new(
-        base_url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let concurrency = usize::try_from(info.max_concurrency).unwrap_or(usize::MAX);
-        let client = Client::new(Policy::model(info.timeout, concurrency))?;
-        let mut url = base_url.clone();
-        url.path_segments_mut()
-            .map_err(|()| net::Error::Url("it cannot have a path"))?
-            .pop_if_empty()
-            .extend(["chat", "completions"]);
-        client.check(&url)?;
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(key) = key {
-            let bearer = SecretString::from(format!("Bearer {}", key.expose_secret()));
-            let mut value =
-                HeaderValue::from_str(bearer.expose_secret()).map_err(|_| Error::Key)?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(Self {
-            client,
-            url,
-            headers,
-            info,
-            clock,
-            format: AtomicU8::new(ResponseFormat::JsonSchema as u8),
-            completion_tokens: AtomicBool::new(false),
-        })
+    fn credentials(key: &SecretString) -> (HeaderName, SecretString) {
+        let bearer = format!("Bearer {}", key.expose_secret());
+        (AUTHORIZATION, bearer.into())
     }
 
-    fn dialect(&self) -> Dialect {
-        Dialect {
-            format: ResponseFormat::from_level(self.format.load(Ordering::Relaxed)),
-            completion_tokens: self.completion_tokens.load(Ordering::Relaxed),
-        }
+    fn headers() -> Option<(HeaderName, HeaderValue)> {
+        None
     }
 
-    /// The headers of one call. Endpoints that know `Idempotency-Key` answer a repeated call as they did before; a key is for
-    /// one body, so a dialect that writes another body has a key of its own, derived from the first one.
-    fn headers_of(&self, request: &ModelRequest<'_>, dialect: Dialect) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        let key = request.activity.as_ref().and_then(|activity| {
-            let key = match (dialect.format as u8, dialect.completion_tokens) {
-                (0, false) => activity.clone(),
-                (format, completion) => format!("{activity}.{format}{}", u8::from(completion)),
-            };
-            HeaderValue::from_str(&key).ok()
-        });
-        if let Some(key) = key {
-            headers.insert(IDEMPOTENCY_KEY, key);
-        }
-        headers
+    fn write(
+        model: &str,
+        request: &ModelRequest<'_>,
+        names: &ToolNames<'_>,
+        dialect: Dialect,
+    ) -> serde_json::Result<Vec<u8>> {
+        request::write_request(model, request, names, dialect)
     }
 
-    fn remember(&self, dialect: Dialect) {
-        self.format
-            .fetch_max(dialect.format as u8, Ordering::Relaxed);
-        self.completion_tokens
-            .fetch_or(dialect.completion_tokens, Ordering::Relaxed);
-    }
-
-    fn failure(&self, answer: &Answer) -> ModelError {
-        let status = answer.status;
-        let retry_after = || {
-            let header = answer.headers.get(RETRY_AFTER)?;
-            retry_after(header.to_str().ok()?, self.clock.now())
-        };
-        match status {
-            429 => ModelError::Unavailable {
-                reason: "rate_limited".to_owned(),
-                retryable: true,
-                retry_after: retry_after(),
-            },
-            408 | 500..=599 => ModelError::Unavailable {
-                reason: format!("status_{status}"),
-                retryable: true,
-                retry_after: retry_after(),
-            },
-            401 => unavailable("unauthorized", false),
-            403 => unavailable("forbidden", false),
-            404 => unavailable("not_found", false),
-            300..=399 => unavailable("redirect", false),
-            _ => unavailable(format!("status_{status}"), false),
-        }
-    }
-}
-
-#[async_trait]
-impl Model for OpenAiModel {
-    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        let names = ToolNames::new(request.tools);
-        let mut dialect = self.dialect();
-        loop {
-            let body = write_request(&self.info.model, request, &names, dialect)
-                .map_err(|_| unavailable("request_not_serialisable", false))?;
-            let answer = self
-                .client
-                .post(&self.url, &self.headers_of(request, dialect), body)
-                .await
-                .map_err(|e| unavailable(e.label(), e.is_transient()))?;
-            if (200..300).contains(&answer.status) {
-                return completion(&answer, &names);
-            }
-            let refusal = match answer.status {
-                400 | 413 | 422 => read_refusal(&answer.body),
-                // Whatever else it says, a limit of requests is waited out.
-                429 => match read_refusal(&answer.body) {
-                    Refusal::QuotaExhausted => Refusal::QuotaExhausted,
-                    _ => Refusal::Other,
-                },
-                _ => Refusal::Other,
-            };
-            let next = match refusal {
-                Refusal::Rejected(reason) => return Err(ModelError::Rejected { reason }),
-                Refusal::QuotaExhausted => return Err(unavailable("quota_exhausted", false)),
-                Refusal::NoTools => return Err(unavailable("tools_unsupported", false)),
-                Refusal::ResponseFormat if request.response_schema.is_some() => dialect
-                    .format
-                    .weaker()
-                    .map(|format| Dialect { format, ..dialect }),
-                Refusal::MaxTokens
-                    if request.max_tokens.is_some() && !dialect.completion_tokens =>
-                {
-                    Some(Dialect {
-                        completion_tokens: true,
-                        ..dialect
-                    })
-                }
-                _ => None,
-            };
-            match next {
-                Some(next) => dialect = next,
-                None => return Err(self.failure(&answer)),
-            }
-            self.remember(dialect);
-        }
-    }
-
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-}
-
-fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
-    ModelError::Unavailable {
-        reason: reason.into(),
-        retryable,
-        retry_after: None,
-    }
-}
-
-fn completion(answer: &Answer, names: &ToolNames<'_>) -> Result<ModelReply, ModelError> {
-    // A missing type is tolerated, a wrong one is a page of some proxy or a stream nobody asked for.
-    let typed = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if typed.is_some_and(|name| !is_json(name)) {
-        return Err(unavailable("wrong_content_type", true));
-    }
-    read_reply(&answer.body, names).ok_or_else(|| unavailable("malformed_reply", true))
-}
-
-fn is_json(content_type: &[u8]) -> bool {
-    let media = content_type
-        .split(|octet| *octet == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    media.eq_ignore_ascii_case(b"application/json")
-        || media.to_ascii_lowercase().ends_with(b"+json")
-}
-
-/// `Retry-After` as seconds or as an HTTP date (RFC 9110 §10.2.3).
-fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let then = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-    Some(Duration::try_from(then.duration_since(now)).unwrap_or(Duration::ZERO))
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case("7", Some(7_000))]
-    #[case(" 0.5 ", Some(500))]
-    #[case("Sun, 06 Nov 1994 08:49:37 GMT", Some(37_000))]
-    #[case("Sun, 06 Nov 1994 08:00:00 GMT", Some(0))]
-    #[case("-3", None)]
-    #[case("soon", None)]
-    #[case("NaN", None)]
-    fn retry_after_is_seconds_or_a_date(#[case] value: &str, #[case] millis: Option<u64>) {
-        let now = "1994-11-06T08:49:00Z".parse().unwrap();
-        assert_eq!(retry_after(value, now), millis.map(Duration::from_millis));
-    }
-
-    #[rstest]
-    #[case("application/json", true)]
-    #[case("application/json; charset=utf-8", true)]
-    #[case("application/vnd.api+json", true)]
-    #[case("text/html", false)]
-    #[case("text/event-stream", false)]
-    fn only_json_is_read(#[case] name: &str, #[case] expected: bool) {
-        assert_eq!(is_json(name.as_bytes()), expected);
+    fn read(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
+        reply::read_reply(body, names)
     }
 }

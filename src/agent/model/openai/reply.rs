@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::agent::model::arguments::read_arguments;
 use crate::agent::model::tool_names::ToolNames;
-use crate::domain::agent::{ModelReply, Rejection, TokenUsage, ToolCall};
+use crate::domain::agent::{ModelReply, TokenUsage, ToolCall};
 
 #[derive(Deserialize)]
 struct Completion {
@@ -91,17 +92,10 @@ pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
 }
 
 fn tool_call(call: WireCall, names: &ToolNames<'_>) -> ToolCall {
-    let arguments = match call.function.arguments {
-        None | Some(Value::Null) => Ok(Value::Object(Map::new())),
-        // A tool without parameters is called with nothing by some models.
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
-        Some(Value::String(text)) => serde_json::from_str(&text).map_err(|_| text),
-        Some(value) => Ok(value),
-    };
     ToolCall {
         id: call.id.unwrap_or_default(),
         tool: names.to_full(&call.function.name).to_owned(),
-        arguments,
+        arguments: read_arguments(call.function.arguments),
     }
 }
 
@@ -143,67 +137,6 @@ fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
     }
 
     deserializer.deserialize_any(Content)
-}
-
-/// What an endpoint's refusal is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The request itself: the agent's own failure.
-    Rejected(Rejection),
-    /// `response_format` or its schema.
-    ResponseFormat,
-    /// `max_tokens`.
-    MaxTokens,
-    /// The model takes no tools.
-    NoTools,
-    /// The account is out of money: waiting does not help.
-    QuotaExhausted,
-    /// Anything else.
-    Other,
-}
-
-/// Octets of an error that are looked at.
-const LOOKED_AT: usize = 16 * 1024;
-
-/// Sorts an error body. Codes are few and servers many, so most of it goes by words; the words are never passed on.
-pub fn read_refusal(body: &[u8]) -> Refusal {
-    let text = String::from_utf8_lossy(body.get(..LOOKED_AT).unwrap_or(body)).to_ascii_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if says(&[
-        "context_length_exceeded",
-        "exceed_context_size",
-        "context length",
-        "context window",
-        "context size",
-        "maximum context",
-        "prompt is too long",
-        "exceeds the maximum number of tokens",
-    ]) {
-        Refusal::Rejected(Rejection::ContextOverflow)
-    } else if says(&["content_filter", "content_policy_violation"]) {
-        Refusal::Rejected(Rejection::ContentFilter)
-    } else if says(&["insufficient_quota", "billing_hard_limit"]) {
-        Refusal::QuotaExhausted
-    } else if says(&[
-        "response_format",
-        "json_schema",
-        "json_object",
-        "structured output",
-        "grammar",
-    ]) {
-        Refusal::ResponseFormat
-    } else if says(&["max_completion_tokens"]) {
-        Refusal::MaxTokens
-    } else if says(&[
-        "not support tools",
-        "tool use is not supported",
-        "tools are not supported",
-        "tool choice requires",
-    ]) {
-        Refusal::NoTools
-    } else {
-        Refusal::Other
-    }
 }
 
 #[cfg(test)]
@@ -295,28 +228,5 @@ mod tests {
     #[case(json!([]))]
     fn what_holds_no_reply_is_none(#[case] body: Value) {
         assert!(read(body).is_none());
-    }
-
-    #[rstest]
-    #[case::openai(r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#, Refusal::Rejected(Rejection::ContextOverflow))]
-    #[case::llama_cpp(r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#, Refusal::Rejected(Rejection::ContextOverflow))]
-    #[case::azure(
-        r#"{"error":{"code":"content_filter"}}"#,
-        Refusal::Rejected(Rejection::ContentFilter)
-    )]
-    #[case::quota(r#"{"error":{"code":"insufficient_quota"}}"#, Refusal::QuotaExhausted)]
-    #[case::old_openai(r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."}}"#, Refusal::ResponseFormat)]
-    #[case::lm_studio(
-        r#"{"error":"'response_format.type' must be 'json_schema' or 'text'"}"#,
-        Refusal::ResponseFormat
-    )]
-    #[case::newer_openai(r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}"#, Refusal::MaxTokens)]
-    #[case::ollama(
-        r#"{"error":{"message":"gemma does not support tools"}}"#,
-        Refusal::NoTools
-    )]
-    #[case::other("<html>", Refusal::Other)]
-    fn refusals_are_sorted_by_what_servers_say(#[case] body: &str, #[case] expected: Refusal) {
-        assert_eq!(read_refusal(body.as_bytes()), expected);
     }
 }

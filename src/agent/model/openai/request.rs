@@ -6,45 +6,9 @@ use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use serde_json::Value;
 
+use crate::agent::model::dialect::{Dialect, ResponseFormat, described};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::{Message, ModelRequest, ToolCall};
-
-/// How the endpoint is told of the return schema, from the strictest way on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ResponseFormat {
-    /// The schema itself.
-    JsonSchema = 0,
-    /// Any JSON object; the schema stands in a system message.
-    JsonObject = 1,
-    /// Nothing; the schema stands in a system message.
-    None = 2,
-}
-
-impl ResponseFormat {
-    pub fn from_level(level: u8) -> Self {
-        match level {
-            0 => Self::JsonSchema,
-            1 => Self::JsonObject,
-            _ => Self::None,
-        }
-    }
-
-    pub fn weaker(self) -> Option<Self> {
-        match self {
-            Self::JsonSchema => Some(Self::JsonObject),
-            Self::JsonObject => Some(Self::None),
-            Self::None => None,
-        }
-    }
-}
-
-/// What is known of the endpoint's dialect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dialect {
-    pub format: ResponseFormat,
-    pub completion_tokens: bool,
-}
 
 /// The body of a request.
 pub fn write_request(
@@ -54,13 +18,13 @@ pub fn write_request(
     dialect: Dialect,
 ) -> serde_json::Result<Vec<u8>> {
     let schema = request.response_schema;
-    let described = schema.filter(|_| dialect.format != ResponseFormat::JsonSchema);
+    let in_words = schema.filter(|_| dialect.format != ResponseFormat::JsonSchema);
     let max = request.max_tokens;
     let body = Body {
         model,
         messages: Messages {
             messages: &request.messages,
-            described,
+            in_words,
             names,
         },
         tools: (!request.tools.is_empty()).then_some(Tools {
@@ -68,7 +32,7 @@ pub fn write_request(
             names,
         }),
         response_format: schema.and_then(|schema| Format::of(dialect.format, schema)),
-        temperature: request.temperature,
+        temperature: dialect.temperature_of(request),
         max_tokens: max.filter(|_| !dialect.completion_tokens),
         max_completion_tokens: max.filter(|_| dialect.completion_tokens),
         stream: false,
@@ -126,23 +90,20 @@ impl<'a> Format<'a> {
 
 struct Messages<'a> {
     messages: &'a [Message],
-    described: Option<&'a Value>,
+    in_words: Option<&'a Value>,
     names: &'a ToolNames<'a>,
 }
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        let mut described = self.described;
+        let mut in_words = self.in_words;
         for message in self.messages {
             // The description stands at the end of the instructions, before the task.
             if !matches!(message, Message::System(_))
-                && let Some(schema) = described.take()
+                && let Some(schema) = in_words.take()
             {
-                let content = format!(
-                    "Your final answer must be one JSON document that satisfies this JSON Schema, \
-                     without any text or code fence around it:\n{schema}"
-                );
+                let content = described(schema);
                 seq.serialize_element(&WireMessage::System { content: &content })?;
             }
             seq.serialize_element(&WireMessage::of(message, self.names))?;

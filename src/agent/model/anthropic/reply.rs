@@ -1,0 +1,185 @@
+//! Reading an answer: blocks and stop reasons that are not known are passed over, those that are must be whole.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agent::model::arguments::read_arguments;
+use crate::agent::model::tool_names::ToolNames;
+use crate::domain::agent::{ModelReply, TokenUsage, ToolCall};
+
+#[derive(Deserialize)]
+struct Answer {
+    content: Vec<Block>,
+    #[serde(default)]
+    stop_reason: Option<String>,
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block {
+    Text {
+        text: String,
+    },
+    Thinking {
+        thinking: String,
+    },
+    ToolUse {
+        #[serde(default)]
+        id: Option<String>,
+        name: String,
+        #[serde(default)]
+        input: Option<Value>,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    #[serde(default)]
+    cache_creation_input_tokens: Option<u64>,
+    #[serde(default)]
+    cache_read_input_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// Prompt tokens that came from the cache or went into it are counted apart on this wire, and with the others by us.
+    fn tokens(self) -> Option<TokenUsage> {
+        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        let read = self.cache_read_input_tokens.unwrap_or(0);
+        Some(TokenUsage {
+            input: self
+                .input_tokens?
+                .saturating_add(written)
+                .saturating_add(read),
+            output: self.output_tokens.unwrap_or(0),
+            cached_input: self.cache_read_input_tokens,
+        })
+    }
+}
+
+/// The reply in a successful answer; `None` if it holds none.
+pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
+    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let stop = answer.stop_reason.as_deref().unwrap_or_default();
+    let mut reply = ModelReply {
+        refused: stop == "refusal",
+        truncated: matches!(stop, "max_tokens" | "model_context_window_exceeded"),
+        usage: answer.usage.and_then(Usage::tokens),
+        ..ModelReply::default()
+    };
+    for block in answer.content {
+        match block {
+            Block::Text { text } => reply.text.get_or_insert_default().push_str(&text),
+            Block::Thinking { thinking } => {
+                reply.reasoning.get_or_insert_default().push_str(&thinking);
+            }
+            Block::ToolUse { id, name, input } => reply.tool_calls.push(ToolCall {
+                id: id.unwrap_or_default(),
+                tool: names.to_full(&name).to_owned(),
+                arguments: read_arguments(input),
+            }),
+            Block::Unknown => {}
+        }
+    }
+    Some(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: Value) -> Option<ModelReply> {
+        let tools = ["openwop:core.rag.retrieve".to_owned()];
+        read_reply(body.to_string().as_bytes(), &ToolNames::new(&tools))
+    }
+
+    #[test]
+    fn blocks_become_text_reasoning_and_calls() {
+        let reply = read(json!({
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "text", "text": "a", "citations": null},
+                {"type": "text", "text": "b"},
+                {"type": "tool_use", "id": "toolu_1", "name": "openwop_core_rag_retrieve", "input": {"q": 1}},
+            ],
+            "stop_reason": "tool_use",
+        }))
+        .unwrap();
+        assert_eq!(reply.text.as_deref(), Some("ab"));
+        assert_eq!(reply.reasoning.as_deref(), Some("hm"));
+        assert_eq!(
+            reply.tool_calls,
+            [ToolCall {
+                id: "toolu_1".to_owned(),
+                tool: "openwop:core.rag.retrieve".to_owned(),
+                arguments: Ok(json!({"q": 1})),
+            }]
+        );
+        assert_eq!(reply.usage, None);
+    }
+
+    #[rstest]
+    #[case::plain(json!({"input_tokens": 5, "output_tokens": 2}), 5, None)]
+    #[case::cached(
+        json!({"input_tokens": 5, "output_tokens": 2, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 400}),
+        435,
+        Some(400)
+    )]
+    #[case::nulls(
+        json!({"input_tokens": 5, "output_tokens": 2, "cache_creation_input_tokens": null, "cache_read_input_tokens": null}),
+        5,
+        None
+    )]
+    fn usage_counts_the_whole_prompt(
+        #[case] usage: Value,
+        #[case] input: u64,
+        #[case] cached_input: Option<u64>,
+    ) {
+        let reply = read(json!({"content": [], "usage": usage})).unwrap();
+        let expected = TokenUsage {
+            input,
+            output: 2,
+            cached_input,
+        };
+        assert_eq!(reply.usage, Some(expected));
+    }
+
+    #[rstest]
+    #[case("end_turn", (false, false))]
+    #[case("stop_sequence", (false, false))]
+    #[case("tool_use", (false, false))]
+    #[case("a reason of tomorrow", (false, false))]
+    #[case("max_tokens", (false, true))]
+    #[case("model_context_window_exceeded", (false, true))]
+    #[case("refusal", (true, false))]
+    fn refusals_and_cut_answers_are_told_apart(
+        #[case] stop_reason: &str,
+        #[case] expected: (bool, bool),
+    ) {
+        let content = json!([{"type": "text", "text": "x"}]);
+        let reply = read(json!({"content": content, "stop_reason": stop_reason})).unwrap();
+        assert_eq!((reply.refused, reply.truncated), expected);
+    }
+
+    #[rstest]
+    #[case(json!({}))]
+    #[case(json!({"content": "x"}))]
+    #[case(json!({"content": [{"type": "text"}]}))]
+    #[case(json!({"content": [{"type": "tool_use", "id": "a"}]}))]
+    #[case(json!({"type": "error", "error": {"type": "overloaded_error"}}))]
+    #[case(json!([]))]
+    fn what_holds_no_reply_is_none(#[case] body: Value) {
+        assert!(read(body).is_none());
+    }
+}

@@ -1,0 +1,195 @@
+//! Writing a request.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::agent::model::dialect::{Dialect, ResponseFormat, described};
+use crate::agent::model::tool_names::ToolNames;
+use crate::domain::agent::{ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ToolCall};
+
+/// The body of a request.
+pub fn write_request(
+    model: &str,
+    request: &ModelRequest<'_>,
+    names: &ToolNames<'_>,
+    dialect: Dialect,
+) -> serde_json::Result<Vec<u8>> {
+    let schema = request.response_schema;
+    let as_format = dialect.format == ResponseFormat::JsonSchema;
+    let mut system: Vec<Text<'_>> = Vec::new();
+    for message in &request.messages {
+        if let Message::System(text) = message {
+            system.push(Text::of(&**text));
+        }
+    }
+    if let Some(schema) = schema.filter(|_| !as_format) {
+        system.push(Text::of(described(schema)));
+    }
+    serde_json::to_vec(&Body {
+        model,
+        // The wire demands a bound. This is what is reserved in the budget for answers without one.
+        max_tokens: request.max_tokens.unwrap_or(ASSUMED_OUTPUT_TOKENS),
+        system,
+        messages: turns(&request.messages, names),
+        tools: request
+            .tools
+            .iter()
+            .map(|tool| Tool::of(tool, names))
+            .collect(),
+        output_config: schema.filter(|_| as_format).map(|schema| OutputConfig {
+            format: Format {
+                r#type: "json_schema",
+                schema,
+            },
+        }),
+        temperature: dialect.temperature_of(request),
+        stream: false,
+    })
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Text<'a>>,
+    messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    stream: bool,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    format: Format<'a>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    r#type: &'static str,
+    text: Cow<'a, str>,
+}
+
+impl<'a> Text<'a> {
+    fn of(text: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            r#type: "text",
+            text: text.into(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: Role,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: Cow<'a, str>,
+        input: Cow<'a, Value>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: &'a str,
+    },
+}
+
+/// Roles must alternate, and all results of a turn's calls stand in the turn after it.
+fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>> {
+    let mut turns: Vec<Turn<'a>> = Vec::with_capacity(messages.len());
+    let mut say = |role, blocks: Vec<Block<'a>>| match turns.last_mut() {
+        Some(turn) if turn.role == role => turn.content.extend(blocks),
+        _ => turns.push(Turn {
+            role,
+            content: blocks,
+        }),
+    };
+    for message in messages {
+        match message {
+            Message::System(_) => {}
+            Message::User(text) => say(Role::User, vec![Block::Text { text }]),
+            Message::Assistant { text, tool_calls } => {
+                // Blocks without text are refused.
+                let text = text.as_deref().filter(|text| !text.trim().is_empty());
+                let said = text.map(|text| Block::Text { text }).into_iter();
+                let calls = tool_calls.iter().map(|call| tool_use(call, names));
+                say(Role::Assistant, said.chain(calls).collect());
+            }
+            Message::Tool { call_id, content } => say(
+                Role::User,
+                vec![Block::ToolResult {
+                    tool_use_id: call_id,
+                    content,
+                }],
+            ),
+        }
+    }
+    turns
+}
+
+fn tool_use<'a>(call: &'a ToolCall, names: &'a ToolNames<'_>) -> Block<'a> {
+    Block::ToolUse {
+        id: &call.id,
+        name: names.to_wire(&call.tool),
+        input: match &call.arguments {
+            Ok(arguments @ Value::Object(_)) => Cow::Borrowed(arguments),
+            // The wire takes objects only; anything else would spoil the whole conversation.
+            _ => Cow::Owned(Value::Object(Map::new())),
+        },
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    input_schema: InputSchema,
+}
+
+/// Packs declare no tool schemas, so any object is an argument.
+#[derive(Serialize)]
+struct InputSchema {
+    r#type: &'static str,
+    #[serde(rename = "additionalProperties")]
+    additional_properties: bool,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a str, names: &'a ToolNames<'_>) -> Self {
+        Self {
+            name: names.to_wire(tool),
+            description: tool,
+            input_schema: InputSchema {
+                r#type: "object",
+                additional_properties: true,
+            },
+        }
+    }
+}

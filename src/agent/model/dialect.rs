@@ -1,0 +1,142 @@
+//! What is known of an endpoint's dialect: members of a request that it would not take are given up, and that is remembered
+//! for as long as the adapter lives.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use serde_json::Value;
+
+use super::refusal::Refusal;
+use crate::domain::agent::ModelRequest;
+
+/// How the endpoint is told of the return schema, from the strictest way on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ResponseFormat {
+    /// The schema itself.
+    JsonSchema = 0,
+    /// Any JSON object; the schema stands in the instructions.
+    JsonObject = 1,
+    /// Nothing; the schema stands in the instructions.
+    None = 2,
+}
+
+impl ResponseFormat {
+    fn from_level(level: u8) -> Self {
+        match level {
+            0 => Self::JsonSchema,
+            1 => Self::JsonObject,
+            _ => Self::None,
+        }
+    }
+
+    fn weaker(self, json_object: bool) -> Option<Self> {
+        match self {
+            Self::JsonSchema if json_object => Some(Self::JsonObject),
+            Self::JsonSchema | Self::JsonObject => Some(Self::None),
+            Self::None => None,
+        }
+    }
+}
+
+/// A way of writing requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    pub format: ResponseFormat,
+    /// `max_completion_tokens` in the place of `max_tokens`.
+    pub completion_tokens: bool,
+    /// No `temperature`: the model takes none.
+    pub unsampled: bool,
+}
+
+/// What a wire has beside the schema itself and the plain request.
+#[derive(Clone, Copy, Debug)]
+pub struct Fallbacks {
+    /// "Any JSON object" as a format.
+    pub json_object: bool,
+    /// A second name of `max_tokens`.
+    pub completion_tokens: bool,
+}
+
+impl Dialect {
+    /// The dialect to try after a refusal; `None` where nothing of `request` could be given up for it.
+    pub fn after(
+        self,
+        refusal: Refusal,
+        request: &ModelRequest<'_>,
+        fallbacks: Fallbacks,
+    ) -> Option<Self> {
+        match refusal {
+            Refusal::ResponseFormat if request.response_schema.is_some() => self
+                .format
+                .weaker(fallbacks.json_object)
+                .map(|format| Self { format, ..self }),
+            Refusal::MaxTokens
+                if fallbacks.completion_tokens
+                    && request.max_tokens.is_some()
+                    && !self.completion_tokens =>
+            {
+                Some(Self {
+                    completion_tokens: true,
+                    ..self
+                })
+            }
+            Refusal::Temperature if request.temperature.is_some() && !self.unsampled => {
+                Some(Self {
+                    unsampled: true,
+                    ..self
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The temperature to ask for.
+    pub fn temperature_of(self, request: &ModelRequest<'_>) -> Option<f64> {
+        request.temperature.filter(|_| !self.unsampled)
+    }
+
+    /// Tells the bodies of one call apart: empty for the first dialect.
+    pub fn suffix(self) -> String {
+        let unsampled = if self.unsampled { "t" } else { "" };
+        match (self.format as u8, self.completion_tokens, self.unsampled) {
+            (0, false, false) => String::new(),
+            (format, completion, _) => format!(".{format}{}{unsampled}", u8::from(completion)),
+        }
+    }
+}
+
+/// The dialect an endpoint was found to speak.
+#[derive(Debug, Default)]
+pub struct Known {
+    format: AtomicU8,
+    completion_tokens: AtomicBool,
+    unsampled: AtomicBool,
+}
+
+impl Known {
+    pub fn dialect(&self) -> Dialect {
+        Dialect {
+            format: ResponseFormat::from_level(self.format.load(Ordering::Relaxed)),
+            completion_tokens: self.completion_tokens.load(Ordering::Relaxed),
+            unsampled: self.unsampled.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Calls under way at the same time learn on their own; what any of them gave up stays given up.
+    pub fn remember(&self, dialect: Dialect) {
+        self.format
+            .fetch_max(dialect.format as u8, Ordering::Relaxed);
+        self.completion_tokens
+            .fetch_or(dialect.completion_tokens, Ordering::Relaxed);
+        self.unsampled
+            .fetch_or(dialect.unsampled, Ordering::Relaxed);
+    }
+}
+
+/// The schema in words, for endpoints that take none.
+pub fn described(schema: &Value) -> String {
+    format!(
+        "Your final answer must be one JSON document that satisfies this JSON Schema, without any \
+         text or code fence around it:\n{schema}"
+    )
+}

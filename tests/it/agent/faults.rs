@@ -1,0 +1,265 @@
+//! The fault table of docs/providers.md: what becomes of a task when its model endpoint misbehaves, on every wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::anthropic::AnthropicModel;
+use touchstone::agent::model::openai::OpenAiModel;
+use touchstone::ports::*;
+use touchstone::protocol::openwop::suite::ModelClass;
+
+use super::raw_server::{Act, RawServer, Then, deserted};
+use super::support::*;
+
+const KEY: &str = "sk-canary-leak-key";
+/// Stands in whatever a broken endpoint says.
+const LEAK: &str = "canary-leak";
+const TOOL: &str = "openwop:core.rag.retrieve";
+const PATIENCE: Duration = Duration::from_millis(150);
+
+#[derive(Clone, Copy, Debug)]
+enum Wire {
+    Openai,
+    Anthropic,
+}
+
+impl Wire {
+    fn binding(self, base: &str) -> ModelBinding {
+        struct Epoch;
+        impl Clock for Epoch {
+            fn now(&self) -> Timestamp {
+                Timestamp::UNIX_EPOCH
+            }
+        }
+        let info = ModelInfo {
+            timeout: PATIENCE,
+            ..info()
+        };
+        let (base, key, clock) = (
+            base.parse().unwrap(),
+            Some(KEY.to_owned().into()),
+            Arc::new(Epoch),
+        );
+        let model: Arc<dyn Model> = match self {
+            Self::Openai => Arc::new(OpenAiModel::new(&base, key, info, clock).unwrap()),
+            Self::Anthropic => Arc::new(AnthropicModel::new(&base, key, info, clock).unwrap()),
+        };
+        ModelCatalog::of(model)
+            .resolve(ModelClass::General)
+            .unwrap()
+    }
+
+    fn says(self, text: &str) -> Act {
+        let body = match self {
+            Self::Openai => {
+                json!({"choices": [{"finish_reason": "stop", "message": {"content": text}}]})
+            }
+            Self::Anthropic => {
+                json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
+            }
+        };
+        Act::json(200, &body.to_string())
+    }
+
+    /// A call whose arguments are put as they are.
+    fn calls(self, tool: &str, arguments: Value) -> Act {
+        let body = match self {
+            Self::Openai => {
+                json!({"choices": [{"finish_reason": "tool_calls", "message": {"tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}}]}}]})
+            }
+            Self::Anthropic => json!({"stop_reason": "tool_use", "content": [
+                {"type": "tool_use", "id": "toolu_1", "name": tool, "input": arguments}]}),
+        };
+        Act::json(200, &body.to_string())
+    }
+
+    fn overflow(self) -> Act {
+        let body = match self {
+            Self::Openai => json!({"error": {"code": "context_length_exceeded", "message": LEAK}}),
+            Self::Anthropic => json!({"type": "error", "error": {"type": "invalid_request_error",
+                "message": format!("prompt is too long: {LEAK}")}}),
+        };
+        Act::json(400, &body.to_string())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Refused,
+    ClosedAtOnce,
+    ResetMidBody,
+    RateLimited,
+    RateLimitedOnce,
+    RateLimitedWithRetryAfter,
+    Broken500,
+    Broken500Once,
+    Overloaded529,
+    SlowFirstByte,
+    SilentFirstByte,
+    Stalled,
+    Malformed,
+    Truncated200,
+    WrongContentType,
+    Huge,
+    InvalidArguments,
+    UnknownTool,
+    EndlessTools,
+    Overflow,
+    Unauthorized,
+}
+
+impl Fault {
+    /// What the endpoint does; `None` for one that is not there.
+    fn acts(self, wire: Wire) -> Option<Vec<Act>> {
+        let error = json!({"error": {"message": LEAK}}).to_string();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+        let fine = wire.says("fine");
+        let typed = "content-type: application/json\r\n";
+        Some(match self {
+            Self::Refused => return None,
+            Self::ClosedAtOnce => vec![Act::new("", Then::Close)],
+            Self::ResetMidBody => vec![Act::new(
+                format!("{head}content-length: 99\r\n\r\n{{\"{LEAK}"),
+                Then::Reset,
+            )],
+            Self::RateLimited => vec![Act::json(429, &error)],
+            Self::RateLimitedOnce => vec![Act::json(429, &error), fine],
+            Self::RateLimitedWithRetryAfter => vec![
+                Act::answer(429, &format!("{typed}retry-after: 0.3\r\n"), &error),
+                fine,
+            ],
+            Self::Broken500 => vec![Act::json(500, &error)],
+            Self::Broken500Once => vec![Act::json(500, &error), fine],
+            Self::Overloaded529 => vec![Act::json(529, &error), fine],
+            Self::SlowFirstByte => vec![fine.after(PATIENCE / 3)],
+            Self::SilentFirstByte => vec![Act::new("", Then::Hang)],
+            Self::Stalled => vec![Act::new(
+                format!("{head}content-length: 99\r\n\r\n{{\"{LEAK}"),
+                Then::Hang,
+            )],
+            Self::Malformed => vec![Act::json(200, &format!("{{oops {LEAK}"))],
+            Self::Truncated200 => vec![Act::json(200, &json!({"note": LEAK}).to_string())],
+            Self::WrongContentType => vec![Act::answer(200, "content-type: text/html\r\n", LEAK)],
+            Self::Huge => vec![Act::new(
+                format!("{head}content-length: 99999999999\r\n\r\n{LEAK}"),
+                Then::Hang,
+            )],
+            Self::InvalidArguments => {
+                vec![
+                    wire.calls("openwop_core_rag_retrieve", json!("{oops")),
+                    fine,
+                ]
+            }
+            Self::UnknownTool => vec![wire.calls("delete_everything", json!({})), fine],
+            Self::EndlessTools => vec![wire.calls("openwop_core_rag_retrieve", json!({}))],
+            Self::Overflow => vec![wire.overflow()],
+            Self::Unauthorized => vec![Act::json(401, &error)],
+        })
+    }
+}
+
+/// How the task ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Decided,
+    Failed(&'static str),
+    Unjudged(&'static str),
+}
+
+#[rstest]
+#[case(Fault::Refused, End::Unjudged("connect"), &["connect", "connect"])]
+#[case(Fault::ClosedAtOnce, End::Unjudged("reset"), &["reset", "reset"])]
+#[case(Fault::ResetMidBody, End::Unjudged("reset"), &["reset", "reset"])]
+#[case(Fault::RateLimited, End::Unjudged("rate_limited"), &["rate_limited", "rate_limited"])]
+#[case(Fault::RateLimitedOnce, End::Decided, &["rate_limited"])]
+#[case(Fault::RateLimitedWithRetryAfter, End::Decided, &["rate_limited"])]
+#[case(Fault::Broken500, End::Unjudged("status_500"), &["status_500", "status_500"])]
+#[case(Fault::Broken500Once, End::Decided, &["status_500"])]
+#[case(Fault::Overloaded529, End::Decided, &["status_529"])]
+#[case(Fault::SlowFirstByte, End::Decided, &[])]
+#[case(Fault::SilentFirstByte, End::Unjudged("timeout"), &["timeout", "timeout"])]
+#[case(Fault::Stalled, End::Unjudged("timeout"), &["timeout", "timeout"])]
+#[case(Fault::Malformed, End::Unjudged("malformed_reply"), &["malformed_reply", "malformed_reply"])]
+#[case(Fault::Truncated200, End::Unjudged("malformed_reply"), &["malformed_reply", "malformed_reply"])]
+#[case(Fault::WrongContentType, End::Unjudged("wrong_content_type"), &["wrong_content_type", "wrong_content_type"])]
+#[case(Fault::Huge, End::Unjudged("too_large"), &[])]
+#[case(Fault::InvalidArguments, End::Decided, &[])]
+#[case(Fault::UnknownTool, End::Decided, &[])]
+#[case(Fault::EndlessTools, End::Failed("turn_limit"), &[])]
+#[case(Fault::Overflow, End::Failed("context_overflow"), &[])]
+#[case(Fault::Unauthorized, End::Unjudged("unauthorized"), &[])]
+#[tokio::test]
+async fn every_fault_has_its_end(
+    #[values(Wire::Openai, Wire::Anthropic)] wire: Wire,
+    #[case] fault: Fault,
+    #[case] end: End,
+    #[case] retries: &[&str],
+) {
+    let server = match fault.acts(wire) {
+        Some(acts) => Some(RawServer::play(acts).await),
+        None => None,
+    };
+    let base = match &server {
+        Some(server) => server.url("/v1").to_string(),
+        None => format!("http://{}/v1", deserted().await),
+    };
+    let answers = vec![json!({"tool": TOOL, "response": {"hits": []}}); 64];
+    let trial = Trial::new(agent(&[TOOL], None)).with_fixtures(json!({"toolResponses": answers}));
+    let result = trial.run(&wire.binding(&base)).await;
+
+    match end {
+        End::Decided => assert_eq!(decided(&result), &json!("fine")),
+        End::Failed(reason) => assert_eq!(failed(&result), reason),
+        End::Unjudged(reason) => assert_eq!(unjudged(&result), reason),
+    }
+    let seen = trial.recorder.payloads("touchstone.model.retried");
+    let reasons: Vec<&str> = seen.iter().map(|r| r["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons, retries);
+    if matches!(fault, Fault::RateLimitedWithRetryAfter) {
+        assert!(seen[0]["waitMs"].as_u64().unwrap() >= 300);
+    }
+    let tools: Vec<Value> = trial.recorder.payloads("agent.toolReturned");
+    match fault {
+        Fault::InvalidArguments => {
+            assert_eq!(tools[0]["error"]["code"], json!("arguments_not_json"));
+        }
+        Fault::UnknownTool => assert_eq!(tools[0]["status"], json!("forbidden")),
+        Fault::EndlessTools => assert_eq!(tools.len(), 16),
+        _ => assert_eq!(tools, Vec::<Value>::new()),
+    }
+    // The invocation always comes to its end, all reservations are settled, and nothing of what was said leaks.
+    let kinds = trial.recorder.kinds();
+    assert_eq!(kinds.last(), Some(&"agent.invocation.completed"));
+    let reserved = trial
+        .ledger
+        .reserved
+        .load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(trial.ledger.settled.lock().unwrap().len(), reserved);
+    let events = format!("{:?} {result:?}", trial.recorder.events.lock().unwrap());
+    assert!(!events.contains(LEAK), "{events}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
+    #[values(Wire::Openai, Wire::Anthropic)] wire: Wire,
+) {
+    let server = RawServer::play(vec![Act::json(503, LEAK)]).await;
+    let binding = wire.binding(server.url("/v1").as_str());
+    let mut ends = Vec::new();
+    while ends.last().is_none_or(|end| end != "circuit_open") {
+        let trial = Trial::new(agent(&[], None));
+        ends.push(unjudged(&trial.run(&binding).await).to_owned());
+        assert!(ends.len() < 10, "{ends:?}");
+    }
+    // Seven tasks of three attempts, the last of which was the probe after the break.
+    assert_eq!(server.requests(), 21);
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(unjudged(&trial.run(&binding).await), "circuit_open");
+    assert_eq!(server.requests(), 21, "nobody was asked");
+}
