@@ -15,7 +15,8 @@ use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
 use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
 use crate::net::{self, WebhookClient};
-use crate::ports::{Clock, Ids, Models, Notifier, Store, StoreError};
+use crate::ports::{Clock, Ids, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError};
+use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
@@ -27,6 +28,7 @@ use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
+use crate::system::signing_key::{KeyFile, NoKey};
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
 
@@ -58,6 +60,9 @@ pub enum Error {
     /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] config::Error),
+    /// The key to sign verdicts with cannot be used.
+    #[error("`attest.key_file` is not usable")]
+    SigningKey(#[source] NoSigningKey),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),
@@ -168,6 +173,7 @@ impl App {
             clock: clock.clone(),
             ids,
             metrics: Metrics::install(),
+            attester: attester(&config)?,
             channels: config.channels()?,
             limits: config.host_limits(),
             settings: HttpSettings {
@@ -252,6 +258,20 @@ impl App {
             }
         }
     }
+}
+
+/// A key the operator names, else the host's own in its data folder. Replicas over one database have no folder in common, so
+/// they need to be given theirs.
+fn attester(config: &Config) -> Result<Attester, Error> {
+    let key: Arc<dyn SigningKey> = match (&config.attest.key_file, &config.database_url) {
+        (Some(file), _) => Arc::new(KeyFile::given(file).map_err(Error::SigningKey)?),
+        (None, None) => Arc::new(KeyFile::own(&config.data)),
+        (None, Some(_)) => Arc::new(NoKey),
+    };
+    Ok(Attester {
+        host_id: config.attest.host_id.clone(),
+        key,
+    })
 }
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {

@@ -55,6 +55,18 @@ pub struct Config {
     pub conformance: Conformance,
     /// How versions of agents are deployed.
     pub deployments: DeploymentSettings,
+    /// Who signs verdicts.
+    pub attest: AttestSettings,
+}
+
+/// Who signs verdicts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AttestSettings {
+    /// The private key, PEM (PKCS #8). Without one a host with a data folder keeps one there.
+    pub key_file: Option<PathBuf>,
+    /// What the host is called in what it signs; the fingerprint of its key if this is left out.
+    pub host_id: Option<String>,
 }
 
 /// What a host under a conformance suite offers beside the rest. Not for production.
@@ -300,6 +312,7 @@ impl Default for Config {
             webhooks: WebhookSettings::default(),
             conformance: Conformance::default(),
             deployments: DeploymentSettings::default(),
+            attest: AttestSettings::default(),
         }
     }
 }
@@ -340,6 +353,9 @@ impl Config {
         if let Some(folder) = file.and_then(Path::parent) {
             if let Some(lockfile) = &mut config.packs.lockfile {
                 *lockfile = folder.join(&*lockfile);
+            }
+            if let Some(key) = &mut config.attest.key_file {
+                *key = folder.join(&*key);
             }
             for script in config
                 .models
@@ -395,6 +411,9 @@ impl Config {
         }
         if self.limits.max_run_duration_s == 0 {
             return bad("limits.max_run_duration_s", "must be at least 1");
+        }
+        if self.attest.host_id.as_deref() == Some("") {
+            return bad("attest.host_id", "must not be empty; leave it out");
         }
         self.roles()?;
         self.channels()?;
@@ -477,7 +496,13 @@ fn nested_only(
     variables: impl Iterator<Item = (String, String)>,
 ) -> std::collections::HashMap<String, String> {
     const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
-    const NESTED: &[&str] = &["CONFORMANCE__", "LIMITS__", "PACKS__", "WORKER__"];
+    const NESTED: &[&str] = &[
+        "ATTEST__",
+        "CONFORMANCE__",
+        "LIMITS__",
+        "PACKS__",
+        "WORKER__",
+    ];
     variables
         .filter(|(name, _)| {
             name.strip_prefix("TOUCHSTONE_").is_some_and(|rest| {

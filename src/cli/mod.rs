@@ -4,6 +4,7 @@
 //! named by `--server`, or to one built in this process over the data folder. There is one code path for both. What is
 //! printed is made by [`crate::render`]; exit codes are [`exit::Exit`].
 
+mod attest;
 mod audit;
 pub mod client;
 mod context;
@@ -20,6 +21,7 @@ mod run;
 mod serve;
 mod suite;
 mod terminal;
+mod verify;
 mod watch;
 mod webhook;
 
@@ -78,6 +80,8 @@ enum Command {
     Gate(gate::Command),
     #[command(subcommand)]
     Deploy(deploy::Command),
+    Attest(attest::Arguments),
+    Verify(verify::Arguments),
     #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
@@ -94,6 +98,7 @@ impl Command {
             Self::Demo(_) => Reach::Demo,
             Self::Serve(_) => Reach::Serving,
             Self::Key(_) => Reach::Store,
+            Self::Verify(_) => Reach::Signing,
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
             _ => Reach::Host,
@@ -161,6 +166,8 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Suite(command) => suite::run(&context, command).await,
         Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => deploy::run(&context, command).await,
+        Command::Attest(arguments) => attest::run(&context, arguments).await,
+        Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Audit(command) => audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => webhook::run(&context, command).await,

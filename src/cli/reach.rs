@@ -21,7 +21,7 @@ pub enum Reach {
     FilesByRules,
     /// Files.
     Files,
-    /// Files, with a private key that `--key` names here.
+    /// Files, with a key to sign or verify with that `--key` names here.
     Signing,
     /// A host of its own, gone afterwards.
     Demo,

@@ -10,6 +10,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
 use super::terminal::Terminal;
+use crate::domain::eval::suite_lint;
 use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite};
 
 /// Octets of a suite that are read; more is more than a pack may hold.
@@ -21,11 +22,11 @@ const MAX_OCTETS: u64 = 64 << 20;
     after_help = "Examples:\n  touchstone suite lint evals/triage.json\n  touchstone suite import evals/triage.json\n  touchstone suite list"
 )]
 pub enum Command {
-    /// Check a suite file
+    /// Check a suite file: faults, and what is likely not meant
     #[command(
-        after_help = "Exit codes: 0 sound, 1 faults, 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --json"
+        after_help = "Faults keep a suite from being one. Beside them it warns of tasks that ask the same, inputs that hold their\nanswer, weights that are not shares of 1, modes without tasks, and fewer tasks than the pass score takes to be shown.\n\nExit codes: 0 sound, 1 faults (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
     )]
-    Lint(File),
+    Lint(Lint),
     /// Import a suite that comes with no pack; it is marked unsigned
     #[command(after_help = "Examples:\n  touchstone suite import evals/triage.json")]
     Import(File),
@@ -50,6 +51,16 @@ pub struct File {
     /// The suite, JSON
     #[arg(value_name = "FILE")]
     file: PathBuf,
+}
+
+/// A suite file to look at closely.
+#[derive(Debug, Args)]
+pub struct Lint {
+    #[command(flatten)]
+    file: File,
+    /// Exit 1 on warnings, too
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Deserialize)]
@@ -91,26 +102,40 @@ fn read(arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Fail
     Ok(read_suite(&octets))
 }
 
-fn lint(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure> {
+fn lint(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
     let terminal = context.terminal();
-    match read(arguments)? {
-        Ok(document) => {
-            let (reference, tasks) = (document.suite.reference(), document.suite.tasks.len());
-            if terminal.json() {
-                let digest = document.digest();
-                terminal.document(&json!({
-                    "ok": true, "reference": reference, "taskCount": tasks, "digest": digest
-                }));
-            } else {
-                terminal.print(&format!("{reference}: {tasks} tasks, no faults"));
-            }
-            Ok(Exit::Good)
-        }
+    let document = match read(&arguments.file)? {
+        Ok(document) => document,
         Err(faults) => {
-            show_faults(context, arguments, &faults);
-            Ok(Exit::Negative)
+            show_faults(context, &arguments.file, &faults);
+            return Ok(Exit::Negative);
         }
+    };
+    let (reference, tasks) = (document.suite.reference(), document.suite.tasks.len());
+    let advice = suite_lint::lint(&document.suite);
+    let good = advice.is_empty() || !arguments.strict;
+    if terminal.json() {
+        terminal.document(&json!({
+            "ok": good, "reference": reference, "taskCount": tasks, "digest": document.digest(),
+            "warnings": advice,
+        }));
+    } else {
+        for it in &advice {
+            terminal.note(&format!(
+                "warning: {}: {} ({})",
+                it.pointer,
+                it.reason,
+                it.rule.as_str()
+            ));
+        }
+        let warnings = match advice.len() {
+            0 => String::new(),
+            1 => ", 1 warning".to_owned(),
+            n => format!(", {n} warnings"),
+        };
+        terminal.print(&format!("{reference}: {tasks} tasks, no faults{warnings}"));
     }
+    Ok(if good { Exit::Good } else { Exit::Negative })
 }
 
 fn show_faults(context: &Context<'_>, arguments: &File, faults: &[SuiteFault]) {

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod agent;
+pub mod attestation;
 pub mod audit;
 pub mod budget;
 pub mod deployment;

@@ -51,6 +51,7 @@ use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::annotations::Annotating;
+use crate::service::attestations::{Attestations, Attester};
 use crate::service::audit::Audit;
 use crate::service::bundles::Bundles;
 use crate::service::deployments::Deployments;
@@ -87,6 +88,8 @@ pub struct HttpDeps {
     pub ids: Arc<dyn Ids>,
     /// The process's metrics.
     pub metrics: Metrics,
+    /// Who signs verdicts.
+    pub attester: Attester,
     /// Channels that versions are promoted on.
     pub channels: Arc<[Channel]>,
     /// Bounds of runs, as discovery shows them.
@@ -140,6 +143,7 @@ impl Default for HttpSettings {
 pub struct HttpState {
     runs: Arc<Runs>,
     annotations: Arc<Annotating>,
+    attestations: Attestations,
     audit: Audit,
     bundles: Bundles,
     deployments: Arc<Deployments>,
@@ -191,6 +195,12 @@ impl HttpState {
             deps.store.clone(),
         );
         Ok(Arc::new(Self {
+            attestations: Attestations::new(
+                deps.runs.clone(),
+                gates.clone(),
+                deps.clock.clone(),
+                deps.attester,
+            ),
             audit: Audit::new(deps.store.clone()),
             deployments,
             gates,

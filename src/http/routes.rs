@@ -279,6 +279,18 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             get,
+            "/v1/host/touchstone/attestation-key",
+            Scope::RunsRead,
+            v1::host::attestation::key,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/attestation",
+            Scope::RunsRead,
+            v1::host::attestation::get,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/runs/{runId}/report",
             Scope::RunsRead,
             v1::host::report::get,

@@ -21,6 +21,7 @@ mod pauses;
 mod queue;
 mod run_log;
 mod signals;
+mod signing_key;
 mod store;
 mod webhooks;
 
@@ -46,6 +47,7 @@ pub use pauses::{PauseRequest, Pauses};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
 pub use run_log::{Beside, Head, RunLog, StoredEvent};
 pub use signals::Signals;
+pub use signing_key::{NoSigningKey, SigningKey};
 pub use store::{Outage, Store, StoreError, Unstorable};
 pub use webhooks::{
     Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore, Window,

@@ -323,7 +323,15 @@ impl Gates {
                 "`agentId` must not be empty; leave it out for any agent",
             ));
         }
-        match &scope.channel {
+        self.check_channel(scope.channel.as_deref())
+    }
+
+    /// Refuses a channel this host does not have.
+    ///
+    /// # Errors
+    /// `validation_error`.
+    pub fn check_channel(&self, channel: Option<&str>) -> Result<(), Problem> {
+        match channel {
             Some(name) if !self.channels.iter().any(|known| known.as_str() == name) => {
                 let known: Vec<&str> = self.channels.iter().map(Channel::as_str).collect();
                 Err(Problem::validation(

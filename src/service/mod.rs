@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod annotations;
+pub mod attestations;
 pub mod audit;
 pub mod bundles;
 pub mod deployments;

@@ -307,11 +307,7 @@ impl Runs {
     /// # Errors
     /// `not_found`.
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
-        let (record, eval) = self.eval_record(tenant, run).await?;
-        let thresholds = self.thresholds(&eval).await?;
-        let mut report = self
-            .look(run, |state| report(&record, &eval, &thresholds, state))
-            .await?;
+        let (mut report, _) = self.recorded(tenant, run).await?;
         let said = self
             .store
             .annotations(run, 0)
@@ -341,6 +337,23 @@ impl Runs {
             None => None,
         };
         Ok(statistics(&report, &[], baseline.as_ref(), None))
+    }
+
+    /// The run's report as it was recorded, without what people said since, and what the run was asked to do.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn recorded(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(EvalReport, Arc<EvalSpec>), Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| report(&record, &eval, &thresholds, state))
+            .await?;
+        Ok((report, eval))
     }
 
     /// Asks for a run to be cancelled; a run that has ended keeps its status.

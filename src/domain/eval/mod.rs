@@ -6,4 +6,5 @@ pub mod report;
 pub mod safety;
 pub mod scoring;
 pub mod statistics;
+pub mod suite_lint;
 pub mod suite_rules;

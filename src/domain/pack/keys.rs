@@ -13,8 +13,11 @@ use ed25519_dalek::pkcs8::{
 };
 use ed25519_dalek::{Signature, Signer as _, SigningKey as DalekSigningKey, VerifyingKey};
 
+use sha2::{Digest as _, Sha256};
+
 use super::name::Namespaces;
 use super::{Refusal, Stage};
+use crate::domain::hex::hex;
 use crate::protocol::error::ErrorCode;
 use crate::protocol::openwop::pack::{RegistryDiscovery, SigningKey};
 
@@ -93,6 +96,14 @@ impl PublicKey {
     /// The raw octets in base64.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(self.0.as_bytes())
+    }
+
+    /// SHA-256 of the key as SPKI has it encoded, hexadecimal: an id that needs no list.
+    pub fn fingerprint(&self) -> String {
+        // Encoding 32 octets cannot fail.
+        let encoded = self.0.to_public_key_der();
+        let octets = encoded.as_ref().map_or(&[][..], |der| der.as_bytes());
+        hex(&Sha256::digest(octets))
     }
 
     /// Whether `signature` is this key's over `message`.

@@ -1,10 +1,11 @@
 //! The command line as a person or a pipeline meets it: the binary, its exit codes, its two output streams.
 
+mod attest;
 mod demo;
 mod deploy;
 mod eval;
 mod help;
-mod home;
+pub mod home;
 mod inspect;
 mod interrupts;
 mod keys;

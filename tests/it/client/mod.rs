@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+mod attestation;
 mod published_client;
 mod reference_checker;
 mod schemathesis;

@@ -20,13 +20,17 @@ use touchstone::domain::access::Roles;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
+use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::verify::{Trust, TrustMode};
 use touchstone::domain::run::request::HostLimits;
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::WebhookClient;
-use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo, Models, Notifier, Store};
+use touchstone::ports::{
+    Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier, SigningKey, Store,
+};
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::access::Scope;
+use touchstone::service::attestations::Attester;
 use touchstone::service::executor::{EvalWork, Executor};
 use touchstone::service::keys::{Issue, Keys};
 use touchstone::service::library::Library;
@@ -46,6 +50,7 @@ use crate::support::openapi;
 
 pub const AGENT: &str = "community.bench.echo.default";
 pub const SUITE: &str = "community.bench.evals.echo";
+pub const SIGNING_KEY: [u8; 32] = [9; 32];
 
 /// Answers with `say` after `delayMs`.
 struct Echo(ModelInfo);
@@ -82,6 +87,15 @@ impl Model for Echo {
 
     fn info(&self) -> &ModelInfo {
         &self.0
+    }
+}
+
+/// Signs verdicts with a key that tests know.
+struct Signs;
+
+impl SigningKey for Signs {
+    fn key(&self) -> Result<Arc<SecretKey>, NoSigningKey> {
+        Ok(Arc::new(SecretKey::from_random(SIGNING_KEY)))
     }
 }
 
@@ -209,6 +223,10 @@ impl TestHost {
             clock,
             ids,
             metrics: Metrics::install(),
+            attester: Attester {
+                host_id: Some("https://evals.example".to_owned()),
+                key: Arc::new(Signs),
+            },
             channels: ["stable", "canary"]
                 .map(|name| name.parse().unwrap())
                 .into(),

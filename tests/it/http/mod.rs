@@ -3,6 +3,7 @@
 mod access;
 mod annotations;
 mod approvals;
+mod attestation;
 mod bundle;
 mod dedup;
 mod deployments;

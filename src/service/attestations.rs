@@ -1,0 +1,118 @@
+//! Signing what a run has come to, for whoever cannot ask this host.
+
+use std::sync::Arc;
+
+use super::access::Caller;
+use super::fault::internal;
+use super::gates::Gates;
+use super::runs::Runs;
+use crate::domain::attestation::{Facts, HostIdentity, attest, verdict};
+use crate::domain::deployment::Placement;
+use crate::domain::eval::gate::GatePolicy;
+use crate::domain::eval::report::Verdict;
+use crate::domain::ids::RunId;
+use crate::domain::pack::keys::{PublicKey, SecretKey};
+use crate::ports::{Clock, NoSigningKey, SigningKey};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::in_toto::Envelope;
+
+/// Who attests.
+#[derive(Clone)]
+pub struct Attester {
+    /// The name the operator gave the host; `None` to go by its key.
+    pub host_id: Option<String>,
+    /// What it signs with.
+    pub key: Arc<dyn SigningKey>,
+}
+
+/// The use cases of attestations.
+pub struct Attestations {
+    runs: Arc<Runs>,
+    gates: Arc<Gates>,
+    clock: Arc<dyn Clock>,
+    attester: Attester,
+}
+
+impl Attestations {
+    /// The use cases over their ports.
+    pub fn new(
+        runs: Arc<Runs>,
+        gates: Arc<Gates>,
+        clock: Arc<dyn Clock>,
+        attester: Attester,
+    ) -> Self {
+        Self {
+            runs,
+            gates,
+            clock,
+            attester,
+        }
+    }
+
+    /// What others verify this host's attestations with.
+    ///
+    /// # Errors
+    /// `capability_not_provided` where the host has no key.
+    pub fn public_key(&self) -> Result<PublicKey, Problem> {
+        Ok(self.key()?.public())
+    }
+
+    /// The attestations of a run that has ended, with what the gate in force on `channel` makes of it now.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended; `validation_error` for a channel this host does not have;
+    /// `capability_not_provided` where the host has no key.
+    pub async fn attest(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        channel: Option<&str>,
+    ) -> Result<Vec<Envelope>, Problem> {
+        let (report, spec) = self.runs.recorded(&caller.tenant, run).await?;
+        if report.verdict == Verdict::Pending {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; it is attested once it has",
+            ));
+        }
+        self.gates.check_channel(channel)?;
+        let key = self.key()?;
+        let statistics = self.runs.statistics(&caller.tenant, run).await?;
+        let placement = Placement::new(channel.and_then(|name| name.parse().ok()), None);
+        let in_force = self
+            .gates
+            .in_force(&caller.tenant, &report.agent.agent_id, &[placement])
+            .await?;
+        // A gate that asks for no eval still refuses one that is none.
+        let asked = in_force.into_iter().find_map(|it| it.policy.eval);
+        let policy = asked.unwrap_or(GatePolicy::FLOOR);
+        let id = self.attester.host_id.clone();
+        let host = HostIdentity {
+            id: id.unwrap_or_else(|| key.public().fingerprint()),
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let verdict = verdict(Facts {
+            report,
+            statistics: &statistics,
+            spec: &spec,
+            host,
+            channel: channel.map(str::to_owned),
+            policy: &policy,
+            at: self.clock.now(),
+        });
+        verdict
+            .and_then(|verdict| attest(&verdict, &key))
+            .map_err(|cause| internal(&cause))
+    }
+
+    fn key(&self) -> Result<Arc<SecretKey>, Problem> {
+        self.attester.key.key().map_err(|cause| match cause {
+            NoSigningKey::NotConfigured => Problem::new(
+                ErrorCode::CapabilityNotProvided,
+                "this host has no key to sign with; its operator names one by `attest.key_file`",
+            ),
+            NoSigningKey::Unusable(_) => internal(&cause),
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! The host's signing key in a file, made on first use where the host may make one.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::domain::pack::keys::SecretKey;
+use crate::ports::{Ids as _, NoSigningKey, SigningKey};
+use crate::system::SystemIds;
+
+/// What the file is called in a data folder.
+pub const FILE_NAME: &str = "attest.pem";
+
+/// A host that was given no key and has nowhere to keep one.
+#[derive(Clone, Copy, Debug)]
+pub struct NoKey;
+
+impl SigningKey for NoKey {
+    fn key(&self) -> Result<Arc<SecretKey>, NoSigningKey> {
+        Err(NoSigningKey::NotConfigured)
+    }
+}
+
+/// A key in a file.
+#[derive(Debug)]
+pub struct KeyFile {
+    path: PathBuf,
+    makes: bool,
+    read: OnceLock<Arc<SecretKey>>,
+}
+
+impl KeyFile {
+    /// The operator's key, read at once: that it cannot be used is told when the host starts.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn given(path: &Path) -> Result<Self, NoSigningKey> {
+        let file = Self {
+            path: path.to_owned(),
+            makes: false,
+            read: OnceLock::new(),
+        };
+        file.key()?;
+        Ok(file)
+    }
+
+    /// The host's own key in its data folder, made when it is first asked for.
+    pub fn own(folder: &Path) -> Self {
+        Self {
+            path: folder.join(FILE_NAME),
+            makes: true,
+            read: OnceLock::new(),
+        }
+    }
+
+    fn load(&self) -> Result<SecretKey, NoSigningKey> {
+        let unusable =
+            |cause: String| NoSigningKey::Unusable(format!("{}: {cause}", self.path.display()));
+        let text = match std::fs::read_to_string(&self.path) {
+            Err(cause) if self.makes && cause.kind() == io::ErrorKind::NotFound => {
+                make(&self.path).map_err(|cause| unusable(cause.to_string()))?;
+                std::fs::read_to_string(&self.path)
+            }
+            read => read,
+        };
+        let text = text.map_err(|cause| unusable(cause.to_string()))?;
+        SecretKey::from_pem(&text).map_err(|fault| unusable(fault.to_string()))
+    }
+}
+
+impl SigningKey for KeyFile {
+    fn key(&self) -> Result<Arc<SecretKey>, NoSigningKey> {
+        if let Some(key) = self.read.get() {
+            return Ok(key.clone());
+        }
+        let key = Arc::new(self.load()?);
+        Ok(self.read.get_or_init(|| key).clone())
+    }
+}
+
+/// Makes a key, whole or not at all, for its owner's eyes only. Of several processes that make one at once, one does.
+fn make(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // Such files can be read by nobody else.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let key = SecretKey::from_random(SystemIds.secret());
+    file.write_all(key.to_pem().as_bytes())?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop).map_err(|fault| fault.error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys: Vec<_> = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| KeyFile::own(folder.path()).key().unwrap().public()))
+                .collect();
+            makers.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0]));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let file = std::fs::metadata(folder.path().join(FILE_NAME)).unwrap();
+            assert_eq!(file.permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_given_key_is_never_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        assert!(matches!(
+            KeyFile::given(&path),
+            Err(NoSigningKey::Unusable(_))
+        ));
+        assert!(!path.exists());
+        std::fs::write(&path, "no key").unwrap();
+        assert!(KeyFile::given(&path).is_err());
+    }
+}
