@@ -449,5 +449,9 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
 }
 
 fn refused(refused: Refused) -> Problem {
-    Problem::validation(refused.field(), refused.to_string())
+    let problem = Problem::validation(refused.field(), refused.to_string());
+    match &refused {
+        Refused::RaisesAnother(raised) => problem.with("raises", json!(raised)),
+        _ => problem,
+    }
 }

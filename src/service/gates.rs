@@ -194,7 +194,11 @@ impl Gates {
             .await
             .map_err(|cause| internal(&cause))?;
         let asked = [InForce {
-            placement: Placement::new(channel.and_then(|name| name.parse().ok()), share),
+            placement: lifecycle.placement(
+                version,
+                channel.and_then(|name| name.parse().ok()),
+                share,
+            ),
             policy,
         }];
         let approvals = self.approvals(&question, &asked, &lifecycle).await?;

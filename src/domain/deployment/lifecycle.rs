@@ -4,6 +4,8 @@
 
 mod content;
 mod placement;
+mod rollback;
+mod shares;
 
 use std::collections::BTreeMap;
 
@@ -14,12 +16,11 @@ pub use self::placement::Placement;
 use super::channel::Channel;
 use super::state::next;
 use super::traffic::{ALL, NoActiveDeployment, Seat, Split};
-use super::transition::{Move, Refused, refuse_what_would_be_ignored};
+use super::transition::{Move, Raised, Refused, refuse_what_would_be_ignored};
 use crate::domain::ids::{AgentId, RunId};
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 use crate::protocol::openwop::events::{
-    DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack, DeploymentStateChanged,
-    Event,
+    DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentStateChanged, Event,
 };
 
 /// A version that was moved.
@@ -36,6 +37,7 @@ pub struct Deployed {
     /// The eval run its last promotion rested on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
+    /// Where people last approved of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     approval_gate_id: Option<String>,
     /// The pack it was when it was last moved.
@@ -217,8 +219,13 @@ impl Lifecycle {
             TransitionKind::Rollback => after.roll_back(agent, asked)?,
             TransitionKind::AdjustCanary => vec![after.adjust(agent, asked)?],
         };
+        if let Some(raised) = after.raised(self, &asked.version) {
+            return Err(Refused::RaisesAnother(raised));
+        }
         let entry = after.entry(&asked.version);
-        entry.approval_gate_id.clone_from(&asked.approval_gate);
+        if asked.approval_gate.is_some() {
+            entry.approval_gate_id.clone_from(&asked.approval_gate);
+        }
         if asked.evidence.is_some() {
             entry.eval_run_id.clone_from(&asked.evidence);
         }
@@ -275,19 +282,18 @@ impl Lifecycle {
     }
 
     /// Takes the channel that was named with the share that was named; a version that comes back to its old channels keeps
-    /// its old share there unless another is named.
+    /// its old place and share there unless another is named.
     fn activate(&mut self, asked: &Move) {
         let version = &asked.version;
-        self.activations.retain(|other| other != version);
-        self.activations.push(version.clone());
+        if asked.channel.is_some() || !self.activations.contains(version) {
+            self.activations.retain(|other| other != version);
+            self.activations.push(version.clone());
+        }
         match (&asked.channel, asked.share) {
             (Some(channel), share) => {
                 let seats = self.channels.entry(channel.clone()).or_default();
                 seats.retain(|seat| seat.version != *version);
-                seats.push(Seat {
-                    version: version.clone(),
-                    share: share.unwrap_or(ALL),
-                });
+                seats.push(Seat::new(version.clone(), share.unwrap_or(ALL)));
             }
             (None, Some(share)) => {
                 self.entry(version).share = Some(share);
@@ -299,97 +305,9 @@ impl Lifecycle {
             }
             (None, None) => {}
         }
-    }
-
-    fn roll_back(&mut self, agent: &AgentId, asked: &Move) -> Result<Vec<Event>, Refused> {
-        let version = &asked.version;
-        let prior = self.prior(asked)?;
-        let left = self.leave(version);
-        let mut events = Vec::with_capacity(2);
-        if self.state(&prior) != DeploymentState::Active {
-            events.push(self.change(agent, &prior, DeploymentState::Active));
-            self.activations.retain(|other| *other != prior);
-            self.activations.push(prior.clone());
+        for channel in self.channels_of(version) {
+            self.settle(version, &channel);
         }
-        for channel in left {
-            if self.split(&channel).is_none() {
-                let seats = self.channels.entry(channel).or_default();
-                seats.retain(|seat| seat.version != prior);
-                seats.push(Seat {
-                    version: prior.clone(),
-                    share: ALL,
-                });
-            }
-        }
-        let entry = self.entry(version);
-        entry.state = DeploymentState::RolledBack;
-        entry.rollback_pointer = Some(prior.clone());
-        events.insert(
-            0,
-            Event::DeploymentRolledBack(DeploymentRolledBack {
-                agent_id: agent.clone(),
-                from_version: version.to_string(),
-                to_version: prior.to_string(),
-                rollback_pointer: prior.to_string(),
-                reason: asked.reason.clone(),
-            }),
-        );
-        Ok(events)
-    }
-
-    /// The version to go back to: on the channel that is named, on the version's channels if they agree, else the one that
-    /// was active before it.
-    fn prior(&self, asked: &Move) -> Result<Version, Refused> {
-        let version = &asked.version;
-        let none = || Refused::NoPrior {
-            version: version.clone(),
-        };
-        if let Some(channel) = &asked.channel {
-            let seats = self.channels.get(channel).map(Vec::as_slice);
-            let seats = seats.unwrap_or_default();
-            if !seats.iter().any(|seat| seat.version == *version) {
-                return Err(self.not_on(version, channel));
-            }
-            return self
-                .before(version, seats.iter().map(|seat| &seat.version))
-                .ok_or_else(none);
-        }
-        let mut priors: Vec<Version> = self
-            .channels
-            .values()
-            .filter_map(|seats| self.before(version, seats.iter().map(|seat| &seat.version)))
-            .collect();
-        priors.sort_unstable();
-        priors.dedup();
-        match priors.as_slice() {
-            [] => self
-                .before(version, self.activations.iter())
-                .ok_or_else(none),
-            [one] => Ok(one.clone()),
-            _ => Err(Refused::ManyPriors {
-                version: version.clone(),
-            }),
-        }
-    }
-
-    /// The nearest version before `version` that serves, or else may serve again.
-    fn before<'a>(
-        &self,
-        version: &Version,
-        order: impl DoubleEndedIterator<Item = &'a Version>,
-    ) -> Option<Version> {
-        let before: Vec<&Version> = order
-            .rev()
-            .skip_while(|other| *other != version)
-            .skip(1)
-            .collect();
-        let in_state = |wanted| {
-            before
-                .iter()
-                .find(|other| self.state(other) == wanted)
-                .map(|other| (*other).clone())
-        };
-        in_state(DeploymentState::Active).or_else(|| in_state(DeploymentState::Paused))
     }
 
     fn adjust(&mut self, agent: &AgentId, asked: &Move) -> Result<Event, Refused> {
@@ -416,13 +334,19 @@ impl Lifecycle {
                 continue;
             };
             let current = split.current.version.clone();
+            let ours = current == *version;
             // The two on a channel share all of it: what one is given the other one loses.
-            let of_current = if current == *version {
+            let of_current = if ours {
                 share
             } else if split.before == Some(version) {
                 let left = ALL.saturating_sub(share);
                 if left > split.current.share {
-                    return Err(Refused::RaisesAnother { raised: current });
+                    return Err(Refused::RaisesAnother(Raised {
+                        version: current,
+                        channel: channel.clone(),
+                        share: left,
+                        given: split.current.share,
+                    }));
                 }
                 left
             } else {
@@ -431,7 +355,13 @@ impl Lifecycle {
             for seat in self.channels.entry(channel.clone()).or_default() {
                 if seat.version == current {
                     seat.share = of_current;
+                } else if seat.version == *version && share > seat.given() {
+                    // More than what may be left over for it.
+                    seat.share = share;
                 }
+            }
+            if ours {
+                self.settle(version, channel);
             }
         }
         if concerned.is_empty() {

@@ -19,4 +19,4 @@ pub use lifecycle::{Deployed, Lifecycle, Placement};
 pub use request::parse;
 pub use state::{Illegal, next};
 pub use traffic::NoActiveDeployment;
-pub use transition::{Move, Refused};
+pub use transition::{Move, Raised, Refused};

@@ -22,6 +22,30 @@ pub(super) struct Seat {
     pub(super) version: Version,
     /// What it takes of the traffic while it is the newest active one, 0..=100.
     pub(super) share: u8,
+    /// What it may take, where that is more: it was let onto the channel while nobody else served there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) alone: Option<u8>,
+}
+
+impl Seat {
+    /// A place with this share.
+    pub(super) fn new(version: Version, share: u8) -> Self {
+        Self {
+            version,
+            share,
+            alone: None,
+        }
+    }
+
+    /// Whose place it is.
+    pub(super) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The most that it was let take of the traffic.
+    pub(super) fn given(&self) -> u8 {
+        self.alone.unwrap_or_default().max(self.share)
+    }
 }
 
 /// The one or two versions that share a channel.
@@ -50,6 +74,15 @@ impl<'a> Split<'a> {
         }
         let left = ALL.saturating_sub(self.current.share);
         (left > 0 && self.before == Some(version)).then_some(left)
+    }
+
+    /// How much of the traffic goes to a version: to one that is alone, all of it, whatever its share, unless that is none.
+    pub(super) fn taken_by(&self, version: &Version) -> u8 {
+        let all_alone = self.before.is_none() && self.current.share > 0;
+        match self.share_of(version) {
+            Some(_) if all_alone => ALL,
+            share => share.unwrap_or_default(),
+        }
     }
 
     /// Who takes this draw, 0..100.

@@ -1,6 +1,7 @@
 //! What is asked of a version, and why it may be refused. Whether it is allowed is asked elsewhere.
 
 use semver::Version;
+use serde::Serialize;
 
 use super::channel::Channel;
 use super::state::Illegal;
@@ -62,18 +63,27 @@ pub enum Refused {
         /// The channel.
         channel: Channel,
     },
-    /// Nothing was active before it.
-    #[error("there is no version before {version} to go back to; pause or deprecate it instead")]
+    /// Nothing serves where it does that was there before it.
+    #[error("there is no version before {version}{place} to go back to; pause or deprecate it instead", place = on(.channel.as_ref()))]
     NoPrior {
         /// The version.
         version: Version,
+        /// The channel that would be left without one, if it is about a channel.
+        channel: Option<Channel>,
     },
-    /// What it gives up would go to the newer version, whose share is a question of its own.
-    #[error("this would give version {raised} more of the traffic; adjust that version instead")]
-    RaisesAnother {
-        /// The version that would grow.
-        raised: Version,
+    /// What was there before it was taken out of service on purpose.
+    #[error("version {prior}, which {version} replaced{place}, is paused; promote {prior} back into service first, or pause {version}", place = on(.channel.as_ref()))]
+    PausedPrior {
+        /// The version.
+        version: Version,
+        /// The one before it.
+        prior: Version,
+        /// The channel, if it is about a channel.
+        channel: Option<Channel>,
     },
+    /// What it gives up would go to another version, whose share is a question of its own.
+    #[error(transparent)]
+    RaisesAnother(Raised),
     /// It replaced different versions on different channels.
     #[error(
         "version {version} replaced different versions on its channels; name the `channel` to go back on"
@@ -84,14 +94,39 @@ pub enum Refused {
     },
 }
 
+/// A version that would get more of the traffic of a channel than it was let take there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error(
+    "this would give version {version} {share} % of the traffic of channel {channel}, where it was given {given} %; raise its share first (`adjust-canary`), which its gate judges, or pause it first"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Raised {
+    /// The version.
+    pub version: Version,
+    /// The channel.
+    pub channel: Channel,
+    /// What it would get, 0..=100.
+    #[serde(rename = "canaryPercent")]
+    pub share: u8,
+    /// The most it was let take.
+    #[serde(rename = "givenPercent")]
+    pub given: u8,
+}
+
+fn on(channel: Option<&Channel>) -> String {
+    channel
+        .map(|channel| format!(" on channel {channel}"))
+        .unwrap_or_default()
+}
+
 impl Refused {
     /// The field of the request it is about.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Illegal(Illegal::NotTo { .. }) => "toState",
-            Self::Illegal(_) | Self::NoPrior { .. } => "transition",
+            Self::Illegal(_) | Self::NoPrior { .. } | Self::PausedPrior { .. } => "transition",
             Self::Meaningless { field, .. } | Self::Missing { field, .. } => field,
-            Self::RaisesAnother { .. } => "version",
+            Self::RaisesAnother(_) => "version",
             Self::NotOnChannel { .. } | Self::ManyPriors { .. } => "channel",
         }
     }

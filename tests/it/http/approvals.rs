@@ -152,7 +152,7 @@ async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
     assert_eq!(
         title,
         format!(
-            "Promote {AGENT}@1.0.0 into service on channel stable with 1 % of its traffic; resting on eval run {run}"
+            "Promote {AGENT}@1.0.0 into service on channel stable with 1 % of its traffic, which is all of it while no other version serves there; resting on eval run {run}"
         )
     );
     approved(&host, &small).await;
@@ -182,7 +182,11 @@ async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
     let on = |percent: u8, gate: &RunId| {
         let mut grounds = grounds[0].clone();
         grounds["evalRunId"] = json!(run);
-        grounds["placements"] = json!([{"channel": "stable", "canaryPercent": percent}]);
+        let mut place = json!({"channel": "stable", "canaryPercent": percent});
+        if percent < 100 {
+            place["alone"] = json!(true);
+        }
+        grounds["placements"] = json!([place]);
         grounds["approvalGateIds"] = json!([gate]);
         grounds
     };
@@ -288,18 +292,45 @@ async fn who_refuses_is_heard_and_may_be_asked_again() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_any_more_about_a_version_that_came_back_by_a_rollback() {
+async fn a_rollback_does_not_bring_back_what_people_are_asked_about() {
     let host = host().await;
     for version in ["1.0.0", "1.1.0"] {
         into_service(&host, version, json!({})).await;
     }
     moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
-    let gate = waits(&host, &json!({"version": "1.0.0", "transition": "promote"})).await;
-    moved(&host, json!({"version": "1.1.0", "transition": "rollback"})).await;
-    assert_eq!(list(&host).await[0]["state"], "active");
-    let log = host.ended(&gate).await;
-    assert_eq!(log.last().unwrap()["type"], "run.cancelled");
+    let resume = json!({"version": "1.0.0", "transition": "promote"});
+    let gate = waits(&host, &resume).await;
+    let back = json!({"version": "1.1.0", "transition": "rollback"});
+    let reply = host.post(&path(), &back).await;
+    let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(details["field"], "transition");
+    assert!(reply.text().contains("promote 1.0.0 back"), "{reply:?}");
+    approved(&host, &gate).await;
+    moved(&host, resume).await;
+    moved(&host, back).await;
+    // Where it was approved stays on record, whatever happens next.
+    let records = list(&host).await;
+    assert_eq!(
+        (&records[0]["state"], &records[1]["rollbackPointer"]),
+        (&json!("active"), &json!("1.0.0"))
+    );
+    moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
+    assert_eq!(list(&host).await[0]["approvalGateId"], gate.as_str());
+}
+
+/// What was approved beside another version is not approved alone.
+#[tokio::test]
+async fn consent_to_a_part_is_none_to_all_because_nobody_else_serves() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let mut body = staged(&host, "1.1.0").await;
+    body["canaryPercent"] = json!(5);
+    let part = waits(&host, &body).await;
+    approved(&host, &part).await;
+    moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
+    assert_ne!(waits(&host, &body).await, part);
 }
 
 #[tokio::test]

@@ -748,6 +748,64 @@ async fn a_pack_in_service_stays_installed() {
     assert_eq!(gone.status, StatusCode::OK, "{gone:?}");
 }
 
+/// `stable` asks for evidence, `canary` for none: what went onto the one does not get onto the other by a rollback.
+#[tokio::test]
+async fn a_rollback_seats_no_version_on_a_channel_whose_gate_it_never_passed() {
+    let host = host().await;
+    let open = json!({"channel": "canary", "policy": {"eval": null}});
+    let set = host.post("/v1/host/touchstone/gates", &open).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    into_service(&host, "1.0.0", json!({})).await;
+    let gone = json!({"version": "1.0.0", "transition": "deprecate"});
+    moved(&host, gone).await;
+    for to in [json!({}), json!({}), json!({"channel": "canary"})] {
+        let mut body = json!({"version": "1.1.0", "transition": "promote"});
+        if let Some(channel) = to.get("channel") {
+            body["channel"] = channel.clone();
+        }
+        moved(&host, body).await;
+    }
+    into_service(&host, "1.2.0", json!({})).await;
+    let before = list(&host).await;
+    let back = json!({"version": "1.2.0", "transition": "rollback"});
+    let reply = host.post(&path(), &back).await;
+    let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(details["field"], "transition");
+    assert!(reply.text().contains("on channel stable"), "{reply:?}");
+    assert_eq!(list(&host).await, before);
+    // The way out of an emergency stays open.
+    moved(&host, json!({"version": "1.2.0", "transition": "pause"})).await;
+}
+
+#[rstest]
+#[case::pause("pause")]
+#[case::deprecate("deprecate")]
+#[tokio::test]
+async fn who_takes_one_version_away_does_not_give_another_more_than_it_was_let_take(
+    #[case] transition: &str,
+) {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    into_service(&host, "1.1.0", json!({"canaryPercent": 5})).await;
+    let before = list(&host).await;
+    let away = json!({"version": "1.0.0", "transition": transition});
+    let reply = host.post(&path(), &away).await;
+    let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(
+        details["raises"],
+        json!({"version": "1.1.0", "channel": "stable", "canaryPercent": 100, "givenPercent": 5})
+    );
+    assert_eq!(list(&host).await, before);
+    moved(&host, json!({"version": "1.1.0", "transition": "pause"})).await;
+    moved(&host, away).await;
+    let states: Vec<Value> = list(&host).await.as_array().unwrap()[..2]
+        .iter()
+        .map(|record| record["state"].clone())
+        .collect();
+    assert_eq!(states[1], "paused");
+    assert_ne!(states[0], "active");
+}
+
 #[tokio::test]
 async fn retries_and_forks_keep_the_version_a_channel_had() {
     let host = host().await;

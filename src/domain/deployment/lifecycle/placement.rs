@@ -18,6 +18,9 @@ pub struct Placement {
     pub channel: Option<Channel>,
     /// Its share of the traffic there, 0..=100.
     pub canary_percent: u8,
+    /// Whether it takes all of the traffic whatever its share, since no other version serves there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 impl Placement {
@@ -26,7 +29,13 @@ impl Placement {
         Self {
             channel,
             canary_percent: share.unwrap_or(ALL),
+            alone: false,
         }
+    }
+
+    /// What it takes of the traffic, 0..=100.
+    fn taken(&self) -> u8 {
+        if self.alone { ALL } else { self.canary_percent }
     }
 }
 
@@ -34,6 +43,10 @@ impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = self.canary_percent;
         match &self.channel {
+            Some(channel) if self.alone => write!(
+                f,
+                "on channel {channel} with {percent} % of its traffic, which is all of it while no other version serves there"
+            ),
             Some(channel) => write!(f, "on channel {channel} with {percent} % of its traffic"),
             None => write!(f, "on no channel, with a share of {percent} %"),
         }
@@ -46,7 +59,7 @@ impl Lifecycle {
     pub fn placements(&self, version: &Version) -> Vec<Placement> {
         let own = self.channels.iter().filter_map(|(channel, seats)| {
             let seat = seats.iter().find(|seat| seat.version == *version)?;
-            Some(Placement::new(Some(channel.clone()), Some(seat.share)))
+            Some(self.placement(version, Some(channel.clone()), Some(seat.share)))
         });
         let placements: Vec<Placement> = own.collect();
         if placements.is_empty() && self.state(version) == DeploymentState::Active {
@@ -59,8 +72,24 @@ impl Lifecycle {
     /// What a version takes of the traffic as it is shared now.
     pub fn served(&self, version: &Version) -> Vec<Placement> {
         self.shares(version)
-            .map(|(channel, share)| Placement::new(Some(channel.clone()), Some(share)))
+            .map(|(channel, share)| self.placement(version, Some(channel.clone()), Some(share)))
             .collect()
+    }
+
+    /// The place that a version has or would have with this share of a channel, whoever else serves there now.
+    pub fn placement(
+        &self,
+        version: &Version,
+        channel: Option<Channel>,
+        share: Option<u8>,
+    ) -> Placement {
+        let place = Placement::new(channel, share);
+        let partly = (1..ALL).contains(&place.canary_percent);
+        let alone = |channel| self.is_alone(version, channel);
+        Placement {
+            alone: partly && place.channel.as_ref().is_some_and(alone),
+            ..place
+        }
     }
 
     /// Whether a version was given more of the traffic of a channel than it had `before`.
@@ -68,7 +97,9 @@ impl Lifecycle {
         let had = before.placements(version);
         self.placements(version).iter().any(|now| {
             let before = had.iter().find(|then| then.channel == now.channel);
-            before.is_none_or(|then| then.canary_percent < now.canary_percent)
+            before.is_none_or(|then| {
+                then.canary_percent < now.canary_percent || then.taken() < now.taken()
+            })
         })
     }
 }

@@ -100,6 +100,15 @@ fn row(
     (version.to_owned(), state, share, channels)
 }
 
+fn raises_another(version: &str, share: u8, given: u8) -> Refused {
+    Refused::RaisesAnother(Raised {
+        version: v(version),
+        channel: channel("stable"),
+        share,
+        given,
+    })
+}
+
 fn serving(lifecycle: &Lifecycle, name: &str, draw: u8) -> Option<String> {
     lifecycle
         .resolve(&channel(name), draw)
@@ -182,8 +191,7 @@ fn a_larger_share_is_seen_and_no_version_gets_one_by_the_way() {
     assert!(!raises("1.1.0", 9));
     assert!(!raises("1.0.0", 95), "what was left over is no promotion");
     let refused = before.apply(&agent(), &adjust("1.0.0", 89)).unwrap_err();
-    let raised = v("1.1.0");
-    assert_eq!(refused, Refused::RaisesAnother { raised });
+    assert_eq!(refused, raises_another("1.1.0", 11, 10));
 }
 
 #[test]
@@ -294,17 +302,61 @@ fn a_rollback_restores_the_one_before_and_points_to_it() {
 }
 
 #[test]
-fn a_rollback_brings_a_paused_version_back_if_no_other_serves() {
+fn a_rollback_asks_no_gate_and_so_brings_no_paused_version_back() {
+    let back = ask("1.1.0", TransitionKind::Rollback);
     let lifecycle = after(&canary(100), &[ask("1.0.0", TransitionKind::Pause)]);
-    let (rolled, events) = lifecycle
-        .apply(&agent(), &ask("1.1.0", TransitionKind::Rollback))
-        .unwrap();
-    assert_eq!(rolled.state(&v("1.0.0")), Active);
-    let kinds: Vec<&str> = events.iter().map(Event::kind).collect();
-    assert_eq!(
-        kinds,
-        ["deployment.rolled-back", "deployment.state.changed"]
+    let paused = Refused::PausedPrior {
+        version: v("1.1.0"),
+        prior: v("1.0.0"),
+        channel: Some(channel("stable")),
+    };
+    assert_eq!(lifecycle.apply(&agent(), &back).unwrap_err(), paused);
+    // The remedies of the message.
+    let resumed = after(&lifecycle, &[promote("1.0.0")]);
+    assert_eq!(shown(&resumed), shown(&canary(100)));
+    let rolled = after(&resumed, std::slice::from_ref(&back));
+    assert_eq!(serving(&rolled, "stable", 0).as_deref(), Some("1.0.0"));
+    let off = after(&lifecycle, &[ask("1.1.0", TransitionKind::Pause)]);
+    assert_eq!(serving(&off, "stable", 0), None);
+}
+
+#[test]
+fn of_two_before_it_a_rollback_takes_the_one_that_serves() {
+    let lifecycle = after(
+        &staged(&["1.0.0", "1.1.0", "1.2.0"]),
+        &[
+            into("1.0.0", "stable", 100),
+            into("1.1.0", "stable", 100),
+            into("1.2.0", "stable", 100),
+            ask("1.1.0", TransitionKind::Pause),
+            ask("1.2.0", TransitionKind::Rollback),
+        ],
     );
+    let record = lifecycle.record(&agent(), &v("1.2.0"));
+    assert_eq!(record.rollback_pointer.as_deref(), Some("1.0.0"));
+    assert_eq!(lifecycle.state(&v("1.1.0")), Paused);
+    assert_eq!(serving(&lifecycle, "stable", 0).as_deref(), Some("1.0.0"));
+}
+
+#[test]
+fn a_version_on_no_channel_is_rolled_back_to_what_was_active_before_it() {
+    let lifecycle = after(
+        &staged(&["1.0.0", "1.1.0"]),
+        &[promote("1.0.0"), promote("1.1.0")],
+    );
+    let back = ask("1.1.0", TransitionKind::Rollback);
+    let rolled = after(&lifecycle, std::slice::from_ref(&back));
+    let record = rolled.record(&agent(), &v("1.1.0"));
+    assert_eq!(record.rollback_pointer.as_deref(), Some("1.0.0"));
+    // A break changes nothing of the order.
+    let pause = ask("1.0.0", TransitionKind::Pause);
+    let paused = after(&lifecycle, &[pause]);
+    assert!(matches!(
+        paused.apply(&agent(), &back),
+        Err(Refused::PausedPrior { channel: None, .. })
+    ));
+    let resumed = after(&paused, &[promote("1.0.0"), back]);
+    assert_eq!(resumed.state(&v("1.1.0")), RolledBack);
 }
 
 #[test]
@@ -339,19 +391,153 @@ fn without_a_version_before_it_nothing_is_rolled_back() {
 }
 
 #[test]
-fn a_version_that_had_a_channel_to_itself_is_replaced_there_by_the_one_active_before() {
-    let lifecycle = after(
+fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
+    let back = ask("1.1.0", TransitionKind::Rollback);
+    let none_on = |name: &str| Refused::NoPrior {
+        version: v("1.1.0"),
+        channel: Some(channel(name)),
+    };
+    let apart = after(
         &staged(&["1.0.0", "1.1.0"]),
+        &[into("1.0.0", "stable", 100), into("1.1.0", "canary", 100)],
+    );
+    assert_eq!(apart.apply(&agent(), &back).unwrap_err(), none_on("canary"));
+    // Nor where another of its channels has one to go back to, whichever is named.
+    let both = after(
+        &apart,
+        &[
+            ask("1.1.0", TransitionKind::Pause),
+            into("1.1.0", "stable", 100),
+        ],
+    );
+    for name in [None, Some("stable"), Some("canary")] {
+        let back = Move {
+            channel: name.map(channel),
+            ..back.clone()
+        };
+        assert_eq!(both.apply(&agent(), &back).unwrap_err(), none_on("canary"));
+    }
+}
+
+/// What was let onto `canary` without much ado does not get to `stable` by a rollback there.
+#[test]
+fn a_rollback_is_no_way_around_the_gate_of_another_channel() {
+    let lifecycle = after(
+        &staged(&["1.0.0", "1.1.0", "1.2.0"]),
         &[
             into("1.0.0", "stable", 100),
+            ask("1.0.0", TransitionKind::Deprecate),
             into("1.1.0", "canary", 100),
+            into("1.2.0", "stable", 100),
+        ],
+    );
+    let back = ask("1.2.0", TransitionKind::Rollback);
+    let refused = lifecycle.apply(&agent(), &back).unwrap_err();
+    assert!(
+        refused.to_string().contains("on channel stable"),
+        "{refused}"
+    );
+    assert!(matches!(refused, Refused::NoPrior { .. }), "{refused:?}");
+}
+
+#[rstest]
+#[case::pause(TransitionKind::Pause)]
+#[case::deprecate(TransitionKind::Deprecate)]
+fn no_version_gets_all_of_the_traffic_because_the_one_beside_it_leaves(
+    #[case] leave: TransitionKind,
+) {
+    let five = canary(5);
+    let refused = five.apply(&agent(), &ask("1.0.0", leave)).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 100, 5));
+    // An emergency: first the canary leaves, or everything does.
+    let none = after(
+        &five,
+        &[ask("1.1.0", TransitionKind::Pause), ask("1.0.0", leave)],
+    );
+    assert_eq!(serving(&none, "stable", 0), None);
+    // Or it is let take all of it before.
+    let all = after(&five, &[adjust("1.1.0", 100), ask("1.0.0", leave)]);
+    assert_eq!(serving(&all, "stable", 99).as_deref(), Some("1.1.0"));
+    // Of nothing there is nothing more.
+    let dark = after(&canary(0), &[ask("1.0.0", leave)]);
+    assert_eq!(serving(&dark, "stable", 0), None);
+}
+
+#[test]
+fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
+    let three = after(
+        &staged(&["1.0.0", "1.1.0", "1.2.0"]),
+        &[into("1.0.0", "stable", 100), into("1.1.0", "stable", 5)],
+    );
+    let half = into("1.2.0", "stable", 50);
+    let refused = three.apply(&agent(), &half).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 50, 5));
+
+    let whole = after(&three, &[into("1.2.0", "stable", 100)]);
+    let less = adjust("1.2.0", 50);
+    let refused = whole.apply(&agent(), &less).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 50, 5));
+    // Of the version before the current one, too, more is more than it was let take.
+    let more = adjust("1.1.0", 60);
+    let raised = after(&whole, std::slice::from_ref(&more));
+    assert!(raised.raises(&whole, &more.version), "it passes the gate");
+    let rest = adjust("1.1.0", 5);
+    let lowered = after(&whole, std::slice::from_ref(&rest));
+    assert!(!lowered.raises(&whole, &rest.version));
+
+    let gone = after(&whole, &[ask("1.0.0", TransitionKind::Pause)]);
+    let back = ask("1.2.0", TransitionKind::Rollback);
+    let refused = gone.apply(&agent(), &back).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 100, 5));
+    let rolled = after(&whole, &[back]);
+    assert_eq!(
+        shown(&rolled)[..2],
+        [
+            row("1.0.0", Active, Some(95), &["stable"]),
+            row("1.1.0", Active, Some(5), &["stable"]),
+        ]
+    );
+
+    // One that comes back does not find more than it left.
+    let away = after(
+        &three,
+        &[
+            ask("1.1.0", TransitionKind::Pause),
+            into("1.2.0", "stable", 20),
+        ],
+    );
+    let refused = away.apply(&agent(), &promote("1.1.0")).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 80, 5));
+}
+
+/// Whoever lets a version onto an empty channel lets it take all of it, and is told so.
+#[test]
+fn a_version_that_came_alone_was_let_take_all_of_the_channel() {
+    let alone = after(&staged(&["1.0.0", "1.1.0"]), &[into("1.0.0", "stable", 5)]);
+    let place = &alone.placements(&v("1.0.0"))[0];
+    assert_eq!((place.canary_percent, place.alone), (5, true));
+    assert!(place.to_string().contains("which is all of it"), "{place}");
+    assert_eq!(alone.served(&v("1.0.0")), alone.placements(&v("1.0.0")));
+    let back = after(
+        &alone,
+        &[
+            into("1.1.0", "stable", 100),
             ask("1.1.0", TransitionKind::Rollback),
         ],
     );
-    assert_eq!(
-        shown(&lifecycle)[0],
-        row("1.0.0", Active, Some(100), &["canary", "stable"])
+    assert_eq!(serving(&back, "stable", 99).as_deref(), Some("1.0.0"));
+    // What was to share a channel and would be alone there is another question.
+    let shared = canary(5);
+    let paused = after(
+        &shared,
+        &[
+            ask("1.1.0", TransitionKind::Pause),
+            ask("1.0.0", TransitionKind::Pause),
+        ],
     );
+    let resumed = after(&paused, &[promote("1.1.0")]);
+    assert!(!shared.placements(&v("1.1.0"))[0].alone);
+    assert!(resumed.placements(&v("1.1.0"))[0].alone);
 }
 
 #[test]
@@ -447,16 +633,11 @@ fn a_consent_is_good_for_one_promotion() {
     assert!(moved.gate_of("other").is_some(), "of another version");
     let paused = after(&moved, &[ask("1.0.0", TransitionKind::Pause)]);
     let record = paused.record(&agent(), &v("1.0.0"));
-    assert_eq!(record.approval_gate_id, None, "nobody approved the pause");
-}
-
-#[test]
-fn a_version_that_a_rollback_brings_back_is_another_than_they_were_asked_about() {
-    let mut paused = after(&canary(100), &[ask("1.0.0", TransitionKind::Pause)]);
-    paused.ask("resume".to_owned(), v("1.0.0"), RunId::from("run_gate"));
-    let back = after(&paused, &[ask("1.1.0", TransitionKind::Rollback)]);
-    assert_eq!(back.state(&v("1.0.0")), Active);
-    assert_eq!(back.gate_of("resume"), None);
+    assert_eq!(
+        record.approval_gate_id.as_deref(),
+        Some(gate.as_str()),
+        "it stays on record where it was approved"
+    );
 }
 
 #[rstest]
@@ -543,11 +724,13 @@ fn any_move() -> impl Strategy<Value = Move> {
 
 proptest! {
     /// Whatever is asked in whatever order: shares never add up to more than there is, only active versions have any, a
-    /// channel with traffic to give resolves for every draw to a version that shows the channel, and a refusal or a
-    /// rollback never leaves a channel empty that was served.
+    /// channel with traffic to give resolves for every draw to a version that shows the channel, no version takes more of a
+    /// channel than a gate was asked about, and a rollback brings nothing into service, puts nothing on a channel and never
+    /// leaves one empty that was served.
     #[test]
     fn the_deployments_stay_sound(moves in prop::collection::vec(any_move(), 0..60)) {
         let mut lifecycle = Lifecycle::default();
+        let mut judged: BTreeMap<(Version, Channel), u8> = BTreeMap::new();
         for asked in &moves {
             let before = lifecycle.clone();
             let Ok((after, events)) = lifecycle.apply(&agent(), asked) else { continue };
@@ -555,6 +738,14 @@ proptest! {
             for event in &events {
                 let payload = serde_json::to_value(event).unwrap();
                 prop_assert_eq!(payload.get("agentId"), Some(&Value::from(agent().as_str())));
+            }
+            let gated = asked.transition == TransitionKind::Promote
+                || asked.transition == TransitionKind::AdjustCanary && after.raises(&before, &asked.version);
+            for place in after.placements(&asked.version).into_iter().filter(|_| gated) {
+                if let Some(on) = place.channel {
+                    let most = if place.alone { 100 } else { place.canary_percent };
+                    judged.insert((asked.version.clone(), on), most);
+                }
             }
             let records = after.records(&agent(), []);
             for name in ["stable", "canary"] {
@@ -565,14 +756,27 @@ proptest! {
                 prop_assert!(on.iter().all(|record| record.state == Active));
                 let sum: u32 = on.iter().map(|record| u32::from(record.canary_percent.unwrap())).sum();
                 prop_assert!(sum <= 100, "{} on {name}", sum);
-                for draw in [0, 1, 50, 99] {
+                let mut taken: BTreeMap<Version, u8> = BTreeMap::new();
+                for draw in 0..100 {
+                    if let Ok(version) = after.resolve(&channel(name), draw) {
+                        *taken.entry(version.clone()).or_default() += 1;
+                    }
                     match after.resolve(&channel(name), draw) {
                         Ok(version) => prop_assert!(on.iter().any(|record| record.version == version.to_string())),
                         Err(NoActiveDeployment) => prop_assert!(sum == 0),
                     }
                 }
-                if asked.transition == TransitionKind::Rollback && before.split(&channel(name)).is_some() {
-                    prop_assert!(after.split(&channel(name)).is_some());
+                for (version, taken) in taken {
+                    let most = judged.get(&(version.clone(), channel(name))).copied();
+                    prop_assert!(Some(taken) <= most, "{version} takes {taken} of {name}, {most:?} was judged");
+                }
+                if asked.transition == TransitionKind::Rollback {
+                    let on = channel(name);
+                    prop_assert!(before.split(&on).is_none() || after.split(&on).is_some());
+                    for other in after.versions.keys() {
+                        prop_assert!(!after.is_active(other) || before.is_active(other));
+                        prop_assert!(!after.channels_of(other).contains(&on) || before.channels_of(other).contains(&on));
+                    }
                 }
             }
             for record in &records {
