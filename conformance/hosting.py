@@ -207,7 +207,7 @@ class ConformanceHost:
         self.serving: Serving | None = None
         try:
             here = Path(__file__).resolve().parent
-            for name in ("touchstone.toml", "echo.json"):
+            for name in ("touchstone.toml", "echo.json", "judge.json"):
                 shutil.copy(here / name, self.folder / name)
             touchstone = Touchstone(program, self.folder, database_url, config=self.folder / "touchstone.toml")
             # A database may have served before; fresh tenants make the host fresh all the same.

@@ -9,8 +9,8 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::agent::Runtime;
 use crate::agent::model::{self, ModelCatalog};
+use crate::agent::{RubricJudge, Runtime};
 use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
 use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
@@ -96,6 +96,7 @@ impl App {
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let models: Arc<dyn Models> = Arc::new(ModelCatalog::build(
             &config.models,
+            config.judge.as_ref(),
             &|name| std::env::var(name).ok(),
             &clock,
         )?);
@@ -114,7 +115,8 @@ impl App {
             models.clone(),
             Arc::new(Runtime::default()),
             config.limits.max_concurrency_per_tenant,
-        );
+        )
+        .judging_with(Arc::new(RubricJudge));
         let executor = Executor::new(
             store.clone(),
             clock.clone(),

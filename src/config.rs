@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::agent::model::ModelConfig;
+use crate::agent::model::{self, ModelConfig};
 use crate::domain::access::Roles;
 use crate::domain::deployment::{Channel, ChannelFault};
 use crate::domain::money::NanoUsd;
@@ -17,7 +17,7 @@ use crate::domain::pack::lockfile;
 use crate::domain::pack::manifest::Host;
 use crate::domain::pack::name::Namespaces;
 use crate::domain::pack::verify::{Policy, Trust, TrustMode};
-use crate::domain::run::request::HostLimits;
+use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::net::PrivateTarget;
 use crate::protocol::openwop::pack::Lockfile;
 
@@ -45,6 +45,9 @@ pub struct Config {
     pub packs: PackSettings,
     /// Model endpoints.
     pub models: Vec<ModelConfig>,
+    /// The model endpoint that judges rubrics; without one the mode `rubric` is not offered.
+    #[serde(deserialize_with = "model::judge")]
+    pub judge: Option<ModelConfig>,
     /// How runs are worked on.
     pub worker: WorkerConfig,
     /// Named sets of scopes that keys may hold.
@@ -307,6 +310,7 @@ impl Default for Config {
             limits: Limits::default(),
             packs: PackSettings::default(),
             models: Vec::new(),
+            judge: None,
             worker: WorkerConfig::default(),
             roles: Vec::new(),
             webhooks: WebhookSettings::default(),
@@ -360,6 +364,7 @@ impl Config {
             for script in config
                 .models
                 .iter_mut()
+                .chain(&mut config.judge)
                 .filter_map(|model| model.file.as_mut())
             {
                 *script = folder.join(&script);
@@ -463,6 +468,7 @@ impl Config {
     pub fn host_limits(&self) -> HostLimits {
         HostLimits {
             advisory_budgets: self.limits.advisory_budgets,
+            scored_modes: scored_modes(self.judge.is_some()),
             max_tasks_per_suite: self.limits.max_tasks_per_suite,
             max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),

@@ -17,27 +17,23 @@
 //! would let a budget run dry unseen: the usage is estimated by size (an octet count divided by four) and the event after it
 //! says so.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use serde_json::Value;
-use tokio::time::Instant;
 
+use super::calls::{Calls, Pace, Stop, millis, seed};
 use crate::domain::agent::{
     BUDGET_EXHAUSTED, Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply,
-    Next, ToolCall, ToolOutcome, estimate, usage_from_size,
+    Next, ToolCall, ToolOutcome,
 };
-use crate::domain::budget::Estimate;
 use crate::domain::ids::EventId;
 use crate::domain::run::activity::Activity;
 use crate::ports::{
-    AgentRuntime, EventSink, Exhausted, Heard, Invocation, InvocationEnd, InvocationResult, Meter,
+    AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
     ModelError, ModelInfo,
 };
 use crate::protocol::openwop::events::{
     AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
-    AgentToolReturned, Event, FixtureMissing, InvocationOutcome, ModelRetried, ProviderUsage,
-    RunError, ToolStatus, UsageEstimated,
+    AgentToolReturned, Event, FixtureMissing, InvocationOutcome, RunError, ToolStatus,
 };
 
 /// The runtime for agents that are a prompt, an allowlist and a return schema.
@@ -64,12 +60,6 @@ impl AgentRuntime for Runtime {
         let ending = running.converse(limits).await;
         running.finish(ending)
     }
-}
-
-/// Why a call gave no reply.
-enum Stop {
-    Model(ModelError),
-    Exhausted,
 }
 
 /// How the conversation ended.
@@ -101,8 +91,7 @@ struct Running<'a> {
     started: EventId,
     /// Model turns so far; what is tried again is one.
     turns: u32,
-    first_call: Option<Instant>,
-    waited: Duration,
+    pace: Pace,
 }
 
 impl<'a> Running<'a> {
@@ -134,8 +123,7 @@ impl<'a> Running<'a> {
             sink,
             started,
             turns: 0,
-            first_call: None,
-            waited: Duration::ZERO,
+            pace: Pace::default(),
         }
     }
 
@@ -219,26 +207,31 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// One model turn: reserved, tried until it is answered or the attempts are used up, metered and settled.
+    /// One model turn.
     async fn call(&mut self, conversation: &mut Conversation<'_>) -> Result<ModelReply, Stop> {
-        let info = self.invocation.model.model.info();
-        conversation.intend(self.activity(info));
+        let invocation = self.invocation;
+        conversation.intend(self.activity(invocation.model.model.info()));
         self.turns += 1;
-        let octets = conversation.request_octets();
-        let asked = Instant::now();
-        let estimate = estimate(octets, self.invocation.max_tokens, info.price);
-        self.meter
-            .reserve(estimate)
-            .await
-            .map_err(|Exhausted| Stop::Exhausted)?;
-        let mut held = Held {
+        let calls = Calls {
+            binding: invocation.model,
             meter: self.meter,
-            estimate,
-            used: Estimate::default(),
+            sink: self.sink,
+            cause: Some(&self.started),
+            task: invocation.node_id,
+            seed: seed(&invocation.invocation_id),
         };
-        let reply = self.attempts(conversation, asked).await?;
-        held.used = self.record_reply(info, &reply, octets);
-        Ok(reply)
+        let reasoned = |reply: &ModelReply| {
+            let reasoning = spoken_reasoning(reply)?;
+            let agent_id = invocation.agent.agent_id.clone();
+            Some(Event::AgentReasoned(AgentReasoned {
+                agent_id,
+                reasoning,
+            }))
+        };
+        let octets = conversation.request_octets();
+        calls
+            .ask(conversation.request(), octets, &mut self.pace, reasoned)
+            .await
     }
 
     /// The name of the next model turn. A task that is done anew begins with the first one again.
@@ -251,92 +244,6 @@ impl<'a> Running<'a> {
             provider_key: &format!("{}:chat:completions", info.provider),
         };
         activity.id()
-    }
-
-    async fn attempts(
-        &mut self,
-        conversation: &Conversation<'_>,
-        mut idle_since: Instant,
-    ) -> Result<ModelReply, Stop> {
-        let binding = self.invocation.model;
-        let info = binding.model.info();
-        let mut attempt = 1;
-        loop {
-            let permit = binding.permits.acquire().await.map_err(Stop::Model)?;
-            match self.first_call {
-                None => self.first_call = Some(Instant::now()),
-                Some(_) => self.waited += idle_since.elapsed(),
-            }
-            let answer = binding.model.complete(conversation.request());
-            let answer = tokio::time::timeout(info.timeout, answer)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(ModelError::Unavailable {
-                        reason: "timeout".to_owned(),
-                        retryable: true,
-                        retry_after: None,
-                    })
-                });
-            // The permit is not kept while waiting to try again: others may fare better.
-            permit.hear(Heard::of(&answer));
-            let error = match answer {
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let ModelError::Unavailable {
-                reason,
-                retryable: true,
-                retry_after,
-            } = &error
-            else {
-                return Err(Stop::Model(error));
-            };
-            let seed = seed(&self.invocation.invocation_id);
-            let Some(wait) = info.retry.wait(attempt, seed, *retry_after) else {
-                return Err(Stop::Model(error));
-            };
-            self.meter.retry().map_err(|Exhausted| Stop::Exhausted)?;
-            self.emit(Event::ModelRetried(ModelRetried {
-                attempt,
-                reason: reason.clone(),
-                wait_ms: millis(wait),
-            }));
-            tokio::time::sleep(wait).await;
-            idle_since = Instant::now();
-            attempt += 1;
-        }
-    }
-
-    fn record_reply(&self, info: &ModelInfo, reply: &ModelReply, octets: usize) -> Estimate {
-        if let Some(reasoning) = spoken_reasoning(reply) {
-            self.emit(Event::AgentReasoned(AgentReasoned {
-                agent_id: self.invocation.agent.agent_id.clone(),
-                reasoning,
-            }));
-        }
-        let usage = reply
-            .usage
-            .unwrap_or_else(|| usage_from_size(octets, reply));
-        let cost = info.price.cost(usage.input, usage.output);
-        let tokens = usage.input.saturating_add(usage.output);
-        self.emit(Event::ProviderUsage(ProviderUsage {
-            provider: info.provider.clone(),
-            model: info.model.clone(),
-            input_tokens: usage.input,
-            output_tokens: usage.output,
-            total_tokens: tokens,
-            cost_estimate_usd: cost,
-            currency: "USD".to_owned(),
-            cache_read_tokens: usage.cached_input,
-            node_id: Some(self.invocation.node_id.clone()),
-        }));
-        if reply.usage.is_none() {
-            self.emit(Event::UsageEstimated(UsageEstimated {
-                input_tokens: usage.input,
-                output_tokens: usage.output,
-            }));
-        }
-        Estimate { tokens, cost }
     }
 
     fn record_tool(&self, call: ToolCall, outcome: ToolOutcome) {
@@ -381,10 +288,7 @@ impl<'a> Running<'a> {
     }
 
     fn finish(self, ending: Ending) -> InvocationResult {
-        let latency = self
-            .first_call
-            .map_or(Duration::ZERO, |first| first.elapsed())
-            .saturating_sub(self.waited);
+        let latency_ms = millis(self.pace.latency());
         let agent_id = &self.invocation.agent.agent_id;
         let decision = match &ending.end {
             InvocationEnd::Decided { output } => output.clone(),
@@ -403,7 +307,7 @@ impl<'a> Running<'a> {
         InvocationResult {
             end: ending.end,
             schema_valid: ending.schema_valid,
-            latency_ms: millis(latency),
+            latency_ms,
         }
     }
 }
@@ -415,28 +319,4 @@ fn spoken_reasoning(reply: &ModelReply) -> Option<String> {
         .flatten();
     let said = reply.reasoning.as_ref().or(beside)?;
     (!said.trim().is_empty()).then(|| said.clone())
-}
-
-/// A reservation that is settled whatever happens, cancellation included.
-struct Held<'a> {
-    meter: &'a dyn Meter,
-    estimate: Estimate,
-    used: Estimate,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.meter.settle(self.estimate, self.used);
-    }
-}
-
-/// FNV-1a: the invocation's own place in the spread of retries.
-fn seed(id: &str) -> u64 {
-    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, octet| {
-        (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

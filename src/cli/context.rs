@@ -25,7 +25,10 @@ const EMBEDDED_DRAIN_S: u64 = 1;
 /// The environment variable that holds the key for `--model-url`; else the one usual for the provider counts.
 const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 
-/// One model endpoint instead of the configured ones.
+/// The same for `--judge-url`.
+const JUDGE_KEY: &str = "TOUCHSTONE_JUDGE_API_KEY";
+
+/// One model endpoint instead of the configured ones, and one judge.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
     /// Answer every class of model from this endpoint instead of the configured ones; its API key is taken from
@@ -40,6 +43,26 @@ pub struct ModelEndpoint {
     /// What --model-url speaks: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
     pub model_provider: Option<Provider>,
+
+    #[command(flatten)]
+    pub judge: JudgeEndpoint,
+}
+
+/// One judge instead of the configured one.
+#[derive(Clone, Debug, Default, Args)]
+pub struct JudgeEndpoint {
+    /// Have rubrics judged by a model at this endpoint instead of the configured judge; its API key is taken from
+    /// TOUCHSTONE_JUDGE_API_KEY, or else from OPENAI_API_KEY or ANTHROPIC_API_KEY
+    #[arg(long, value_name = "URL", requires = "judge_model", value_parser = address)]
+    pub judge_url: Option<Url>,
+
+    /// The judge's name at --judge-url
+    #[arg(long, value_name = "NAME", requires = "judge_url")]
+    pub judge_model: Option<String>,
+
+    /// What --judge-url speaks: openai or anthropic [default: openai]
+    #[arg(long, value_name = "PROVIDER", requires = "judge_url", value_parser = provider)]
+    pub judge_provider: Option<Provider>,
 }
 
 fn provider(name: &str) -> Result<Provider, String> {
@@ -50,35 +73,73 @@ fn provider(name: &str) -> Result<Provider, String> {
 }
 
 impl ModelEndpoint {
-    /// The endpoint as a configuration entry, if one is named.
-    pub fn config(&self) -> Option<ModelConfig> {
-        let (url, model) = (self.model_url.as_ref()?, self.model.as_ref()?);
+    /// The endpoints as configuration entries, as far as they are named.
+    pub fn config(&self) -> Endpoints {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
-        Some(endpoint(provider, url, model))
+        let named = self.model_url.as_ref().zip(self.model.as_ref());
+        Endpoints {
+            model: named.map(|(url, model)| endpoint(provider, url, model)),
+            judge: self.judge.config(),
+        }
+    }
+}
+
+impl JudgeEndpoint {
+    /// The judge as a configuration entry, if one is named.
+    pub fn config(&self) -> Option<ModelConfig> {
+        let (url, model) = self.judge_url.as_ref().zip(self.judge_model.as_ref())?;
+        let provider = self.judge_provider.unwrap_or(Provider::Openai);
+        Some(keyed(JUDGE_KEY, provider, url, model))
+    }
+}
+
+/// Endpoints that replace the configured ones.
+#[derive(Clone, Debug, Default)]
+pub struct Endpoints {
+    /// Of every class of model.
+    pub model: Option<ModelConfig>,
+    /// Of the judge.
+    pub judge: Option<ModelConfig>,
+}
+
+impl Endpoints {
+    /// The flags that name them again.
+    fn flags(&self) -> String {
+        let named = |entry: &Option<ModelConfig>, [url, name, provider]: [&str; 3]| {
+            let Some(entry) = entry else {
+                return String::new();
+            };
+            let spoken = match entry.provider {
+                Provider::Openai => String::new(),
+                other => format!(" {provider} {}", other.as_str()),
+            };
+            match (&entry.base_url, &entry.model) {
+                (Some(address), Some(model)) => {
+                    format!(" {url} {address} {name} {model}{spoken}")
+                }
+                _ => String::new(),
+            }
+        };
+        let model = named(&self.model, ["--model-url", "--model", "--model-provider"]);
+        let judge = ["--judge-url", "--judge-model", "--judge-provider"];
+        model + &named(&self.judge, judge)
     }
 }
 
 /// The entry of an endpoint that serves every class.
 pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
+    keyed(MODEL_KEY, provider, url, model)
+}
+
+fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
     let usual = match provider {
         Provider::Anthropic => "ANTHROPIC_API_KEY",
         Provider::Openai | Provider::Scripted => "OPENAI_API_KEY",
     };
     let set = |name: &&str| std::env::var_os(name).is_some_and(|key| !key.is_empty());
     ModelConfig {
-        api_key_env: [MODEL_KEY, usual].into_iter().find(set).map(str::to_owned),
+        api_key_env: [own, usual].into_iter().find(set).map(str::to_owned),
         ..ModelConfig::remote(provider, url.clone(), model)
-    }
-}
-
-fn flags_of(model: &ModelConfig) -> String {
-    let provider = match model.provider {
-        Provider::Openai => String::new(),
-        other => format!(" --model-provider {}", other.as_str()),
-    };
-    match (&model.base_url, &model.model) {
-        (Some(url), Some(name)) => format!(" --model-url {url} --model {name}{provider}"),
-        _ => String::new(),
     }
 }
 
@@ -140,7 +201,7 @@ impl<'a> Context<'a> {
         if let Some(remote) = self.remote()? {
             return Ok(remote);
         }
-        let app = self.app(None).await?;
+        let app = self.app(Endpoints::default()).await?;
         Session::embedded(app, false)
     }
 
@@ -148,18 +209,25 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// No host can be reached or set up; a model endpoint for a host that has its own.
-    pub async fn work(&self, model: Option<ModelConfig>) -> Result<Session, Failure> {
+    pub async fn work(&self, endpoints: Endpoints) -> Result<Session, Failure> {
         if let Some(remote) = self.remote()? {
-            if model.is_some() {
-                return Err(Failure::usage(
-                    "--model-url only works embedded: a host's models are its operator's to configure",
-                )
-                .or_try("leave out --server, or set [[models]] in the host's configuration"));
+            for (named, flag, setting) in [
+                (&endpoints.model, "--model-url", "[[models]]"),
+                (&endpoints.judge, "--judge-url", "[judge]"),
+            ] {
+                if named.is_some() {
+                    return Err(Failure::usage(format!(
+                        "{flag} only works embedded: a host's models are its operator's to configure"
+                    ))
+                    .or_try(format!(
+                        "leave out --server, or set {setting} in the host's configuration"
+                    )));
+                }
             }
             return Ok(remote);
         }
-        let model_flags = model.as_ref().map(flags_of).unwrap_or_default();
-        let app = self.app(model).await?;
+        let model_flags = endpoints.flags();
+        let app = self.app(endpoints).await?;
         let mut session = Session::embedded(app, true)?;
         session.model_flags = model_flags;
         Ok(session)
@@ -169,10 +237,13 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// The configuration, the store or a model cannot be used.
-    pub async fn app(&self, model: Option<ModelConfig>) -> Result<App, Failure> {
+    pub async fn app(&self, endpoints: Endpoints) -> Result<App, Failure> {
         let mut config = self.config_over(&[("limits.max_tasks_per_suite", EMBEDDED_MAX_TASKS)])?;
-        if let Some(model) = model {
+        if let Some(model) = endpoints.model {
             config.models = vec![model];
+        }
+        if let Some(judge) = endpoints.judge {
+            config.judge = Some(judge);
         }
         // Whoever waits at the keyboard is not made to wait for other runs that were resumed meanwhile.
         config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);

@@ -17,6 +17,8 @@ Examples:
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
     --model-url http://127.0.0.1:11434/v1 --model llama3.2 --concurrency 8
+  touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
+    --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
     --baseline run_0199c0de --junit eval.xml --markdown eval.md";
 
@@ -43,7 +45,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
-    /// How to score; repeat for several [default: golden, and regression with --baseline]
+    /// How to score; repeat for several [default: golden, or rubric with --judge-url; and
+    /// regression with --baseline]
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
     modes: Vec<EvalMode>,
 
@@ -134,11 +137,15 @@ fn request(arguments: &Arguments) -> Value {
         set("agentVersion", json!(version));
     }
     // Without a list the host scores every mode the suite declares, and `regression` cannot be scored without a baseline.
-    let modes = match (arguments.modes.as_slice(), &arguments.baseline) {
-        ([], None) => vec![EvalMode::Golden],
-        ([], Some(_)) => vec![EvalMode::Golden, EvalMode::Regression],
-        (modes, _) => modes.to_vec(),
-    };
+    let mut modes = arguments.modes.clone();
+    if modes.is_empty() {
+        // Golden tasks take part under `rubric` too.
+        modes.push(match arguments.model.judge.judge_url {
+            Some(_) => EvalMode::Rubric,
+            None => EvalMode::Golden,
+        });
+        modes.extend(arguments.baseline.as_ref().map(|_| EvalMode::Regression));
+    }
     set("evalModes", json!(modes));
     if let Some(baseline) = &arguments.baseline {
         set("baselineRunId", json!(baseline));
@@ -215,6 +222,22 @@ mod tests {
         assert_eq!(request.ignore, ["/rationale"]);
         assert!(request.target_override);
         assert_eq!(request.budget.max_cost.map(|cost| cost.usd()), Some(0.5));
+    }
+
+    #[test]
+    fn whoever_names_a_judge_asks_for_rubrics() {
+        let judge = ["--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "j"];
+        let agent = "vendor.acme.triage.default";
+        let with = |more: &[&str]| {
+            let line: Vec<&str> = [agent].iter().chain(&judge).chain(more).copied().collect();
+            eval_request(&body(&line)).modes
+        };
+        assert_eq!(with(&[]), Some(vec![EvalMode::Rubric]));
+        assert_eq!(
+            with(&["--baseline", "run_1"]),
+            Some(vec![EvalMode::Rubric, EvalMode::Regression])
+        );
+        assert_eq!(with(&["--mode", "golden"]), Some(vec![EvalMode::Golden]));
     }
 
     #[test]

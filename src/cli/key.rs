@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::{Context, Endpoints};
 use super::exit::{Exit, Failure, with_causes};
 use crate::domain::access::{Roles, is_role_name};
 use crate::domain::ids::{KeyId, TenantId};
@@ -186,7 +186,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 }
 
 async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failure> {
-    let app = context.app(None).await?;
+    let app = context.app(Endpoints::default()).await?;
     let mut scopes: Vec<Scope> = arguments.scopes.concat();
     if scopes.is_empty() && arguments.roles.is_empty() {
         scopes = USUAL_SCOPES.to_vec();
@@ -249,7 +249,7 @@ fn refuse_unknown(known: &Roles, roles: &[String]) -> Result<(), Failure> {
 }
 
 async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failure> {
-    let app = context.app(None).await?;
+    let app = context.app(Endpoints::default()).await?;
     let id = KeyId::from(arguments.id.as_str());
     let previous_until = from_now(arguments.overlap)?;
     let expires_at = arguments.expires_in.map(from_now).transpose()?;
@@ -279,7 +279,7 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
 }
 
 async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
-    let app = context.app(None).await?;
+    let app = context.app(Endpoints::default()).await?;
     let tenant = arguments.tenant.as_deref().map(TenantId::from);
     let keys = app.keys().list(tenant.as_ref()).await.map_err(failed)?;
     let terminal = context.terminal();
@@ -306,7 +306,7 @@ async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
 }
 
 async fn revoke(context: &Context<'_>, arguments: Revoke) -> Result<Exit, Failure> {
-    let app = context.app(None).await?;
+    let app = context.app(Endpoints::default()).await?;
     let id = KeyId::from(arguments.id.as_str());
     if !app.keys().revoke(&id).await.map_err(failed)? {
         return Err(

@@ -237,6 +237,9 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
         Some("model_changed") => {
             "--model-url and --model as for the run itself, or the same [[models]] in the configuration".to_owned()
         }
+        Some("judge_changed") => {
+            "--judge-url and --judge-model as for the run itself, or the same [judge] in the configuration".to_owned()
+        }
         _ => return failure,
     };
     failure.or_try(remedy)

@@ -14,7 +14,7 @@ use super::{HttpSettings, HttpState};
 use crate::domain::access::Roles;
 use crate::domain::deployment::{Channel, LATEST};
 use crate::domain::run::fork::ForkMode;
-use crate::domain::run::request::{HostLimits, SCORED_MODES};
+use crate::domain::run::request::HostLimits;
 use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
 use crate::domain::webhook::SCHEMES;
 use crate::domain::workflow::fixtures;
@@ -100,7 +100,7 @@ fn authorization(roles: &Roles) -> Value {
 fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     let mut suites = json!({
         "supported": true,
-        "modes": SCORED_MODES,
+        "modes": limits.scored_modes,
         "maxTasksPerSuite": limits.max_tasks_per_suite,
     });
     if let (Some(most), Some(members)) = (limits.max_cost_per_suite, suites.as_object_mut()) {

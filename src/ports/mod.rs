@@ -14,6 +14,7 @@ mod host_secrets;
 mod idempotency;
 mod ids;
 mod inventory;
+mod judge;
 mod keys;
 mod model;
 mod pack_source;
@@ -38,6 +39,7 @@ pub use host_secrets::HostSecrets;
 pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 pub use ids::Ids;
 pub use inventory::{InstallRecord, Inventory, SuiteRecord};
+pub use judge::{Exhibition, Judge, Judgement};
 pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
 pub use model::{
     Heard, Model, ModelBinding, ModelError, ModelInfo, Models, Permit, Permits, RATE_LIMITED,

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use crate::domain::agent::{ModelReply, ModelRequest, Rejection, RetryPolicy};
 use crate::domain::money::TokenPrice;
+use crate::domain::run::record::ModelPin;
 use crate::protocol::openwop::suite::ModelClass;
 
 /// The reason of a call that the endpoint had no room for (429).
@@ -110,8 +111,23 @@ impl Heard {
     }
 }
 
+impl ModelBinding {
+    /// The model's name in a run's record.
+    pub fn pin(&self) -> ModelPin {
+        let info = self.model.info();
+        ModelPin {
+            provider: info.provider.clone(),
+            model: info.model.clone(),
+        }
+    }
+}
+
 /// The configured endpoints.
 pub trait Models: Send + Sync {
     /// The endpoint for a class: an entry of its own, or the one for `*`.
     fn resolve(&self, class: ModelClass) -> Option<ModelBinding>;
+    /// The endpoint that judges rubrics, if one is configured.
+    fn judge(&self) -> Option<ModelBinding> {
+        None
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::comparison::compare;
 use super::words::{
-    UNSIGNED, cost, cost_of, counts, duration, outcome, reason_of, rows, sign, verdict,
+    UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
 };
 use crate::domain::eval::report::{EvalReport, TaskOutcome};
 use crate::domain::eval::statistics::statistics;
@@ -64,6 +64,9 @@ fn facts(text: &mut String, report: &EvalReport) {
     );
     if let Some(model) = &report.agent.model {
         row("Model", format!("`{}`", model.replace('`', "'")));
+    }
+    if let Some(judge) = judge(report) {
+        row("Judge", escaped(&judge));
     }
     row(
         "Score",

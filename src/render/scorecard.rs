@@ -10,7 +10,7 @@ use super::comparison::compare;
 use super::ink::Ink;
 use super::statistics::{difference, noise};
 use super::words::{
-    UNSIGNED, cost, cost_of, counts, duration, outcome, reason_of, rows, sign, verdict,
+    UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
 };
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::scoring::p95;
@@ -88,6 +88,9 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
         "agent   {}{model}",
         ink.strong(&format!("{}@{}", agent.agent_id, agent.version))
     );
+    if let Some(judge) = judge(report) {
+        let _ = writeln!(text, "judge   {judge}");
+    }
     if !report.ignore.is_empty() {
         let _ = writeln!(
             text,

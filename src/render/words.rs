@@ -1,6 +1,7 @@
 //! How facts are put into words, the same in every view.
 
 use crate::domain::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::domain::eval::rubric::verdict::MALFORMED;
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::annotation::{Annotation, SignalKind};
 use crate::protocol::openwop::summary::TaskSummary;
@@ -24,6 +25,18 @@ pub fn cost(report: &EvalReport) -> Option<String> {
         1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
         n => format!("{total} (estimated for {n} tasks: the endpoint reported no usage)"),
     })
+}
+
+/// Who judged, and what that cost.
+pub fn judge(report: &EvalReport) -> Option<String> {
+    let judge = report.judge.as_ref()?;
+    let cost = report
+        .judge_cost_usd
+        .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    Some(format!(
+        "model {}, provider {}{cost}, {}",
+        judge.model, judge.provider, judge.identity
+    ))
 }
 
 /// Tasks whose cost is an estimate.
@@ -57,6 +70,10 @@ pub fn reason_of(task: &TaskReport) -> String {
     let mut parts = Vec::new();
     match (&task.reason, task.outcome) {
         (Some(reason), _) => parts.push(in_words(reason)),
+        (None, _) if !task.criteria.is_empty() => {
+            let met = task.criteria.iter().filter(|met| **met).count();
+            parts.push(format!("{met} of {} criteria met", task.criteria.len()));
+        }
         (None, TaskOutcome::Failed) => parts.push("answer differs".to_owned()),
         (None, TaskOutcome::Passed | TaskOutcome::Unjudged) => {}
     }
@@ -83,6 +100,12 @@ pub fn reason_of(task: &TaskReport) -> String {
 
 /// A label of the log, in words. Those of an endpoint that gave no answer say what to look at.
 fn in_words(label: &str) -> String {
+    if label == MALFORMED {
+        return "judge gave no verdict".to_owned();
+    }
+    if let Some(label) = label.strip_prefix("judge_") {
+        return format!("judge: {}", in_words(label));
+    }
     let text = match label {
         "connect" => "endpoint cannot be reached",
         "dns" => "endpoint's name cannot be resolved",

@@ -26,7 +26,7 @@ use crate::domain::eval::statistics::{Statistics, statistics};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::fork::Fork;
-use crate::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec};
+use crate::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunRecord, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, Request, SuiteFacts, parse, plan,
     plan_workflow,
@@ -38,7 +38,7 @@ use crate::ports::{
     Store, StoreError, WebhookRecord,
 };
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::suite::{ModelClass, Thresholds};
+use crate::protocol::openwop::suite::{AgentEvalSuite, ModelClass, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
@@ -77,6 +77,7 @@ impl FoundBaseline {
             conclusive: self.conclusive,
             ignore: &self.eval.ignore,
             tasks: &self.eval.tasks,
+            judge: self.eval.judge.as_ref(),
             suite_id: &self.eval.suite_id,
             suite_version: &self.eval.suite_version,
             aggregate_score: self.aggregate_score,
@@ -210,10 +211,11 @@ impl Runs {
         let (record, eval) = self.eval_record(&caller.tenant, source).await?;
         let cancelling = self.cancelling(source).await?;
         let model = self.pinned(eval.model_class);
+        let judge = self.judge_now(&eval).await?;
         let (allowed, ended) = self
             .look(source, |state| {
                 let status = visible_status(state, cancelling);
-                let allowed = may_retry(&eval, &state.eval, status, model.as_ref());
+                let allowed = may_retry(&eval, &state.eval, status, model.as_ref(), judge.as_ref());
                 (allowed, state.completed_at)
             })
             .await?;
@@ -440,10 +442,11 @@ impl Runs {
                     pack_integrity: &agent.pack_integrity,
                     model_class: agent.definition.model_class,
                     accepts: &accepts,
-                    model: model.as_ref().map(pin),
+                    model: model.as_ref().map(ModelBinding::pin),
                 })
                 .as_ref(),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+            self.judging_model().as_ref(),
         )
     }
 
@@ -458,8 +461,23 @@ impl Runs {
         }
     }
 
+    fn judging_model(&self) -> Option<ModelPin> {
+        self.models.judge().as_ref().map(ModelBinding::pin)
+    }
+
+    /// The judge of a run's rubrics as it would be now.
+    async fn judge_now(&self, eval: &EvalSpec) -> Result<Option<JudgePin>, Problem> {
+        match (&eval.judge, self.judging_model()) {
+            (Some(_), Some(model)) => {
+                let suite = self.suite_of(eval).await?;
+                Ok(JudgePin::of(&model, &suite))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn pinned(&self, class: ModelClass) -> Option<ModelPin> {
-        self.models.resolve(class).as_ref().map(pin)
+        self.models.resolve(class).as_ref().map(ModelBinding::pin)
     }
 
     async fn baseline(
@@ -560,20 +578,23 @@ impl Runs {
         Ok(Created { run_id, body })
     }
 
-    async fn thresholds(&self, eval: &EvalSpec) -> Result<Thresholds, Problem> {
+    async fn suite_of(&self, eval: &EvalSpec) -> Result<Arc<AgentEvalSuite>, Problem> {
         let digest = &eval.suite_digest;
         let suite = self
             .library
             .suite(digest)
             .await
             .map_err(|cause| internal(&cause))?;
-        let suite = suite.ok_or_else(|| {
+        suite.ok_or_else(|| {
             internal(&StoreError::Inconsistent {
                 table: "blob",
                 column: "digest",
             })
-        })?;
-        Ok(suite.thresholds.unwrap_or_default())
+        })
+    }
+
+    async fn thresholds(&self, eval: &EvalSpec) -> Result<Thresholds, Problem> {
+        Ok(self.suite_of(eval).await?.thresholds.unwrap_or_default())
     }
 
     async fn cancelling(&self, run: &RunId) -> Result<bool, Problem> {
@@ -610,14 +631,6 @@ fn already_active(run: &RunId) -> Problem {
 /// The older of two moments, as far as there are any.
 fn older(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
-}
-
-fn pin(binding: &ModelBinding) -> ModelPin {
-    let info = binding.model.info();
-    ModelPin {
-        provider: info.provider.clone(),
-        model: info.model.clone(),
-    }
 }
 
 fn not_found() -> Problem {

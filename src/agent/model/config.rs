@@ -1,8 +1,9 @@
-//! The `[[models]]` entries of the configuration.
+//! The `[[models]]` entries of the configuration, and `[judge]`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use url::Url;
 
 use crate::protocol::openwop::suite::ModelClass;
@@ -106,6 +107,27 @@ impl TryFrom<String> for ClassSelector {
             format!("class must be `*` or one of {known}")
         })
     }
+}
+
+/// Reads `[judge]`: an entry like those of `[[models]]`, but that it serves no class.
+///
+/// # Errors
+/// As for an entry, and for one that names a class.
+pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelConfig>, D::Error> {
+    use serde::de::Error as _;
+    const CLASS: &str = "class";
+    let Some(mut entry) = Option::<Map<String, Value>>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    if entry.contains_key(CLASS) {
+        return Err(D::Error::custom(
+            "judge.class: a judge serves no class of agents; leave it out",
+        ));
+    }
+    entry.insert(CLASS.to_owned(), Value::from("*"));
+    let read = ModelConfig::deserialize(Value::Object(entry));
+    read.map(Some)
+        .map_err(|cause| D::Error::custom(format_args!("judge: {cause}")))
 }
 
 impl ModelConfig {

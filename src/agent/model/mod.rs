@@ -23,7 +23,7 @@ use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models, Permits};
 use crate::protocol::openwop::suite::ModelClass;
 
 use anthropic::AnthropicModel;
-pub use config::{ClassSelector, ModelConfig, Provider};
+pub use config::{ClassSelector, ModelConfig, Provider, judge};
 pub use endpoint::Error as EndpointError;
 use endpoint::{HttpModel, Wire};
 use openai::OpenAiModel;
@@ -34,46 +34,46 @@ use scripted::{Script, ScriptedModel};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A field that the provider needs is missing.
-    #[error("models[{index}].{field} is missing: provider \"{provider}\" needs it")]
+    #[error("{index}.{field} is missing: provider \"{provider}\" needs it")]
     Missing {
-        /// Position in the list, from 0.
-        index: usize,
+        /// Which entry.
+        index: Place,
         /// The field.
         field: &'static str,
         /// The provider.
         provider: &'static str,
     },
     /// A field has no sensible value.
-    #[error("models[{index}].{field} {problem}")]
+    #[error("{index}.{field} {problem}")]
     Invalid {
-        /// Position in the list, from 0.
-        index: usize,
+        /// Which entry.
+        index: Place,
         /// The field.
         field: &'static str,
         /// What is wrong, and what to do.
         problem: String,
     },
     /// Two entries serve the same class.
-    #[error("models[{index}].class is served by an earlier entry; keep one of them")]
+    #[error("{index}.class is served by an earlier entry; keep one of them")]
     ClassTwice {
-        /// Position in the list, from 0.
-        index: usize,
+        /// Which entry.
+        index: Place,
     },
     /// The script could not be read.
-    #[error("models[{index}].file {path} could not be read: {source}")]
+    #[error("{index}.file {path} could not be read: {source}")]
     Unreadable {
-        /// Position in the list, from 0.
-        index: usize,
+        /// Which entry.
+        index: Place,
         /// The file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
     /// The script is none.
-    #[error("models[{index}].file is no script: {source}")]
+    #[error("{index}.file is no script: {source}")]
     Script {
-        /// Position in the list, from 0.
-        index: usize,
+        /// Which entry.
+        index: Place,
         /// Why.
         source: scripted::Error,
     },
@@ -82,16 +82,39 @@ pub enum Error {
     Net(#[from] net::Error),
 }
 
-/// Which endpoint serves which class.
+/// Where an endpoint stands in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `[[models]]`, by position from 0.
+    Models(usize),
+    /// `[judge]`.
+    Judge,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Models(index) => write!(f, "models[{index}]"),
+            Self::Judge => f.write_str("judge"),
+        }
+    }
+}
+
+/// Which endpoint serves which class, and which one judges.
 #[derive(Clone, Default)]
 pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
     default: Option<ModelBinding>,
+    judge: Option<ModelBinding>,
 }
 
 impl Models for ModelCatalog {
     fn resolve(&self, class: ModelClass) -> Option<ModelBinding> {
         self.by_class.get(&class).or(self.default.as_ref()).cloned()
+    }
+
+    fn judge(&self) -> Option<ModelBinding> {
+        self.judge.clone()
     }
 }
 
@@ -102,24 +125,31 @@ impl ModelCatalog {
         Self {
             by_class: HashMap::new(),
             default: Some(ModelBinding { model, permits }),
+            judge: None,
         }
     }
 
-    /// Sets up every configured endpoint. Keys are read from the environment through `environment`, now and never again.
+    /// Sets up every configured endpoint, the judge's too. Keys are read from the environment through `environment`, now
+    /// and never again.
     ///
     /// # Errors
     /// The first entry that cannot be used.
     pub fn build(
         configs: &[ModelConfig],
+        judge: Option<&ModelConfig>,
         environment: &dyn Fn(&str) -> Option<String>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let mut catalog = Self::default();
         let mut shared: HashMap<String, Arc<dyn Permits>> = HashMap::new();
-        for (index, config) in configs.iter().enumerate() {
+        let models = configs
+            .iter()
+            .enumerate()
+            .map(|(index, config)| (Place::Models(index), config));
+        for (index, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
             check(index, config)?;
             let config = &ModelConfig {
-                max_concurrency: max_concurrency(config, configs),
+                max_concurrency: max_concurrency(config, configs.iter().chain(judge)),
                 ..config.clone()
             };
             let model: Arc<dyn Model> = match config.provider {
@@ -141,9 +171,10 @@ impl ModelCatalog {
                     .clone(),
             };
             let binding = ModelBinding { model, permits };
-            let earlier = match config.class {
-                ClassSelector::Class(class) => catalog.by_class.insert(class, binding),
-                ClassSelector::Any => catalog.default.replace(binding),
+            let earlier = match (index, config.class) {
+                (Place::Judge, _) => catalog.judge.replace(binding),
+                (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
+                (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
             if earlier.is_some() {
                 return Err(Error::ClassTwice { index });
@@ -158,10 +189,9 @@ fn permits(most: u32) -> Arc<dyn Permits> {
 }
 
 /// Calls in flight at most: the smallest number among the entries that share the endpoint.
-fn max_concurrency(config: &ModelConfig, all: &[ModelConfig]) -> u32 {
+fn max_concurrency<'a>(config: &ModelConfig, all: impl Iterator<Item = &'a ModelConfig>) -> u32 {
     let place = shared_with(config);
-    all.iter()
-        .filter(|other| place.is_some() && shared_with(other) == place)
+    all.filter(|other| place.is_some() && shared_with(other) == place)
         .map(|other| other.max_concurrency)
         .fold(config.max_concurrency, u32::min)
 }
@@ -172,7 +202,7 @@ fn shared_with(config: &ModelConfig) -> Option<String> {
     Some(url.as_str().trim_end_matches('/').to_owned())
 }
 
-fn check(index: usize, config: &ModelConfig) -> Result<(), Error> {
+fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
     let invalid = |field, problem: &str| {
         Err(Error::Invalid {
             index,
@@ -226,7 +256,7 @@ fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
 }
 
 fn remote<W: Wire>(
-    index: usize,
+    index: Place,
     config: &ModelConfig,
     environment: &dyn Fn(&str) -> Option<String>,
     clock: &Arc<dyn Clock>,
@@ -276,7 +306,7 @@ fn remote<W: Wire>(
     })
 }
 
-fn script(index: usize, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
+fn script(index: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
     let path = config.file.as_ref().ok_or(Error::Missing {
         index,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::client::{Client, is_terminal};
-use crate::cli::context::Context;
+use crate::cli::context::{Context, Endpoints};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::run::run_id;
 use crate::domain::run::fold::RunStatus;
@@ -37,7 +37,7 @@ struct Answered {
 /// Runs the command.
 pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failure> {
     // Embedded, this process is the one that asks, and the one that takes the answer in.
-    let session = context.work(None).await?;
+    let session = context.work(Endpoints::default()).await?;
     let outcome = answer(context, session.client(), approve).await;
     session.close().await;
     outcome

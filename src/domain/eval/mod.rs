@@ -3,6 +3,7 @@
 pub mod gate;
 pub mod matching;
 pub mod report;
+pub mod rubric;
 pub mod safety;
 pub mod scoring;
 pub mod statistics;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary, tasks};
 use crate::domain::ids::{AgentId, RunId, TaskId};
+use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
 use crate::domain::run::record::{EvalSpec, PartialRerun, RunRecord, RunSpec};
@@ -63,6 +64,9 @@ pub struct TaskReport {
     /// Model calls tried again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
+    /// Whether each criterion of its rubric is met, in the rubric's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<bool>,
     /// Its cost is estimated by size: the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
@@ -118,6 +122,18 @@ pub struct AgentProvenance {
     pub provider: Option<String>,
 }
 
+/// Who judged the rubrics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeProvenance {
+    /// Its model's provider.
+    pub provider: String,
+    /// Its model.
+    pub model: String,
+    /// `sha256-<base64>` over model, prompt, rubrics and parameters: scores of two identities are not comparable.
+    pub identity: String,
+}
+
 /// The report of an eval run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +150,12 @@ pub struct EvalReport {
     pub suite: SuiteProvenance,
     /// The agent.
     pub agent: AgentProvenance,
+    /// Who judged its rubrics, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeProvenance>,
+    /// What judging cost; part of the summary's `totalCostUsd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_cost_usd: Option<NanoUsd>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
     /// What a reader must know beside the verdict, in words.
@@ -242,6 +264,12 @@ pub fn report(
             model: state.model.as_ref().map(|(_, model)| model.clone()),
             provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
         },
+        judge: spec.judge.as_ref().map(|judge| JudgeProvenance {
+            provider: judge.model.provider.clone(),
+            model: judge.model.model.clone(),
+            identity: judge.identity.clone(),
+        }),
+        judge_cost_usd: spec.judge.as_ref().map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),
         notes: notes(&record.spec, spec),
         ignore: spec.ignore.clone(),
@@ -325,6 +353,7 @@ fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
         fixture_missing: facts.fixture_missing.clone(),
         forbidden_tools: facts.forbidden_tools.clone(),
         retries: facts.retries,
+        criteria: facts.criteria.clone(),
         cost_estimated: facts.usage_estimated,
         reused_from: facts.reused_from.clone(),
         annotations: Vec::new(),

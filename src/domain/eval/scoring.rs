@@ -109,7 +109,7 @@ pub fn tasks(count: usize) -> String {
 pub const DEFAULT_PASS_SCORE: f64 = 1.0;
 
 /// Sums of floating scores carry noise of this order; a score this close to the bar has met it.
-const EPSILON: f64 = 1e-9;
+pub(super) const EPSILON: f64 = 1e-9;
 
 /// Everything that keeps the run from passing; empty means `passed: true`.
 pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {

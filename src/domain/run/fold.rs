@@ -103,6 +103,12 @@ pub struct TaskFacts {
     pub reused_from: Option<RunId>,
     /// An invocation that has begun and not ended: its process was killed.
     pub open_invocation: Option<String>,
+    /// Its invocation has ended: whoever calls a model now is the judge (OpenWOP agent-evaluation, order of events).
+    pub before_judge: bool,
+    /// The part of its cost that the judge caused.
+    pub judge_cost: NanoUsd,
+    /// Whether each criterion of its rubric is met, in the rubric's order.
+    pub criteria: Vec<bool>,
 }
 
 /// The facts of an eval run.
@@ -120,6 +126,8 @@ pub struct EvalFacts {
     pub total_cost: NanoUsd,
     /// Sum of all tokens.
     pub total_tokens: u64,
+    /// The part of the cost that the judge caused.
+    pub judge_cost: NanoUsd,
 }
 
 impl EvalFacts {
@@ -310,9 +318,12 @@ impl RunState {
                     input.saturating_add(usage.input_tokens),
                     output.saturating_add(usage.output_tokens),
                 );
-                if self.model.as_ref().is_none_or(|(provider, model)| {
-                    *provider != usage.provider || *model != usage.model
-                }) {
+                let judging = self.task(node).is_some_and(|task| task.before_judge);
+                if !judging
+                    && self.model.as_ref().is_none_or(|(provider, model)| {
+                        *provider != usage.provider || *model != usage.model
+                    })
+                {
                     self.model = Some((usage.provider.clone(), usage.model.clone()));
                 }
                 self.eval.total_cost = self.eval.total_cost + usage.cost_estimate_usd;
@@ -321,6 +332,12 @@ impl RunState {
                 if let Some(task) = self.task(node) {
                     task.cost = task.cost + usage.cost_estimate_usd;
                     task.tokens = task.tokens.saturating_add(usage.total_tokens);
+                    if judging {
+                        task.judge_cost = task.judge_cost + usage.cost_estimate_usd;
+                    }
+                }
+                if judging {
+                    self.eval.judge_cost = self.eval.judge_cost + usage.cost_estimate_usd;
                 }
             }
             Event::UsageEstimated(_) => {
@@ -337,11 +354,13 @@ impl RunState {
                     task.retries = 0;
                     task.unjudged = None;
                     task.failed = None;
+                    task.before_judge = false;
                 }
             }
             Event::AgentInvocationCompleted(_) => {
                 if let Some(task) = self.task(node) {
                     task.open_invocation = None;
+                    task.before_judge = true;
                 }
             }
             Event::AgentToolReturned(returned) => {
@@ -375,6 +394,14 @@ impl RunState {
                     .entry(unjudged.task_id.clone())
                     .or_default()
                     .unjudged = Some(unjudged.reason.clone());
+            }
+            Event::TaskJudged(judged) => {
+                self.eval
+                    .tasks
+                    .entry(judged.task_id.clone())
+                    .or_default()
+                    .criteria
+                    .clone_from(&judged.met);
             }
             Event::TaskReused(reused) => {
                 self.eval

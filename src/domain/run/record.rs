@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use super::fork::{Fork, ForkMode};
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::deployment::Channel;
+use crate::domain::eval::rubric::identity;
 use crate::domain::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::mock::MockProvider;
-use crate::protocol::openwop::suite::{EvalMode, ModelClass};
+use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
 /// A run as it was created.
@@ -198,6 +199,9 @@ pub struct EvalSpec {
     pub model_class: ModelClass,
     /// The model the class resolved to. The run is never gone on with on another one: its verdict would be about neither.
     pub model: ModelPin,
+    /// Who judges its rubric tasks; absent if it has none. A run is never gone on with under another judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgePin>,
     /// Modes that are scored.
     pub modes: Vec<EvalMode>,
     /// Modes that were asked for and could not be scored (`regression` without a baseline).
@@ -270,6 +274,27 @@ pub struct ModelPin {
     pub provider: String,
     /// Model.
     pub model: String,
+}
+
+/// A judge: its model, and what it is told, how and by which rubrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgePin {
+    /// The model that judges.
+    #[serde(flatten)]
+    pub model: ModelPin,
+    /// `sha256-<base64>` over everything that makes this judge ([`identity`](crate::domain::eval::rubric::identity)).
+    pub identity: String,
+}
+
+impl JudgePin {
+    /// The judge of this suite's rubrics on this model; `None` for a suite without any.
+    pub fn of(model: &ModelPin, suite: &AgentEvalSuite) -> Option<Self> {
+        Some(Self {
+            model: model.clone(),
+            identity: identity(model, suite)?,
+        })
+    }
 }
 
 /// The run a `regression` run is compared with, pinned at creation.

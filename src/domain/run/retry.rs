@@ -1,7 +1,7 @@
 //! May a run be judged again where it was not judged (ADR 4)? A pure rule; every refusal says what to do instead.
 
 use super::fold::{EvalFacts, RunStatus};
-use super::record::{EvalSpec, ModelPin};
+use super::record::{EvalSpec, JudgePin, ModelPin};
 
 /// Why a run cannot be retried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +31,15 @@ pub enum NoRetry {
         /// The one configured for its class by now.
         now: Option<ModelPin>,
     },
+    /// Its verdict would be by two judges.
+    #[error(
+        "the rubrics of this run were judged by another judge than the one configured now, or none is: configure model \
+         `{}` as the judge again, or start a new run", then.model.model
+    )]
+    JudgeChanged {
+        /// The judge of the run.
+        then: JudgePin,
+    },
 }
 
 impl NoRetry {
@@ -41,11 +50,12 @@ impl NoRetry {
             Self::Cancelling => "cancelling",
             Self::Judged => "judged",
             Self::ModelChanged { .. } => "model_changed",
+            Self::JudgeChanged { .. } => "judge_changed",
         }
     }
 }
 
-/// Whether a run in this state may be retried with the model that is configured now.
+/// Whether a run in this state may be retried with the model that is configured now, and the judge of its suite.
 ///
 /// A run that was cancelled or broke after its last task has no verdict although every task was judged: its retry executes
 /// nothing and concludes.
@@ -57,6 +67,7 @@ pub fn may_retry(
     facts: &EvalFacts,
     status: RunStatus,
     now: Option<&ModelPin>,
+    judge: Option<&JudgePin>,
 ) -> Result<(), NoRetry> {
     match status {
         RunStatus::Cancelling => return Err(NoRetry::Cancelling),
@@ -77,7 +88,10 @@ pub fn may_retry(
             now: now.cloned(),
         });
     }
-    Ok(())
+    match &spec.judge {
+        Some(then) if judge != Some(then) => Err(NoRetry::JudgeChanged { then: then.clone() }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -129,7 +143,7 @@ mod tests {
         #[case] refusal: Option<&str>,
     ) {
         let spec = spec();
-        let outcome = may_retry(&spec, &facts(unjudged), status, Some(&spec.model));
+        let outcome = may_retry(&spec, &facts(unjudged), status, Some(&spec.model), None);
         assert_eq!(outcome.err().map(|refusal| refusal.label()), refusal);
     }
 
@@ -141,12 +155,35 @@ mod tests {
         };
         let spec = spec();
         let refusal =
-            |now| may_retry(&spec, &facts(&["a"]), RunStatus::Completed, now).unwrap_err();
+            |now| may_retry(&spec, &facts(&["a"]), RunStatus::Completed, now, None).unwrap_err();
         let text = refusal(Some(&now)).to_string();
         assert!(
             text.contains("`large-1`") && text.contains("`small-1`"),
             "{text}"
         );
         assert!(refusal(None).to_string().contains("none is configured"));
+    }
+
+    #[test]
+    fn a_judged_run_keeps_its_judge() {
+        let judge = |identity: &str| JudgePin {
+            model: ModelPin {
+                provider: "openai".to_owned(),
+                model: "examiner-1".to_owned(),
+            },
+            identity: identity.to_owned(),
+        };
+        let spec = EvalSpec {
+            judge: Some(judge("sha256-a")),
+            ..spec()
+        };
+        let label = |now: Option<&JudgePin>| {
+            let facts = facts(&["a"]);
+            let outcome = may_retry(&spec, &facts, RunStatus::Completed, Some(&spec.model), now);
+            outcome.err().map(|refusal| refusal.label())
+        };
+        assert_eq!(label(Some(&judge("sha256-a"))), None);
+        assert_eq!(label(Some(&judge("sha256-b"))), Some("judge_changed"));
+        assert_eq!(label(None), Some("judge_changed"));
     }
 }

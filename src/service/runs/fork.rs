@@ -155,6 +155,13 @@ impl Runs {
                 "the model of this run is no longer the one configured for its class; start a new run",
             ));
         }
+        if self.judge_now(eval).await? != eval.judge {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the judge of this run is no longer the one that is configured; start a new run",
+            )
+            .with("reason", "judge_changed"));
+        }
         if !overlay.is_empty() {
             let scope = spec.scope.take();
             spec = self.overlaid(tenant, source, eval, overlay).await?;
@@ -287,6 +294,7 @@ impl Runs {
                 model: Some(eval.model.clone()),
             }),
             baseline.as_ref().map(super::FoundBaseline::facts).as_ref(),
+            self.judging_model().as_ref(),
         )
         .map_err(within_overlay)
     }

@@ -28,7 +28,7 @@ fn build(entries: Value) -> Result<ModelCatalog, String> {
         "EMPTY_KEY" => Some(String::new()),
         _ => None,
     };
-    ModelCatalog::build(&entries, &environment, &clock).map_err(|e| format!("{e} {e:?}"))
+    ModelCatalog::build(&entries, None, &environment, &clock).map_err(|e| format!("{e} {e:?}"))
 }
 
 fn entry(class: &str, model: &str, base_url: &str) -> Value {
@@ -89,7 +89,7 @@ fn the_issues_example_is_read_as_it_stands() {
         .unwrap();
     let entries: Vec<ModelConfig> = config.get("models").unwrap();
     let clock: Arc<dyn Clock> = Arc::new(Epoch);
-    let catalog = ModelCatalog::build(&entries, &|_| Some("k".to_owned()), &clock).unwrap();
+    let catalog = ModelCatalog::build(&entries, None, &|_| Some("k".to_owned()), &clock).unwrap();
     let binding = catalog.resolve(ModelClass::Classification).unwrap();
     let info = binding.model.info();
     assert_eq!((info.max_concurrency, info.timeout.as_secs()), (64, 60));

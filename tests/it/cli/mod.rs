@@ -8,6 +8,7 @@ mod help;
 pub mod home;
 mod inspect;
 mod interrupts;
+mod judge;
 mod keys;
 mod readme;
 mod serve;

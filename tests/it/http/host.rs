@@ -22,7 +22,7 @@ use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
 use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::verify::{Trust, TrustMode};
-use touchstone::domain::run::request::HostLimits;
+use touchstone::domain::run::request::{HostLimits, scored_modes};
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::WebhookClient;
 use touchstone::ports::{
@@ -167,6 +167,7 @@ impl TestHost {
             default_concurrency: 8,
             max_concurrency: 64,
             advisory_budgets: false,
+            scored_modes: scored_modes(false),
         };
         let notifier: Arc<dyn Notifier> =
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());

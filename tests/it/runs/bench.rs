@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use touchstone::agent::Runtime;
 use touchstone::agent::model::EndpointPermits;
+use touchstone::agent::{RubricJudge, Runtime};
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::suite_rules::read_suite;
@@ -19,7 +19,7 @@ use touchstone::domain::ids::{RunId, TenantId};
 use touchstone::domain::money::TokenPrice;
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec, Work};
+use touchstone::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError,
     ModelInfo, Models, Store, StoredEvent,
@@ -33,6 +33,11 @@ use touchstone::store;
 use touchstone::system::{SystemClock, SystemIds};
 
 use crate::support::asyncapi;
+
+/// A text that begins so is judged by a rubric.
+pub const JUDGED: &str = "judge: ";
+/// What is looked for in it.
+pub const CRITERIA: [(&str, f64); 3] = [("is kind", 0.5), ("is short", 0.3), ("is true", 0.2)];
 
 pub const AGENT: &str = "community.bench.echo.default";
 
@@ -100,14 +105,22 @@ impl Models for CountingModel {
     }
 }
 
-struct One(Arc<CountingModel>);
+struct One(Arc<CountingModel>, Option<Arc<dyn Model>>);
+
+fn bound(model: Arc<dyn Model>) -> ModelBinding {
+    ModelBinding {
+        model,
+        permits: Arc::new(EndpointPermits::new(64)),
+    }
+}
 
 impl Models for One {
     fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
-        Some(ModelBinding {
-            model: self.0.clone(),
-            permits: Arc::new(EndpointPermits::new(64)),
-        })
+        Some(bound(self.0.clone()))
+    }
+
+    fn judge(&self) -> Option<ModelBinding> {
+        self.1.clone().map(bound)
     }
 }
 
@@ -131,6 +144,8 @@ pub struct Bench {
     pub executor: Arc<Executor>,
     pub projections: Arc<Projections>,
     pub tenant: TenantId,
+    /// The model that judges, if there is one.
+    pub judge: Option<ModelPin>,
 }
 
 impl Bench {
@@ -145,8 +160,27 @@ impl Bench {
         }
     }
 
+    /// The same with a judge.
+    pub async fn judged(behaviour: Behaviour, judge: Arc<dyn Model>) -> Self {
+        let bench = Self::new(behaviour).await;
+        let judged = Self::with(bench.store.clone(), behaviour, Some(judge));
+        Self {
+            _dir: bench._dir,
+            ..judged
+        }
+    }
+
     /// The same over a store that is there.
     pub fn on(store: Arc<dyn Store>, behaviour: Behaviour) -> Self {
+        Self::with(store, behaviour, None)
+    }
+
+    /// The same with a judge, if there is one.
+    pub fn with(
+        store: Arc<dyn Store>,
+        behaviour: Behaviour,
+        judge: Option<Arc<dyn Model>>,
+    ) -> Self {
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
@@ -164,15 +198,17 @@ impl Bench {
             calls: Mutex::default(),
             total: AtomicUsize::default(),
         });
+        let judge_pin = judge.clone().map(|judge| bound(judge).pin());
         let eval = EvalWork::new(
             store.clone(),
             Arc::new(SystemClock),
             Arc::new(SystemIds),
             Arc::new(Library::new(store.clone())),
-            Arc::new(One(model.clone())),
+            Arc::new(One(model.clone(), judge)),
             Arc::new(Runtime::default()),
             64,
-        );
+        )
+        .judging_with(Arc::new(RubricJudge));
         let projections = Arc::new(Projections::new(store.clone()));
         let executor = Executor::new(
             store.clone(),
@@ -188,10 +224,12 @@ impl Bench {
             executor,
             projections,
             tenant: "acme".into(),
+            judge: judge_pin,
         }
     }
 
-    /// A run over tasks `task-<n>` that expect the agent to say the text back; `wrong` texts expect something else.
+    /// A run over tasks `task-<n>` that expect the agent to say the text back; `wrong` texts expect something else, those
+    /// that begin with [`JUDGED`] are judged by [`CRITERIA`].
     pub async fn seed(&self, says: &[&str], change: impl FnOnce(&mut EvalSpec)) -> RunRecord {
         self.seed_within(says, 60_000, change).await
     }
@@ -207,12 +245,17 @@ impl Bench {
             .iter()
             .enumerate()
             .map(|(n, say)| {
+                if say.starts_with(JUDGED) {
+                    let rubric = CRITERIA.map(|(criterion, weight)| json!({"criterion": criterion, "weight": weight}));
+                    return json!({"taskId": format!("task-{n}"), "input": {"say": say},
+                                  "expected": {"kind": "rubric", "rubric": rubric}});
+                }
                 let value = if say.starts_with("wrong") { json!("something else") } else { json!(say) };
                 json!({"taskId": format!("task-{n}"), "input": {"say": say},
                        "expected": {"kind": "golden", "match": {"strategy": "exact", "value": value}}})
             })
             .collect();
-        let suite = json!({"suiteId": "community.bench.evals.echo", "version": "1.0.0", "modes": ["golden"],
+        let suite = json!({"suiteId": "community.bench.evals.echo", "version": "1.0.0", "modes": ["golden", "rubric"],
                            "thresholds": {"passScore": 0.5}, "tasks": tasks});
         let suite = read_suite(suite.to_string().as_bytes()).unwrap();
         self.store
@@ -237,6 +280,10 @@ impl Bench {
                 provider: "bench".to_owned(),
                 model: "echo-1".to_owned(),
             },
+            judge: self
+                .judge
+                .as_ref()
+                .and_then(|judge| JudgePin::of(judge, &suite.suite)),
             modes: vec![EvalMode::Golden],
             modes_left_out: Vec::new(),
             tasks: suite

@@ -30,6 +30,10 @@ impl Models for Nobody {
     fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
         panic!("a replay asked for a model")
     }
+
+    fn judge(&self) -> Option<ModelBinding> {
+        panic!("a replay asked for a judge")
+    }
 }
 
 #[async_trait]
@@ -44,7 +48,7 @@ impl AgentRuntime for Nobody {
     }
 }
 
-fn asking_nobody(bench: &mut Bench) {
+pub fn asking_nobody(bench: &mut Bench) {
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
     let library = Arc::new(Library::new(bench.store.clone()));
     let eval = EvalWork::new(
@@ -65,7 +69,7 @@ fn asking_nobody(bench: &mut Bench) {
     );
 }
 
-async fn forked(
+pub async fn forked(
     bench: &Bench,
     source: &RunRecord,
     mode: ForkMode,

@@ -5,6 +5,7 @@ mod budgets;
 mod failures;
 mod fork;
 mod journal;
+mod judging;
 mod pause;
 mod resume;
 mod reuse;

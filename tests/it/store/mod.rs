@@ -145,6 +145,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                     provider: "p".to_owned(),
                     model: "m".to_owned(),
                 },
+                judge: None,
                 modes: vec![EvalMode::Golden],
                 modes_left_out: Vec::new(),
                 tasks: tasks.collect(),

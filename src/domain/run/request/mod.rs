@@ -12,5 +12,5 @@ mod workflow;
 
 pub use options::RunOptions;
 pub use parse::{CreateRun, Request, parse};
-pub use plan::{AgentFacts, BaselineFacts, HostLimits, SCORED_MODES, SuiteFacts, plan};
+pub use plan::{AgentFacts, BaselineFacts, HostLimits, SuiteFacts, plan, scored_modes};
 pub use workflow::{CreateWorkflow, plan_workflow};

@@ -8,12 +8,17 @@ use super::parse::CreateRun;
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{Baseline, EvalSpec, ModelPin, RunSpec, Work};
+use crate::domain::run::record::{Baseline, EvalSpec, JudgePin, ModelPin, RunSpec, Work};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
-/// Modes this host really scores; what discovery advertises.
-pub const SCORED_MODES: &[EvalMode] = &[EvalMode::Golden, EvalMode::Regression];
+/// Modes a host really scores, with a judge or without one; what discovery advertises.
+pub const fn scored_modes(judge: bool) -> &'static [EvalMode] {
+    match judge {
+        true => &[EvalMode::Golden, EvalMode::Rubric, EvalMode::Regression],
+        false => &[EvalMode::Golden, EvalMode::Regression],
+    }
+}
 
 /// One text for every reason why a suite or an agent cannot be used, so that another tenant's looks like no one's.
 const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; \
@@ -21,7 +26,7 @@ const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant;
 
 /// One text for every reason why a baseline cannot be used.
 const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
-    over the same suite and version, with every task judged, the same tasks and the same ignore list";
+    over the same suite and version, with every task judged, the same tasks, the same judge and the same ignore list";
 
 /// What the host allows a run to ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +45,8 @@ pub struct HostLimits {
     pub max_concurrency: u32,
     /// Whether callers' budgets are only watched, and stop nothing.
     pub advisory_budgets: bool,
+    /// Modes that are scored.
+    pub scored_modes: &'static [EvalMode],
 }
 
 /// The agent a run is planned for.
@@ -78,6 +85,8 @@ pub struct BaselineFacts<'a> {
     pub ignore: &'a [String],
     /// The tasks that took part.
     pub tasks: &'a [TaskId],
+    /// Who judged its rubrics; scores of another judge are not comparable.
+    pub judge: Option<&'a JudgePin>,
     /// Its suite.
     pub suite_id: &'a str,
     /// The suite's version.
@@ -96,6 +105,7 @@ pub fn plan(
     suite: Option<&SuiteFacts<'_>>,
     agent: Option<&AgentFacts<'_>>,
     baseline: Option<&BaselineFacts<'_>>,
+    judge: Option<&ModelPin>,
 ) -> Result<RunSpec, Problem> {
     let Some(suite) = suite else {
         return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
@@ -126,7 +136,7 @@ pub fn plan(
             ),
         ));
     }
-    let modes = usable_modes(&request, document)?;
+    let modes = usable_modes(&request, document, limits.scored_modes)?;
     let tasks: Vec<TaskId> = document
         .tasks
         .iter()
@@ -164,12 +174,18 @@ pub fn plan(
             ),
         ));
     }
+    // Only a run in which something is judged depends on who does it.
+    let judge = match modes.contains(&EvalMode::Rubric) {
+        true => judge.and_then(|model| JudgePin::of(model, document)),
+        false => None,
+    };
     let baseline = match baseline {
         None => None,
         Some(facts)
             if facts.conclusive
                 && facts.ignore == request.ignore
                 && facts.tasks == tasks
+                && facts.judge == judge.as_ref()
                 && facts.suite_id == document.suite_id
                 && facts.suite_version == document.version =>
         {
@@ -236,6 +252,7 @@ pub fn plan(
         pack_integrity: agent.pack_integrity.to_owned(),
         model_class: agent.model_class,
         model,
+        judge,
         modes,
         modes_left_out: left_out,
         tasks,
@@ -260,7 +277,11 @@ pub fn plan(
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
 }
 
-fn usable_modes(request: &CreateRun, suite: &AgentEvalSuite) -> Result<Vec<EvalMode>, Problem> {
+fn usable_modes(
+    request: &CreateRun,
+    suite: &AgentEvalSuite,
+    scored: &[EvalMode],
+) -> Result<Vec<EvalMode>, Problem> {
     let field = "configurable.evalModes";
     let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
     for mode in &modes {
@@ -270,12 +291,16 @@ fn usable_modes(request: &CreateRun, suite: &AgentEvalSuite) -> Result<Vec<EvalM
                 format!("the suite does not declare the mode `{}`", mode.as_str()),
             ));
         }
-        if !SCORED_MODES.contains(mode) {
-            let scored: Vec<&str> = SCORED_MODES.iter().map(|mode| mode.as_str()).collect();
+        if !scored.contains(mode) {
+            let scored: Vec<&str> = scored.iter().map(|mode| mode.as_str()).collect();
+            let remedy = match mode {
+                EvalMode::Rubric => "; a judge must be configured (`[judge]`) for rubrics",
+                _ => "",
+            };
             return Err(Problem::validation(
                 field,
                 format!(
-                    "this host does not score the mode `{}`; it scores {}",
+                    "this host does not score the mode `{}`; it scores {}{remedy}",
                     mode.as_str(),
                     scored.join(", ")
                 ),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{EvalSpec, ModelPin, RunSpec};
+use crate::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
@@ -138,6 +138,7 @@ fn limits() -> HostLimits {
         max_concurrency: 8,
         max_node_executions: 100,
         advisory_budgets: false,
+        scored_modes: scored_modes(false),
     }
 }
 
@@ -174,7 +175,15 @@ fn planned_with(
         Some(&suite),
         Some(&agent),
         baseline,
+        Some(&examiner()),
     )
+}
+
+fn examiner() -> ModelPin {
+    ModelPin {
+        provider: "p".to_owned(),
+        model: "examiner-1".to_owned(),
+    }
 }
 
 fn eval(spec: &RunSpec) -> &EvalSpec {
@@ -213,6 +222,25 @@ fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
         (eval(&spec).tasks.as_slice(), eval(&spec).suite_task_count),
         (&[TaskId::from("a")][..], 2)
     );
+}
+
+#[test]
+fn rubric_tasks_take_part_where_there_is_a_judge_and_pin_it() {
+    let judging = HostLimits {
+        scored_modes: scored_modes(true),
+        ..limits()
+    };
+    let document = suite(|_| {});
+    let planned = |modes: Value| {
+        let body = with("/configurable/evalModes", modes);
+        planned_with(&body, &document, &judging, &|_| true, None).unwrap()
+    };
+    let judged = planned(json!(["rubric"]));
+    assert_eq!(eval(&judged).tasks.len(), 2);
+    let judge = eval(&judged).judge.as_ref().unwrap();
+    assert_eq!(judge.model, examiner());
+    assert_eq!(Some(judge), JudgePin::of(&examiner(), &document).as_ref());
+    assert_eq!(eval(&planned(json!(["golden"]))).judge, None);
 }
 
 #[test]
@@ -288,6 +316,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         conclusive: true,
         ignore: &[],
         tasks: &["a".into()],
+        judge: None,
         suite_id: "vendor.acme.evals.triage",
         suite_version: "1.0.0",
         aggregate_score: 0.5,
@@ -349,11 +378,13 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         Some(&suite),
         None,
         None,
+        None,
     )
     .unwrap_err();
     let no_suite = plan(
         eval_request(&golden()).unwrap(),
         &limits(),
+        None,
         None,
         None,
         None,

@@ -84,6 +84,18 @@ pub struct TaskFailed {
     pub reason: String,
 }
 
+/// `touchstone.task.judged`: what a judge said of the criteria, and which judge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskJudged {
+    /// The task.
+    pub task_id: TaskId,
+    /// The judge's identity, `sha256-<base64>`.
+    pub judge: String,
+    /// Whether each criterion is met, in the rubric's order.
+    pub met: Vec<bool>,
+}
+
 /// `touchstone.task.unjudged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

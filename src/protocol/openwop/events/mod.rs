@@ -26,7 +26,8 @@ pub use deployment::{
     DeploymentStateChanged,
 };
 pub use eval::{
-    EvalCompleted, EvalScored, EvalStarted, FixtureMissing, TaskFailed, TaskReused, TaskUnjudged,
+    EvalCompleted, EvalScored, EvalStarted, FixtureMissing, TaskFailed, TaskJudged, TaskReused,
+    TaskUnjudged,
 };
 pub use flow::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
@@ -169,6 +170,8 @@ events! {
     FixtureMissing(FixtureMissing) = "touchstone.fixture.missing";
     /// The agent failed the task by its own doing.
     TaskFailed(TaskFailed) = "touchstone.task.failed";
+    /// A judge looked for the criteria of the task's rubric.
+    TaskJudged(TaskJudged) = "touchstone.task.judged";
     /// The machinery failed: the task was not judged, its score says nothing about the agent.
     TaskUnjudged(TaskUnjudged) = "touchstone.task.unjudged";
     /// The facts of this task were recorded by an earlier run.

@@ -11,12 +11,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tracing::error;
 
+mod judging;
 mod meter;
 mod record;
 mod reuse;
 
+use self::judging::{Bench, Outcome};
 use self::meter::RunMeter;
-use self::record::{close_open_invocation, record_score};
+use self::record::{Measured, close_open_invocation, record_score};
 use self::reuse::take_over;
 use super::Reached;
 use super::control::{Signal, Stop, Watch};
@@ -28,8 +30,7 @@ use crate::domain::ids::{EventId, TaskId, TenantId};
 use crate::domain::run::fold::{RunState, TaskFacts};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::{
-    AgentRuntime, Clock, EventSink, Ids, Invocation, InvocationEnd, InvocationResult, ModelBinding,
-    Models, Store,
+    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, ModelBinding, Models, Store,
 };
 use crate::protocol::openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
@@ -49,6 +50,7 @@ pub struct EvalWork {
     library: Arc<Library>,
     models: Arc<dyn Models>,
     runtime: Arc<dyn AgentRuntime>,
+    judge: Option<Arc<dyn Judge>>,
     /// Tasks in flight at most for one tenant, over all its runs on this replica.
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
@@ -89,8 +91,18 @@ impl EvalWork {
             library,
             models,
             runtime,
+            judge: None,
             per_tenant,
             tenants,
+        }
+    }
+
+    /// The same, with somebody who judges rubrics.
+    #[must_use]
+    pub fn judging_with(self, judge: Arc<dyn Judge>) -> Self {
+        Self {
+            judge: Some(judge),
+            ..self
         }
     }
 
@@ -193,6 +205,7 @@ impl EvalWork {
                 ),
             }));
         }
+        let judge = self.judge_of(spec, &suite).map_err(Unprepared::Failed)?;
         let tasks = suite
             .tasks
             .iter()
@@ -207,6 +220,7 @@ impl EvalWork {
             tasks,
             agent,
             model,
+            judge,
             meter: RunMeter::new(spec, writer),
         })
     }
@@ -331,36 +345,35 @@ impl EvalWork {
             max_loop_iterations: spec.max_loop_iterations,
             node_id: id,
         };
-        let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
+        let carrying_out = async {
+            let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
+            let result = invoking.await;
+            let outcome = judging::outcome(context, task, &result, &sink).await;
+            (outcome, Measured::of(&result))
+        };
         // A fault of ours in one task must neither end the run nor be tried for ever: the task is unjudged.
-        let result = AssertUnwindSafe(invoking)
+        let (outcome, measured) = AssertUnwindSafe(carrying_out)
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
                 error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
                 close_open_invocation(context, id);
-                let end = InvocationEnd::Unjudged {
-                    reason: INTERNAL_ERROR.to_owned(),
-                };
-                InvocationResult {
-                    end,
-                    schema_valid: None,
-                    latency_ms: 0,
-                }
+                let reason = INTERNAL_ERROR.to_owned();
+                (Outcome::Unjudged { reason }, Measured::default())
             });
         drop(permit);
-        if let InvocationEnd::Unjudged { reason } = &result.end
+        if let Outcome::Unjudged { reason } = &outcome
             && reason == LOOP_LIMIT_EXCEEDED
         {
             return TaskEnd::LoopLimit(id.clone());
         }
-        if let InvocationEnd::Unjudged { reason } = &result.end
+        if let Outcome::Unjudged { reason } = &outcome
             && reason == BUDGET_EXHAUSTED
             && let Some(dimension) = context.meter.exhausted(spec)
         {
             return TaskEnd::BudgetExhausted(dimension);
         }
-        record_score(context, task, result);
+        record_score(context, id, outcome, measured);
         TaskEnd::Scored
     }
 
@@ -456,6 +469,7 @@ struct RunContext {
     tasks: HashMap<TaskId, usize>,
     agent: Arc<LoadedAgent>,
     model: ModelBinding,
+    judge: Option<Bench>,
     meter: RunMeter,
 }
 

@@ -1,16 +1,15 @@
 //! What is recorded of a task beside what its invocation records itself.
 
 use super::RunContext;
-use crate::domain::eval::matching::matches;
+use super::judging::{Judged, Outcome};
 use crate::domain::eval::safety::findings;
 use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
-use crate::ports::{InvocationEnd, InvocationResult};
+use crate::ports::InvocationResult;
 use crate::protocol::openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, NewEvent, TaskFailed,
-    TaskUnjudged,
+    TaskJudged, TaskUnjudged,
 };
-use crate::protocol::openwop::suite::Task;
 
 /// Closes an invocation that will not end by itself.
 pub(super) fn close_open_invocation(context: &RunContext, task: &TaskId) {
@@ -37,33 +36,55 @@ pub(super) fn close_open_invocation(context: &RunContext, task: &TaskId) {
     ));
 }
 
-/// Scores an invocation and records it, reason and score in one transaction.
-pub(super) fn record_score(context: &RunContext, task: &Task, result: InvocationResult) {
-    let id = &task.task_id;
-    let mut events = Vec::with_capacity(2);
-    let mut passed = false;
-    let schema_valid = result.schema_valid;
-    match result.end {
-        InvocationEnd::Decided { output } => {
-            let ignore = &context.spec.ignore;
-            passed = task
-                .expected
-                .matching
-                .as_ref()
-                .is_some_and(|expected| matches(expected, &output, ignore));
+/// What is recorded of an invocation beside its score.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    schema_valid: Option<bool>,
+    latency_ms: u64,
+}
+
+impl Measured {
+    /// What was measured of it.
+    pub fn of(result: &InvocationResult) -> Self {
+        Self {
+            schema_valid: result.schema_valid,
+            latency_ms: result.latency_ms,
         }
-        InvocationEnd::Failed { reason } => {
-            let failed = TaskFailed {
-                task_id: id.clone(),
-                reason,
-            };
+    }
+}
+
+/// Records what came of a task, reason and score in one transaction.
+pub(super) fn record_score(
+    context: &RunContext,
+    id: &TaskId,
+    outcome: Outcome,
+    measured: Measured,
+) {
+    let mut events = Vec::with_capacity(2);
+    let (mut score, mut passed) = (0.0, false);
+    let task_id = id.clone();
+    match outcome {
+        Outcome::Scored {
+            score: reached,
+            passed: met_its_bar,
+            judged,
+        } => {
+            (score, passed) = (reached, met_its_bar);
+            if let Some(Judged { judge, met }) = judged {
+                let judged = TaskJudged {
+                    task_id,
+                    judge,
+                    met,
+                };
+                events.push(NewEvent::of_task(Event::TaskJudged(judged), id, None));
+            }
+        }
+        Outcome::Failed { reason } => {
+            let failed = TaskFailed { task_id, reason };
             events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
         }
-        InvocationEnd::Unjudged { reason } => {
-            let unjudged = TaskUnjudged {
-                task_id: id.clone(),
-                reason,
-            };
+        Outcome::Unjudged { reason } => {
+            let unjudged = TaskUnjudged { task_id, reason };
             events.push(NewEvent::of_task(Event::TaskUnjudged(unjudged), id, None));
         }
     }
@@ -76,11 +97,11 @@ pub(super) fn record_score(context: &RunContext, task: &Task, result: Invocation
         .unwrap_or_default();
     let scored = EvalScored {
         task_id: id.clone(),
-        score: if passed { 1.0 } else { 0.0 },
+        score,
         passed,
         cost_usd: Some(cost),
-        latency_ms: Some(result.latency_ms),
-        schema_valid,
+        latency_ms: Some(measured.latency_ms),
+        schema_valid: measured.schema_valid,
         safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),
     };
     events.push(NewEvent::of_task(Event::EvalScored(scored), id, None));

@@ -1,0 +1,139 @@
+//! Judging one answer: every criterion is a question of its own, all of them asked at once within the endpoint's permits.
+//!
+//! ```text
+//! per criterion:
+//!   [touchstone.model.retried]*
+//!   provider.usage [touchstone.usage.estimated]     again, where the reply was no verdict
+//! ```
+//!
+//! A reply that is no verdict is asked for once more. What the judge saw and said is not recorded.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+
+use super::calls::{Calls, Pace, Stop, seed};
+use crate::domain::agent::{BUDGET_EXHAUSTED, Message, ModelRequest, TaskHint};
+use crate::domain::eval::rubric::prompt::Exhibit;
+use crate::domain::eval::rubric::verdict::{self, MALFORMED};
+use crate::domain::eval::rubric::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
+use crate::domain::run::activity::Activity;
+use crate::ports::{EventSink, Exhibition, Judge, Judgement, Meter, ModelError};
+
+/// A judge that asks a model.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RubricJudge;
+
+#[async_trait]
+impl Judge for RubricJudge {
+    async fn judge(
+        &self,
+        exhibition: Exhibition<'_>,
+        meter: &dyn Meter,
+        sink: &dyn EventSink,
+    ) -> Judgement {
+        let questions = exhibition.rubric.iter().enumerate().map(|(n, criterion)| {
+            let question = Question {
+                exhibition: &exhibition,
+                number: u32::try_from(n).unwrap_or(u32::MAX),
+                criterion: &criterion.criterion,
+            };
+            question.settle(meter, sink)
+        });
+        // All of them, even where one fails: what was asked is paid for, and is to be on record.
+        let answers: Result<Vec<bool>, String> = join_all(questions).await.into_iter().collect();
+        match answers {
+            Ok(met) => Judgement::Judged { met },
+            Err(reason) => Judgement::Unjudged { reason },
+        }
+    }
+}
+
+/// One criterion.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    exhibition: &'a Exhibition<'a>,
+    number: u32,
+    criterion: &'a str,
+}
+
+impl Question<'_> {
+    /// Whether the criterion is met, or why that cannot be told.
+    async fn settle(self, meter: &dyn Meter, sink: &dyn EventSink) -> Result<bool, String> {
+        let exhibition = self.exhibition;
+        let exhibit = Exhibit {
+            criterion: self.criterion,
+            input: exhibition.input,
+            output: exhibition.output,
+        };
+        let messages = exhibit.messages();
+        let octets = messages.iter().map(octets_of).sum();
+        let mut request = ModelRequest {
+            messages,
+            tools: &[],
+            response_schema: Some(&verdict::SCHEMA),
+            temperature: Some(TEMPERATURE),
+            max_tokens: Some(MAX_TOKENS),
+            task: Some(TaskHint {
+                id: exhibition.task,
+                input: exhibition.input,
+            }),
+            activity: None,
+        };
+        let calls = Calls {
+            binding: exhibition.model,
+            meter,
+            sink,
+            cause: None,
+            task: exhibition.task,
+            seed: seed(&format!("{}/{}", exhibition.task, self.number)),
+        };
+        for asked in 1..=ASKED_AT_MOST {
+            request.activity = Some(self.activity(asked));
+            let pace = &mut Pace::default();
+            let reply = calls.ask(&request, octets, pace, |_| None).await;
+            let reply = reply.map_err(label)?;
+            if let Some(met) = verdict::read(&reply) {
+                return Ok(met);
+            }
+            if asked < ASKED_AT_MOST {
+                calls
+                    .retry(asked, MALFORMED, Duration::ZERO)
+                    .map_err(label)?;
+            }
+        }
+        Err(MALFORMED.to_owned())
+    }
+
+    /// The name of one asking. An endpoint that answers a repeated name as before is to think again about another one.
+    fn activity(&self, asked: u32) -> String {
+        let exhibition = self.exhibition;
+        let activity = Activity {
+            tenant: exhibition.tenant,
+            run: exhibition.run,
+            node: exhibition.task.as_str(),
+            ordinal: self
+                .number
+                .saturating_mul(ASKED_AT_MOST)
+                .saturating_add(asked),
+            provider_key: &format!("{}:chat:judge", exhibition.model.model.info().provider),
+        };
+        activity.id()
+    }
+}
+
+fn octets_of(message: &Message) -> usize {
+    match message {
+        Message::System(text) | Message::User(text) => text.len(),
+        Message::Assistant { .. } | Message::Tool { .. } => 0,
+    }
+}
+
+fn label(stop: Stop) -> String {
+    match stop {
+        Stop::Model(ModelError::Unavailable { reason, .. }) => verdict::unavailable(&reason),
+        Stop::Model(ModelError::Rejected { reason }) => verdict::rejected(reason),
+        Stop::Exhausted => BUDGET_EXHAUSTED.to_owned(),
+    }
+}

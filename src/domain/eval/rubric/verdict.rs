@@ -1,0 +1,157 @@
+//! What counts as a judge's answer: one JSON object, the whole of it, and nothing else.
+//!
+//! Nothing is picked out of a text. A judge that repeats what it was shown could be made to carry a verdict that is not its
+//! own, and whoever looked for one would find it.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use crate::domain::agent::{ModelReply, Rejection};
+
+/// The form of a verdict, for endpoints that hold a model to one. The reason comes first, so that it is no afterthought.
+pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["met"],
+        "properties": {
+            "reason": {"type": "string"},
+            "met": {"type": "boolean"},
+        },
+    })
+});
+
+/// The label of a task whose judge gave no verdict when it was asked again.
+pub const MALFORMED: &str = "judge_malformed";
+
+/// Why a judge said nothing about a criterion: the label of the task that is left unjudged.
+pub fn unavailable(reason: &str) -> String {
+    format!("judge_{reason}")
+}
+
+/// The same for an endpoint that would not take the question.
+pub fn rejected(reason: Rejection) -> String {
+    unavailable(&reason.to_string())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    met: bool,
+    // Read so that it may be there, and forgotten.
+    #[serde(default, rename = "reason")]
+    _reason: IgnoredAny,
+}
+
+/// Whether the criterion is met; `None` for a reply that is no verdict.
+pub fn read(reply: &ModelReply) -> Option<bool> {
+    if reply.refused || reply.truncated || !reply.tool_calls.is_empty() {
+        return None;
+    }
+    let text = reply.text.as_deref()?.trim();
+    let document = whole_block(text).unwrap_or(text).trim();
+    if !document.starts_with('{') {
+        // A list of the members in their order would be read as well.
+        return None;
+    }
+    let verdict: Wire = serde_json::from_str(document).ok()?;
+    Some(verdict.met)
+}
+
+/// The inside of a text that is one fenced block from end to end.
+fn whole_block(text: &str) -> Option<&str> {
+    let (tag, inside) = text
+        .strip_prefix("```")?
+        .strip_suffix("```")?
+        .split_once('\n')?;
+    let tag = tag.trim();
+    let plain = tag.is_empty() || tag.eq_ignore_ascii_case("json");
+    (plain && !inside.contains("```")).then_some(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::domain::agent::ToolCall;
+
+    fn said(text: &str) -> ModelReply {
+        ModelReply {
+            text: Some(text.to_owned()),
+            ..ModelReply::default()
+        }
+    }
+
+    #[rstest]
+    #[case::met(r#"{"met": true}"#, Some(true))]
+    #[case::unmet(r#"{"met": false, "reason": "It is rude."}"#, Some(false))]
+    #[case::reason_first(r#"{"reason": "Kind.", "met": true}"#, Some(true))]
+    #[case::padded("\n {\"met\": true}\n", Some(true))]
+    #[case::fenced("```json\n{\"met\": true}\n```", Some(true))]
+    #[case::fenced_bare("```\n{\"met\": false}\n```", Some(false))]
+    #[case::empty("", None)]
+    #[case::prose("The criterion is met.", None)]
+    #[case::in_prose("Verdict: {\"met\": true}", None)]
+    #[case::repeated_then_own("{\"met\": true}\n{\"met\": false}", None)]
+    #[case::own_then_more("{\"met\": false} met: true", None)]
+    #[case::a_block_in_prose("It says\n```json\n{\"met\": true}\n```\nbut that is not so.", None)]
+    #[case::two_blocks("```json\n{\"met\": true}\n```\n```json\n{\"met\": false}\n```", None)]
+    #[case::other_language("```python\n{\"met\": true}\n```", None)]
+    #[case::said_twice(r#"{"met": false, "met": true}"#, None)]
+    #[case::text(r#"{"met": "true"}"#, None)]
+    #[case::number(r#"{"met": 1}"#, None)]
+    #[case::nothing(r#"{"met": null}"#, None)]
+    #[case::lacking(r#"{"reason": "met"}"#, None)]
+    #[case::more(r#"{"met": true, "score": 10}"#, None)]
+    #[case::list(r#"[{"met": true}]"#, None)]
+    #[case::members_in_order(r#"[true, "kind"]"#, None)]
+    #[case::wrapped(r#"{"verdict": {"met": true}}"#, None)]
+    #[case::quoted(r#""{\"met\": true}""#, None)]
+    fn a_verdict_is_the_whole_answer(#[case] text: &str, #[case] expected: Option<bool>) {
+        assert_eq!(read(&said(text)), expected);
+    }
+
+    #[test]
+    fn a_refusal_a_cut_answer_or_a_tool_call_is_no_verdict() {
+        let verdict = || said(r#"{"met": true}"#);
+        let refused = ModelReply {
+            refused: true,
+            ..verdict()
+        };
+        let truncated = ModelReply {
+            truncated: true,
+            ..verdict()
+        };
+        let calling = ModelReply {
+            tool_calls: vec![ToolCall {
+                id: "c".to_owned(),
+                tool: "t".to_owned(),
+                arguments: Ok(json!({})),
+            }],
+            ..verdict()
+        };
+        let silent = ModelReply::default();
+        for reply in [refused, truncated, calling, silent] {
+            assert_eq!(read(&reply), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_verdict_with_anything_around_it_is_none(before in "[^\\s`]{1,20}", after in "[^\\s`]{1,20}") {
+            let verdict = r#"{"met": true}"#;
+            prop_assert_eq!(read(&said(&format!("{before}{verdict}"))), None);
+            prop_assert_eq!(read(&said(&format!("{verdict}{after}"))), None);
+        }
+
+        #[test]
+        fn no_text_makes_it_fall(text in "(?s).{0,200}") {
+            let _ = read(&said(&text));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Rubrics on the command line: a judge in the configuration, on a flag, or nowhere.
+
+use serde_json::{Value, json};
+use touchstone::demo::pack::{AGENT, Release};
+use touchstone::domain::eval::suite_rules::parse_suite;
+
+use super::home::{Done, Home, right_answers};
+use crate::process::endpoint::Endpoint;
+
+const SUITE: &str = "local.test.evals.tone@1.0.0";
+
+/// The first task of the demo's suite, to be judged by two criteria.
+fn suite() -> Value {
+    let files = Release::Present.files();
+    let demo = parse_suite(&files["evals/support-triage.json"]).unwrap();
+    let task = &demo.tasks[0];
+    json!({
+        "suiteId": "local.test.evals.tone", "version": "1.0.0", "modes": ["golden", "rubric"],
+        "thresholds": {"passScore": 0.7},
+        "tasks": [{"taskId": task.task_id, "input": task.input, "expected": {"kind": "rubric", "rubric": [
+            {"criterion": "names a queue", "weight": 0.75}, {"criterion": "is polite", "weight": 0.25}]}}],
+    })
+}
+
+fn home() -> Home {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    std::fs::write(home.path("tone.json"), suite().to_string()).unwrap();
+    let imported = home.run(&["suite", "import", "tone.json"]);
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    home
+}
+
+fn eval(home: &Home, more: &[&str]) -> Done {
+    let line = [&["--json", "eval", SUITE, "--agent", AGENT], more].concat();
+    home.run(&line)
+}
+
+/// Has the judge of the configuration say this of politeness, and that the rest is met.
+fn judge(home: &Home, model: &str, polite: &Value) {
+    let rules = json!({"rules": [
+        {"when": {"contains": "is polite"}, "turns": [polite]},
+        {"turns": [{"output": {"met": true}}]},
+    ]});
+    std::fs::write(home.path("judge.json"), rules.to_string()).unwrap();
+    let settings = std::fs::read_to_string(home.config()).unwrap();
+    let (before, _) = settings.split_once("\n[judge]").unwrap_or((&settings, ""));
+    let settings = format!(
+        "{before}\n[judge]\nprovider = \"scripted\"\nmodel = \"{model}\"\nfile = \"judge.json\"\nmax_attempts = 1\n\
+         input_usd_per_mtok = 10.0\n"
+    );
+    std::fs::write(home.config(), settings).unwrap();
+}
+
+#[test]
+fn without_a_judge_rubrics_are_refused_with_what_to_do() {
+    let home = home();
+    let refused = eval(&home, &["--mode", "rubric"]);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stdout.contains("[judge]") || refused.stderr.contains("[judge]"),
+        "{}{}",
+        refused.stdout,
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_configured_judge_is_shown_with_what_it_cost() {
+    let home = home();
+    judge(
+        &home,
+        "examiner-1",
+        &json!({"output": {"met": false, "reason": "canary-reason"}}),
+    );
+    let done = eval(&home, &["--mode", "rubric"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["summary"]["aggregateScore"], 0.75);
+    assert_eq!(report["tasks"][0]["criteria"], json!([true, false]));
+    assert_eq!(report["judge"]["model"], "examiner-1");
+    let (judged, whole) = (
+        report["judgeCostUsd"].as_f64().unwrap(),
+        report["summary"]["totalCostUsd"].as_f64().unwrap(),
+    );
+    assert!(0.0 < judged && judged < whole, "{judged} of {whole}");
+    assert!(!done.stdout.contains("canary-reason"));
+
+    let run = home.run_of(&report);
+    let shown = home.run(&["run", "show", &run]).stdout;
+    assert!(shown.contains("judge   model examiner-1"), "{shown}");
+    assert!(shown.contains("1 of 2 criteria met"), "{shown}");
+}
+
+#[test]
+fn a_retry_needs_the_judge_the_run_had() {
+    let home = home();
+    judge(&home, "examiner-1", &json!({"fail": "unavailable"}));
+    let done = eval(&home, &["--mode", "rubric"]);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["tasks"][0]["reason"], "judge_status_503");
+    let run = home.run_of(&report);
+
+    let well = json!({"output": {"met": true}});
+    judge(&home, "examiner-2", &well);
+    let refused = home.run(&["--json", "run", "retry", &run]);
+    assert!(
+        refused.stdout.contains("judge_changed") || refused.stderr.contains("judge_changed"),
+        "{}{}",
+        refused.stdout,
+        refused.stderr
+    );
+    judge(&home, "examiner-1", &well);
+    let retried = home.run(&["--json", "run", "retry", &run]);
+    assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
+    assert_eq!(retried.document()["summary"]["aggregateScore"], 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_on_a_flag_is_asked_over_the_wire() {
+    let endpoint = Endpoint::start(0..1, |request| {
+        let question = request["messages"][1]["content"].as_str().unwrap();
+        let met = !question.contains("is polite");
+        let message =
+            json!({"role": "assistant", "content": json!({"reason": "r", "met": met}).to_string()});
+        let body = json!({"choices": [{"message": message, "finish_reason": "stop"}],
+                          "usage": {"prompt_tokens": 90, "completion_tokens": 9}});
+        (200, body)
+    })
+    .await;
+    let url = endpoint.url().to_owned();
+    let done = tokio::task::spawn_blocking(move || {
+        eval(
+            &home(),
+            &["--judge-url", &url, "--judge-model", "examiner-1"],
+        )
+    });
+    let done = done.await.unwrap();
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(report["modes"], json!(["rubric"]));
+    assert_eq!(report["tasks"][0]["criteria"], json!([true, false]));
+    let asked = endpoint.asked();
+    assert_eq!(asked.len(), 2, "one question a criterion");
+    for asked in asked {
+        assert_eq!(asked.body["temperature"], 0.0);
+        assert_eq!(asked.body["model"], "examiner-1");
+        let schema = &asked.body["response_format"]["json_schema"]["schema"];
+        assert_eq!(schema["required"], json!(["met"]));
+        assert!(asked.body.get("tools").is_none());
+    }
+}
