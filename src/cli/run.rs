@@ -162,10 +162,11 @@ pub fn run_id(text: &str) -> Result<String, String> {
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Show(arguments) => {
-            arguments.outputs.check()?;
+            let outputs = arguments.outputs.as_asked();
+            outputs.check()?;
             let session = context.look().await?;
             let report = fetch(session.client(), &arguments.run).await?;
-            show(context, &session, &report, &arguments.outputs).await
+            show(context, &session, &report, &outputs).await
         }
         Command::Events(arguments) => events(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,

@@ -1,35 +1,44 @@
-//! `touchstone suite`: check suites, import them for local work, list them.
+//! `touchstone suite`: begin suites, check them, import them for local work, list them.
 
-use std::path::PathBuf;
+mod import;
+mod init;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
-use super::terminal::Terminal;
 use crate::domain::eval::suite_lint;
-use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite};
+use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite, read_yaml_suite};
 
 /// Octets of a suite that are read; more is more than a pack may hold.
 const MAX_OCTETS: u64 = 64 << 20;
 
-/// Check suites, import them for local work, list them
+/// Begin suites, check them, import them for local work, list them
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone suite lint evals/triage.json\n  touchstone suite import evals/triage.json\n  touchstone suite list"
+    after_help = "Examples:\n  touchstone suite init vendor.acme.evals.triage\n  touchstone suite lint evals/triage.json\n  touchstone suite import evals/triage.json\n  touchstone suite list"
 )]
 pub enum Command {
+    /// Write a first suite with words beside everything in it
+    #[command(
+        after_help = "Examples:\n  touchstone suite init vendor.acme.evals.triage\n  touchstone suite init vendor.acme.evals.triage --out evals/triage.yaml"
+    )]
+    Init(init::Init),
     /// Check a suite file: faults, and what is likely not meant
     #[command(
         after_help = "Faults keep a suite from being one. Beside them it warns of tasks that ask the same, inputs that hold their\nanswer, weights that are not shares of 1, modes without tasks, and fewer tasks than the pass score takes to be shown.\n\nExit codes: 0 sound, 1 faults (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
     )]
     Lint(Lint),
-    /// Import a suite that comes with no pack; it is marked unsigned
-    #[command(after_help = "Examples:\n  touchstone suite import evals/triage.json")]
-    Import(File),
+    /// Import a suite that comes with no pack, or tasks of promptfoo, OpenAI evals, Inspect or a table; it is marked unsigned
+    #[command(
+        after_help = "What has no place in a suite is reported, never dropped without a word.\n\nExit codes: 0 done, 1 not everything can be carried over (--strict), 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples"
+    )]
+    Import(Box<import::Import>),
     /// List the suites that can be run
     #[command(after_help = "Examples:\n  touchstone suite list")]
     List,
@@ -39,7 +48,7 @@ impl Command {
     /// What the command works on.
     pub fn reach(&self) -> Reach {
         match self {
-            Self::Lint(_) => Reach::Files,
+            Self::Lint(_) | Self::Init(_) => Reach::Files,
             Self::Import(_) | Self::List => Reach::Host,
         }
     }
@@ -48,7 +57,7 @@ impl Command {
 /// A suite file.
 #[derive(Debug, Args)]
 pub struct File {
-    /// The suite, JSON
+    /// The file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -84,22 +93,37 @@ struct Shown {
 /// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Init(arguments) => init::run(context, &arguments),
         Command::Lint(arguments) => lint(context, &arguments),
-        Command::Import(arguments) => import(context, &arguments).await,
+        Command::Import(arguments) => import::run(context, &arguments).await,
         Command::List => list(context).await,
     }
 }
 
-fn read(arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Failure> {
+fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
     let mut octets = Vec::new();
-    std::fs::File::open(&arguments.file)
-        .and_then(|file| file.take(MAX_OCTETS).read_to_end(&mut octets))
-        .map_err(|cause| {
-            let file = arguments.file.display();
-            Failure::bad_input("unreadable", format!("{file} cannot be read: {cause}"))
-        })?;
-    Ok(read_suite(&octets))
+    let unreadable = |cause: String| {
+        let file = file.display();
+        Failure::bad_input("unreadable", format!("{file} cannot be read: {cause}"))
+    };
+    std::fs::File::open(file)
+        .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut octets))
+        .map_err(|cause| unreadable(cause.to_string()))?;
+    // A table that is cut off would still be one.
+    if octets.len() as u64 > MAX_OCTETS {
+        return Err(unreadable(format!("it has more than {MAX_OCTETS} octets")));
+    }
+    Ok(octets)
+}
+
+fn read(arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Failure> {
+    let octets = read_octets(&arguments.file)?;
+    let extension = arguments.file.extension().and_then(|it| it.to_str());
+    Ok(match extension {
+        Some("yaml" | "yml") => read_yaml_suite(&octets),
+        _ => read_suite(&octets),
+    })
 }
 
 fn lint(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
@@ -151,47 +175,6 @@ fn show_faults(context: &Context<'_>, arguments: &File, faults: &[SuiteFault]) {
     for fault in faults {
         terminal.note(&format!("{}: {fault}", arguments.file.display()));
     }
-}
-
-async fn import(context: &Context<'_>, arguments: &File) -> Result<Exit, Failure> {
-    let document = match read(arguments)? {
-        Ok(document) => document,
-        Err(faults) => {
-            show_faults(context, arguments, &faults);
-            return Ok(Exit::BadInput);
-        }
-    };
-    let body: Value = serde_json::from_str(&document.canonical)
-        .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))?;
-    let session = context.look().await?;
-    let shown: Shown = session
-        .client()
-        .post("/v1/host/touchstone/suites", &body)
-        .await?;
-    let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&json!({"ok": true, "suite": shown}));
-    } else {
-        imported(terminal, &shown);
-    }
-    Ok(Exit::Good)
-}
-
-/// What an import came to. A document that a pack has brought already stays the pack's, signed or not.
-fn imported(terminal: &Terminal, suite: &Shown) {
-    let reference = format!("{}@{}", suite.suite_id, suite.version);
-    let tasks = suite.task_count;
-    let Some(pack) = &suite.pack else {
-        terminal.print(&format!("imported {reference}: {tasks} tasks, unsigned"));
-        return;
-    };
-    let signed = if suite.signed { "signed" } else { "unsigned" };
-    terminal.print(&format!(
-        "{reference}: {tasks} tasks, {signed}, from {pack}"
-    ));
-    terminal.note(&format!(
-        "{pack} has brought the very same document; the import counts only once that pack is removed, unsigned"
-    ));
 }
 
 async fn list(context: &Context<'_>) -> Result<Exit, Failure> {

@@ -1,5 +1,6 @@
 //! Watching a run to its end: progress, cancel, scorecard, files, verdict.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::client::Client;
 use super::context::{Context, Session};
 use super::exit::{Exit, Failure};
+use super::terminal::Terminal;
 use crate::domain::eval::report::{EvalReport, Verdict};
 use crate::domain::money::NanoUsd;
+use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
 use crate::render::scorecard::{Style, scorecard};
@@ -22,6 +25,10 @@ use crate::render::usd;
 
 /// How long the host may gather events into one frame.
 const BUFFER: Duration = Duration::from_millis(100);
+/// Names the file that GitHub Actions shows beside a step.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+/// What GitHub takes of one step is 1 MiB.
+const MOST_SUMMARY_OCTETS: usize = 1_000_000;
 
 /// Files to write beside the scorecard.
 #[derive(Clone, Debug, Default, Args)]
@@ -33,6 +40,15 @@ pub struct Outputs {
     /// Write the result as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+
+    /// On GitHub Actions: add the result to the step's summary, and annotate what did not pass [default: where
+    /// GITHUB_STEP_SUMMARY is set]
+    #[arg(long, overrides_with = "no_github")]
+    github: bool,
+
+    /// Leave the step's summary alone
+    #[arg(long, overrides_with = "github")]
+    no_github: bool,
 }
 
 impl Outputs {
@@ -41,6 +57,7 @@ impl Outputs {
     /// # Errors
     /// Names the folder.
     pub fn check(&self) -> Result<(), Failure> {
+        self.step_summary()?;
         for file in [&self.junit, &self.markdown].into_iter().flatten() {
             if file.is_dir() {
                 return Err(Failure::bad_input(
@@ -67,10 +84,39 @@ impl Outputs {
 
     /// Whether nothing is to be written.
     pub fn is_empty(&self) -> bool {
-        self.junit.is_none() && self.markdown.is_none()
+        self.junit.is_none() && self.markdown.is_none() && !self.github
     }
 
-    fn write(&self, report: &EvalReport, baseline: Option<&EvalReport>) -> Result<(), Failure> {
+    /// The same without what is done unasked: for looking at a run that has ended before.
+    #[must_use]
+    pub fn as_asked(&self) -> Self {
+        Self {
+            no_github: !self.github,
+            ..self.clone()
+        }
+    }
+
+    /// Where GitHub Actions wants the summary of this step.
+    fn step_summary(&self) -> Result<Option<PathBuf>, Failure> {
+        if self.no_github {
+            return Ok(None);
+        }
+        let set = std::env::var_os(STEP_SUMMARY).filter(|file| !file.is_empty());
+        if set.is_none() && self.github {
+            return Err(Failure::usage(format!(
+                "--github needs {STEP_SUMMARY}, which GitHub Actions sets"
+            ))
+            .or_try("--markdown FILE"));
+        }
+        Ok(set.map(PathBuf::from))
+    }
+
+    fn write(
+        &self,
+        terminal: &Terminal,
+        report: &EvalReport,
+        baseline: Option<&EvalReport>,
+    ) -> Result<(), Failure> {
         let save = |file: &PathBuf, text: String| {
             std::fs::write(file, text).map_err(|cause| {
                 Failure::not_done(
@@ -87,8 +133,40 @@ impl Outputs {
         if let Some(file) = &self.markdown {
             save(file, markdown(report, baseline))?;
         }
+        if let Some(file) = self.step_summary()? {
+            for annotation in annotations(report) {
+                // Read from either stream; on this one it is in nobody's way.
+                terminal.note(&annotation);
+            }
+            let summary = within(markdown(report, baseline), MOST_SUMMARY_OCTETS);
+            std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&file)
+                .and_then(|mut file| file.write_all(summary.as_bytes()))
+                .map_err(|cause| {
+                    Failure::not_done(
+                        "file_not_written",
+                        format!("{} cannot be written: {cause}", file.display()),
+                    )
+                    .or_try("--no-github")
+                })?;
+        }
         Ok(())
     }
+}
+
+/// What fits, in whole lines: GitHub shows nothing of a summary that is too large.
+fn within(mut text: String, most: usize) -> String {
+    const CUT: &str = "\n_The rest is too long for a summary; `touchstone run show` has it._\n";
+    if text.len() > most {
+        let end = text.floor_char_boundary(most - CUT.len());
+        text.truncate(end);
+        let line = text.rfind('\n').map_or(0, |at| at + 1);
+        text.truncate(line);
+        text.push_str(CUT);
+    }
+    text
 }
 
 /// The answer to a created run.
@@ -239,7 +317,7 @@ pub async fn show(
             terminal.note(&format!("judge only what was not judged: {command}"));
         }
     }
-    outputs.write(report, baseline.as_ref())?;
+    outputs.write(terminal, report, baseline.as_ref())?;
     Ok(report.verdict.into())
 }
 

@@ -4,6 +4,7 @@
 
 mod comparison;
 pub mod diff;
+pub mod github;
 mod ink;
 pub mod junit;
 pub mod markdown;

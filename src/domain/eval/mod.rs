@@ -1,6 +1,7 @@
 //! Evaluation: what a suite demands, how an output is matched, what the facts add up to, what a gate may conclude.
 
 pub mod gate;
+pub mod import;
 pub mod matching;
 pub mod report;
 pub mod rubric;

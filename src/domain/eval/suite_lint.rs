@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::scoring::DEFAULT_PASS_SCORE;
+use super::scoring::{DEFAULT_PASS_SCORE, tasks};
 use super::statistics::CONFIDENCE;
 use crate::domain::statistics::{minimum_detectable_effect, wilson};
 use crate::protocol::json::canonical_text;
@@ -94,7 +94,7 @@ fn duplicate_inputs(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String
             Some(first) => {
                 let consequence = match first.expected == task.expected {
                     true => "it counts twice, and says nothing new",
-                    false => "they expect different answers, so one of them cannot pass",
+                    false => "they expect different things of one answer",
                 };
                 advise(
                     Rule::DuplicateInput,
@@ -266,14 +266,15 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
         );
     } else if !shown(n) {
         let needed = match enough(shown) {
-            Some(needed) => format!("{needed} tasks, all passed, are the fewest that show it"),
+            Some(needed) => format!("{}, all passed, are the fewest that show it", tasks(needed)),
             None => "no number of tasks that can be written shows it".to_owned(),
         };
         advise(
             Rule::Underpowered,
             "/tasks".to_owned(),
             format!(
-                "{n} tasks cannot show a score of {threshold}: even a perfect run is inconclusive; {needed}"
+                "{} cannot show a score of {threshold}: even a perfect run is inconclusive; {needed}",
+                tasks(n)
             ),
         );
     }
@@ -284,8 +285,10 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
             Rule::Underpowered,
             "/modes".to_owned(),
             format!(
-                "a comparison over {n} tasks is likely to miss a change of the score below about {effect:.2}; \
-                 more tasks, or several trials of each, find smaller ones"
+                "a comparison over {} is likely to miss a change of the score below about {:.2}; \
+                 more tasks, or several trials of each, find smaller ones",
+                tasks(n),
+                effect.min(1.0)
             ),
         );
     }

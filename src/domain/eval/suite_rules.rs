@@ -83,10 +83,31 @@ pub fn parse_suite(bytes: &[u8]) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
 /// As [`parse_suite`].
 pub fn read_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     let value = json::parse(bytes).map_err(|error| vec![SuiteFault::new("", error.to_string())])?;
-    let suite = check_suite(&value)?;
+    document_of(&value)
+}
+
+/// Reads a suite that people write: YAML, of which only what JSON has counts.
+///
+/// # Errors
+/// As [`parse_suite`].
+pub fn read_yaml_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
+    let fault = |reason: &str| vec![SuiteFault::new("", reason)];
+    let text = std::str::from_utf8(bytes).map_err(|_| fault("is not UTF-8"))?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| {
+        // The library draws the place; the first line says what and where.
+        let words = error.to_string();
+        fault(&format!(
+            "is not YAML: {}",
+            words.lines().next().unwrap_or("")
+        ))
+    })?;
+    document_of(&value)
+}
+
+fn document_of(value: &Value) -> Result<SuiteDocument, Vec<SuiteFault>> {
     Ok(SuiteDocument {
-        suite,
-        canonical: json::canonical_text(&value),
+        suite: check_suite(value)?,
+        canonical: json::canonical_text(value),
     })
 }
 

@@ -342,6 +342,65 @@ fn content_stays_out_of_files_and_scorecards() {
     }
 }
 
+#[test]
+fn on_github_the_step_gets_a_summary_and_annotations() {
+    let home = Home::with_pack();
+    let mut rules = vec![
+        but("thanks", json!({"output": {"queue": "spam"}})),
+        but("charged-twice", json!({"fail": "unavailable"})),
+    ];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let summary = home.path("summary.md");
+    std::fs::write(&summary, "before\n").unwrap();
+    let eval = |more: &[&str]| {
+        let mut command = home.touchstone();
+        command
+            .env("GITHUB_STEP_SUMMARY", &summary)
+            .args(["eval", SUITE, "--agent", AGENT, "--json"])
+            .args(more);
+        Done::of(&mut command)
+    };
+    let done = eval(&["--no-github"]);
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    assert_eq!(std::fs::read_to_string(&summary).unwrap(), "before\n");
+    assert!(!done.stderr.contains("::"), "{}", done.stderr);
+
+    let done = eval(&[]);
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    let text = std::fs::read_to_string(&summary).unwrap();
+    assert!(text.starts_with("before\n## INCONCLUSIVE: "), "{text}");
+    let commands: Vec<&str> = done
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("::"))
+        .collect();
+    assert!(
+        commands[0].starts_with("::warning title=INCONCLUSIVE%3A "),
+        "{commands:?}"
+    );
+    assert!(
+        commands[1].starts_with("::error title=thanks::"),
+        "{commands:?}"
+    );
+    assert!(
+        commands[2].starts_with("::warning title=charged-twice::"),
+        "{commands:?}"
+    );
+    assert_eq!(commands.len(), 3);
+    // Looking at a run is no step of its own.
+    let run = home.run_of(&done.document());
+    let mut command = home.touchstone();
+    command
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .args(["run", "show", &run]);
+    assert_eq!(Done::of(&mut command).code, 4);
+    assert_eq!(std::fs::read_to_string(&summary).unwrap(), text);
+
+    let done = home.eval(&["--github"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+}
+
 impl Home {
     pub fn run_of(&self, report: &Value) -> String {
         report["runId"].as_str().unwrap().to_owned()

@@ -22,7 +22,14 @@ pub fn touchstone() -> Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("TOUCHSTONE_")
-            || ["NO_COLOR", "CLICOLOR_FORCE", "OPENAI_API_KEY", "RUST_LOG"].contains(&&*name)
+            || [
+                "NO_COLOR",
+                "CLICOLOR_FORCE",
+                "OPENAI_API_KEY",
+                "RUST_LOG",
+                "GITHUB_STEP_SUMMARY",
+            ]
+            .contains(&&*name)
         {
             command.env_remove(&*name);
         }

@@ -12,4 +12,5 @@ mod judge;
 mod keys;
 mod readme;
 mod serve;
+mod suites;
 mod webhooks;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::CommandFactory as _;
 use tokio_util::sync::CancellationToken;
 use touchstone::config::Config;
 use touchstone::demo::standin;
@@ -120,4 +121,43 @@ fn the_other_commands_of_the_documents_exist() {
             }
         }
     }
+}
+
+#[test]
+fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci");
+    let mut commands = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|it| it != "yml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let _: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        for line in text.lines() {
+            let line = line
+                .trim()
+                .trim_start_matches("- ")
+                .trim_start_matches("run: ");
+            if !line.starts_with("touchstone ") {
+                continue;
+            }
+            // Variables stand for one word each, of the right form.
+            let line = line.replace("\"$SUITE\"", "vendor.acme.evals.triage@1.0.0");
+            let line = line
+                .replace("$VERSION", "1.0.0")
+                .replace("\"$MODEL_URL\"", "http://127.0.0.1:1/v1");
+            let line = line.replace("\"$RUN\"", "run_1").replace('"', "");
+            let parsed =
+                touchstone::cli::Cli::command().try_get_matches_from(line.split_whitespace());
+            assert!(
+                parsed.is_ok(),
+                "{}: {line}: {}",
+                path.display(),
+                parsed.unwrap_err()
+            );
+            commands += 1;
+        }
+    }
+    assert!(commands >= 10, "{commands}");
 }

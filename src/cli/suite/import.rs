@@ -1,0 +1,216 @@
+//! `touchstone suite import`: a suite, or what another tool keeps its tasks in, to work with here or to put into a pack.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::init::suite_id;
+use super::{File, Shown, read, read_octets, show_faults};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::terminal::Terminal;
+use crate::domain::eval::import::{Fault, Format, Identity, Imported, Loss, convert};
+use crate::protocol::openwop::suite::MatchStrategy;
+
+/// What to import, and as what.
+#[derive(Debug, Args)]
+pub struct Import {
+    #[command(flatten)]
+    file: File,
+    /// What the file is: promptfoo, openai-evals, inspect or csv [default: as it looks; else a suite]
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    from: Option<Format>,
+    /// Id of the suite that is made [default: private.imported.evals. and the file's name]
+    #[arg(long, value_name = "ID", value_parser = suite_id)]
+    suite_id: Option<String>,
+    /// Version of the suite that is made
+    #[arg(long, value_name = "VERSION", default_value = "1.0.0")]
+    suite_version: String,
+    /// The agent that the suite that is made is for
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Least mean score of the suite that is made, 0 to 1
+    #[arg(long, value_name = "SCORE")]
+    pass_score: Option<f64>,
+    /// How answers are compared where the file does not say: exact or contains
+    #[arg(long = "match", value_name = "HOW", default_value = "exact", value_parser = strategy)]
+    strategy: MatchStrategy,
+    /// Write the suite to this file, as packs have it, instead of importing it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Refuse a file of which not everything can be carried over
+    #[arg(long)]
+    strict: bool,
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    Format::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = Format::ALL.iter().map(|format| format.as_str()).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
+
+fn strategy(text: &str) -> Result<MatchStrategy, String> {
+    match text {
+        "exact" => Ok(MatchStrategy::Exact),
+        "contains" => Ok(MatchStrategy::Contains),
+        _ => Err("write exact or contains".to_owned()),
+    }
+}
+
+/// Imports it.
+pub async fn run(context: &Context<'_>, arguments: &Import) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    let octets = read_octets(&arguments.file.file)?;
+    let (suite, losses) = match arguments.from.or_else(|| Format::of(&octets)) {
+        Some(format) => {
+            let converted = convert(&octets, format, arguments.strategy, &identity(arguments));
+            let Imported { suite, losses } =
+                converted.map_err(|fault| refused(arguments, fault))?;
+            if arguments.strict && !losses.is_empty() {
+                return Ok(not_all(terminal, &losses));
+            }
+            (suite, losses)
+        }
+        None => match read(&arguments.file)? {
+            Ok(document) => {
+                let suite = serde_json::from_str(&document.canonical)
+                    .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))?;
+                (suite, Vec::new())
+            }
+            Err(faults) => {
+                show_faults(context, &arguments.file, &faults);
+                return Ok(Exit::BadInput);
+            }
+        },
+    };
+    if !terminal.json() {
+        show_losses(terminal, &losses);
+    }
+    match &arguments.out {
+        Some(file) => written(terminal, file, &suite, &losses),
+        None => {
+            let session = context.look().await?;
+            let client = session.client();
+            let shown: Shown = client.post("/v1/host/touchstone/suites", &suite).await?;
+            if terminal.json() {
+                terminal.document(&json!({"ok": true, "suite": shown, "notCarriedOver": losses}));
+            } else {
+                imported(terminal, &shown);
+            }
+            Ok(Exit::Good)
+        }
+    }
+}
+
+fn identity(arguments: &Import) -> Identity {
+    let usual = || {
+        let stem = arguments.file.file.file_stem().unwrap_or_default();
+        let name: String = stem
+            .to_string_lossy()
+            .to_ascii_lowercase()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
+        format!("private.imported.evals.{name}")
+    };
+    Identity {
+        suite_id: arguments.suite_id.clone().unwrap_or_else(usual),
+        version: arguments.suite_version.clone(),
+        target_agent_id: arguments.agent.clone(),
+        pass_score: arguments.pass_score,
+    }
+}
+
+fn refused(arguments: &Import, fault: Fault) -> Failure {
+    let file = arguments.file.file.display();
+    let failure = Failure::bad_input("not_imported", format!("{file}: {fault}"));
+    match fault {
+        Fault::Format { .. } => failure.or_try("say what it is by --from"),
+        Fault::NoTasks(losses) => {
+            failure
+                .with("notCarriedOver", json!(losses))
+                .or_try(losses.first().map_or_else(
+                    || "look whether it has any tasks".to_owned(),
+                    |loss| format!("look at {}: {}", loss.first, loss.what),
+                ))
+        }
+        Fault::NoSuite(_) => {
+            failure.or_try("--suite-id, --suite-version and --pass-score say otherwise")
+        }
+    }
+}
+
+fn not_all(terminal: &Terminal, losses: &[Loss]) -> Exit {
+    if terminal.json() {
+        terminal.document(&json!({
+            "ok": false,
+            "error": {"code": "not_all_carried_over", "message": "not everything can be carried over"},
+            "notCarriedOver": losses,
+        }));
+    } else {
+        show_losses(terminal, losses);
+    }
+    Exit::Negative
+}
+
+fn show_losses(terminal: &Terminal, losses: &[Loss]) {
+    for loss in losses {
+        let times = match loss.count {
+            1 => String::new(),
+            n => format!(", {n} times"),
+        };
+        terminal.note(&format!(
+            "not carried over: {} ({}{times})",
+            loss.what, loss.first
+        ));
+    }
+}
+
+fn written(
+    terminal: &Terminal,
+    file: &Path,
+    suite: &Value,
+    losses: &[Loss],
+) -> Result<Exit, Failure> {
+    let unwritten = |cause: String| {
+        Failure::not_done(
+            "file_not_written",
+            format!("{} cannot be written: {cause}", file.display()),
+        )
+    };
+    let text = serde_json::to_string_pretty(suite).map_err(|cause| unwritten(cause.to_string()))?;
+    std::fs::write(file, text + "\n").map_err(|cause| unwritten(cause.to_string()))?;
+    let tasks = suite
+        .get("tasks")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
+    if terminal.json() {
+        terminal.document(&json!({
+            "ok": true, "file": file, "suiteId": suite.get("suiteId"), "version": suite.get("version"),
+            "taskCount": tasks, "notCarriedOver": losses,
+        }));
+    } else {
+        terminal.print(&format!("{}: {tasks} tasks", file.display()));
+        terminal.note(&format!("next: touchstone suite lint {}", file.display()));
+    }
+    Ok(Exit::Good)
+}
+
+/// What an import came to. A document that a pack has brought already stays the pack's, signed or not.
+fn imported(terminal: &Terminal, suite: &Shown) {
+    let reference = format!("{}@{}", suite.suite_id, suite.version);
+    let tasks = suite.task_count;
+    let Some(pack) = &suite.pack else {
+        terminal.print(&format!("imported {reference}: {tasks} tasks, unsigned"));
+        return;
+    };
+    let signed = if suite.signed { "signed" } else { "unsigned" };
+    terminal.print(&format!(
+        "{reference}: {tasks} tasks, {signed}, from {pack}"
+    ));
+    terminal.note(&format!(
+        "{pack} has brought the very same document; the import counts only once that pack is removed, unsigned"
+    ));
+}

@@ -1,0 +1,58 @@
+//! `touchstone suite init`: a first suite with words beside everything in it.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::eval::suite_rules::SuiteRef;
+
+const STARTER: &str = include_str!("starter.yaml");
+const PLACEHOLDER: &str = "SUITE_ID";
+
+/// What it is called, and where it goes.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The suite's id, such as vendor.acme.evals.triage
+    #[arg(value_name = "NAME", value_parser = suite_id)]
+    name: String,
+    /// The file to write [default: the last part of NAME, .yaml]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A suite's id.
+pub fn suite_id(text: &str) -> Result<String, String> {
+    match format!("{text}@1.0.0").parse::<SuiteRef>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("write SCOPE.ORGANISATION.evals.NAME in small letters, such as vendor.acme.evals.triage".to_owned()),
+    }
+}
+
+/// Writes it.
+pub fn run(context: &Context<'_>, arguments: &Init) -> Result<Exit, Failure> {
+    let last = arguments.name.rsplit('.').next().unwrap_or_default();
+    let usual = || PathBuf::from(format!("{last}.yaml"));
+    let file = arguments.out.clone().unwrap_or_else(usual);
+    let text = STARTER.replace(PLACEHOLDER, &arguments.name);
+    std::fs::File::create_new(&file)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|cause| {
+            Failure::bad_input(
+                "unwritable",
+                format!("{} cannot be written: {cause}", file.display()),
+            )
+            .or_try("name another file by --out")
+        })?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"ok": true, "file": file, "suiteId": arguments.name}));
+    } else {
+        terminal.print(&file.display().to_string());
+        terminal.note(&format!("next: touchstone suite lint {}", file.display()));
+    }
+    Ok(Exit::Good)
+}

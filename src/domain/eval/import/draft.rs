@@ -1,0 +1,188 @@
+//! A suite that is being put together, and what does not make it.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Fault;
+use crate::domain::eval::suite_rules::check_suite;
+use crate::protocol::openwop::suite::MatchStrategy;
+
+const MAX_ID_CHARS: usize = 64;
+
+/// What the suite is to be called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// Its id.
+    pub suite_id: String,
+    /// Its version.
+    pub version: String,
+    /// The agent it is for.
+    pub target_agent_id: Option<String>,
+    /// The mean score it asks for.
+    pub pass_score: Option<f64>,
+}
+
+/// Something that could not be carried over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// What, and what that means.
+    pub what: String,
+    /// How often.
+    pub count: usize,
+    /// Where first.
+    pub first: String,
+}
+
+/// What came of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// The suite, a sound one.
+    pub suite: Value,
+    /// What is not in it.
+    pub losses: Vec<Loss>,
+}
+
+/// The suite so far.
+#[derive(Debug)]
+pub struct Draft {
+    strategy: MatchStrategy,
+    tasks: Vec<Value>,
+    ids: HashSet<String>,
+    losses: Vec<Loss>,
+}
+
+impl Draft {
+    pub fn new(strategy: MatchStrategy) -> Self {
+        Self {
+            strategy,
+            tasks: Vec::new(),
+            ids: HashSet::new(),
+            losses: Vec::new(),
+        }
+    }
+
+    /// Says what is left out.
+    pub fn lose(&mut self, place: &str, what: impl Into<String>) {
+        let what = what.into();
+        match self.losses.iter_mut().find(|loss| loss.what == what) {
+            Some(known) => known.count += 1,
+            None => self.losses.push(Loss {
+                what,
+                count: 1,
+                first: place.to_owned(),
+            }),
+        }
+    }
+
+    /// Says what is left out of an object: every member that nobody took.
+    pub fn lose_rest(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
+        for (name, value) in rest {
+            if !value.is_null() {
+                self.lose(place, format!("{name:?} of {of} has no place in a suite"));
+            }
+        }
+    }
+
+    /// Adds a task. `wanted` is its name in the document, if it has one.
+    pub fn add(&mut self, place: &str, wanted: Option<&Value>, input: Value, expected: Value) {
+        let number = self.tasks.len() + 1;
+        let id = match wanted {
+            Some(Value::String(name)) => slug(name),
+            Some(Value::Number(name)) => slug(&name.to_string()),
+            None | Some(Value::Null) => String::new(),
+            Some(_) => {
+                self.lose(place, "a name that is no text; the task got a number");
+                String::new()
+            }
+        };
+        let base = match id.is_empty() {
+            true => format!("task-{number}"),
+            false => id,
+        };
+        let mut id = base.clone();
+        let mut further = 2;
+        while !self.ids.insert(id.clone()) {
+            id = format!("{base}-{further}");
+            further += 1;
+        }
+        if further > 2 && wanted.is_some() {
+            self.lose(
+                place,
+                "a name that an earlier task has already; it got a number",
+            );
+        }
+        self.tasks
+            .push(json!({"taskId": id, "input": input, "expected": expected}));
+    }
+
+    /// An expectation of this answer, compared as texts unless it has members.
+    pub fn golden(&self, answer: Value) -> Value {
+        let strategy = match answer {
+            Value::Object(_) | Value::Array(_) => MatchStrategy::JsonMatch,
+            // Any answer contains nothing.
+            Value::String(ref text) if text.is_empty() => MatchStrategy::Exact,
+            _ => self.strategy,
+        };
+        golden(strategy, answer)
+    }
+
+    /// The suite, if there is anything in it.
+    ///
+    /// # Errors
+    /// [`Fault::NoTasks`], [`Fault::NoSuite`].
+    pub fn finish(self, identity: &Identity) -> Result<Imported, Fault> {
+        if self.tasks.is_empty() {
+            return Err(Fault::NoTasks(self.losses));
+        }
+        let modes: Vec<&str> = ["golden", "rubric"]
+            .into_iter()
+            .filter(|mode| {
+                let kind = |task: &Value| task.pointer("/expected/kind") == Some(&json!(mode));
+                self.tasks.iter().any(kind)
+            })
+            .collect();
+        let mut suite = json!({
+            "suiteId": identity.suite_id, "version": identity.version, "modes": modes, "tasks": self.tasks,
+        });
+        if let Some(members) = suite.as_object_mut() {
+            if let Some(agent) = &identity.target_agent_id {
+                members.insert("targetAgentId".to_owned(), json!(agent));
+            }
+            if let Some(score) = identity.pass_score {
+                members.insert("thresholds".to_owned(), json!({"passScore": score}));
+            }
+        }
+        match check_suite(&suite) {
+            Ok(_) => Ok(Imported {
+                suite,
+                losses: self.losses,
+            }),
+            Err(faults) => Err(Fault::NoSuite(
+                faults.first().map(ToString::to_string).unwrap_or_default(),
+            )),
+        }
+    }
+}
+
+/// A golden expectation.
+pub fn golden(strategy: MatchStrategy, value: Value) -> Value {
+    json!({"kind": "golden", "match": {"strategy": strategy, "value": value}})
+}
+
+/// What ids are made of: small letters, digits, single hyphens.
+fn slug(name: &str) -> String {
+    let mut id = String::new();
+    for c in name.chars().map(|c| c.to_ascii_lowercase()) {
+        if id.len() == MAX_ID_CHARS {
+            break;
+        }
+        if c.is_ascii_lowercase() || c.is_ascii_digit() {
+            id.push(c);
+        } else if !id.is_empty() && !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    id.trim_end_matches('-').to_owned()
+}

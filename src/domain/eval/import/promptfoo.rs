@@ -1,0 +1,365 @@
+//! Configurations of promptfoo: test cases with variables and assertions.
+//!
+//! The variables are the input. A task has one expectation, so of several assertions that code can check the first is taken;
+//! where there is none, the criteria of model-graded ones are a rubric together. Everything else is reported: prompts and
+//! providers are the agent's own here.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use super::draft::{Draft, golden};
+use crate::protocol::json::canonical_text;
+use crate::protocol::openwop::suite::MatchStrategy;
+
+/// Test cases that lists of values may come to.
+const MOST_COMBINATIONS: usize = 10_000;
+
+static VARIABLE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}").ok());
+
+pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
+    let mut take = |name: &str| config.remove(name).filter(|value| !value.is_null());
+    let (prompts, tests, defaults) = (take("prompts"), take("tests"), take("defaultTest"));
+    for (name, why) in [
+        (
+            "providers",
+            "`providers`: the agent's class of model is resolved by the host",
+        ),
+        (
+            "targets",
+            "`targets`: the agent's class of model is resolved by the host",
+        ),
+        (
+            "description",
+            "`description`: a suite has an id and no text about it",
+        ),
+    ] {
+        if take(name).is_some() {
+            draft.lose(name, why);
+        }
+    }
+    draft.lose_rest("the configuration", "the configuration", &config);
+    let prompt = the_prompt(prompts, draft);
+    let defaults = match defaults {
+        Some(Value::Object(defaults)) => defaults,
+        Some(_) => {
+            draft.lose("defaultTest", "a `defaultTest` in another file");
+            Map::new()
+        }
+        None => Map::new(),
+    };
+    let defaults = Defaults::of(defaults, draft);
+    let tests = match tests {
+        Some(Value::Array(tests)) => tests,
+        Some(_) => {
+            draft.lose("tests", "tests in another file; import that file itself");
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    for (index, test) in tests.into_iter().enumerate() {
+        let place = format!("tests[{index}]");
+        match test {
+            Value::Object(test) => case(test, &defaults, prompt.as_deref(), &place, draft),
+            _ => draft.lose(&place, "tests in another file; import that file itself"),
+        }
+    }
+}
+
+/// The prompt, if there is just one and it stands here: what a test without variables asks.
+fn the_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
+    let prompts = prompts?;
+    draft.lose(
+        "prompts",
+        "`prompts`: an agent has instructions of its own, in its pack",
+    );
+    let one = match prompts {
+        Value::String(prompt) => prompt,
+        Value::Array(prompts) => match prompts.as_slice() {
+            [Value::String(prompt)] => prompt.clone(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    (!is_elsewhere(&one)).then_some(one)
+}
+
+/// What every test has in common.
+struct Defaults {
+    vars: Map<String, Value>,
+    asserts: Vec<Value>,
+}
+
+impl Defaults {
+    fn of(mut test: Map<String, Value>, draft: &mut Draft) -> Self {
+        let vars = object(test.remove("vars"), "defaultTest.vars", draft);
+        let asserts = list(test.remove("assert"));
+        draft.lose_rest("defaultTest", "a test", &test);
+        Self { vars, asserts }
+    }
+}
+
+fn object(value: Option<Value>, place: &str, draft: &mut Draft) -> Map<String, Value> {
+    match value {
+        Some(Value::Object(members)) => members,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => {
+            draft.lose(
+                place,
+                "variables that are no mapping, or stand in another file",
+            );
+            Map::new()
+        }
+    }
+}
+
+fn list(value: Option<Value>) -> Vec<Value> {
+    match value {
+        Some(Value::Array(items)) => items,
+        None | Some(Value::Null) => Vec::new(),
+        Some(one) => vec![one],
+    }
+}
+
+fn case(
+    mut test: Map<String, Value>,
+    defaults: &Defaults,
+    prompt: Option<&str>,
+    place: &str,
+    draft: &mut Draft,
+) {
+    let name = test.remove("description");
+    let mut vars = defaults.vars.clone();
+    vars.extend(object(test.remove("vars"), place, draft));
+    let mut asserts = list(test.remove("assert"));
+    asserts.extend(defaults.asserts.iter().cloned());
+    draft.lose_rest(place, "a test", &test);
+    if vars
+        .values()
+        .any(|value| value.as_str().is_some_and(is_elsewhere))
+    {
+        draft.lose(
+            place,
+            "a test whose variables stand in another file, left out",
+        );
+        return;
+    }
+    let Some(combinations) = combinations(vars) else {
+        draft.lose(
+            place,
+            "a test whose lists of values come to too many cases, left out",
+        );
+        return;
+    };
+    if combinations.is_empty() {
+        draft.lose(
+            place,
+            "a test with an empty list of values, which stands for no case, left out",
+        );
+    }
+    for vars in combinations {
+        let input = match (vars.is_empty(), prompt) {
+            (false, _) => Value::Object(vars.clone()),
+            (true, Some(prompt)) => json!(prompt),
+            (true, None) => {
+                draft.lose(
+                    place,
+                    "a test that asks nothing: no variables, and no single prompt, left out",
+                );
+                continue;
+            }
+        };
+        match expectation(&asserts, &vars, place, draft) {
+            Some(expected) => draft.add(place, name.as_ref(), input, expected),
+            None => draft.lose(
+                place,
+                "a test without an assertion that can be carried over, left out",
+            ),
+        }
+    }
+}
+
+/// A list as a variable's value stands for one case each, and several lists for every combination. `None` for too many.
+fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
+    let mut all = vec![Map::new()];
+    for (name, value) in vars {
+        let values = match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        if all.len().saturating_mul(values.len()) > MOST_COMBINATIONS {
+            return None;
+        }
+        all = all
+            .iter()
+            .flat_map(|known| {
+                values.iter().map(|value| {
+                    let mut case = known.clone();
+                    case.insert(name.clone(), value.clone());
+                    case
+                })
+            })
+            .collect();
+    }
+    Some(all)
+}
+
+/// What can be said of an answer.
+enum Demand {
+    Golden(Value),
+    Criteria(Vec<(String, f64)>),
+}
+
+fn expectation(
+    asserts: &[Value],
+    vars: &Map<String, Value>,
+    place: &str,
+    draft: &mut Draft,
+) -> Option<Value> {
+    let mut exact: Option<Value> = None;
+    let mut criteria: Vec<(String, f64)> = Vec::new();
+    for assert in asserts {
+        match demand(assert, vars, place, draft) {
+            Some(Demand::Golden(expected)) if exact.is_none() => exact = Some(expected),
+            Some(Demand::Golden(_)) => draft.lose(
+                place,
+                "further assertions of a test: a task has one expectation, and the first was taken",
+            ),
+            Some(Demand::Criteria(more)) => criteria.extend(more),
+            None => {}
+        }
+    }
+    if let Some(exact) = exact {
+        if !criteria.is_empty() {
+            draft.lose(
+                place,
+                "a rubric beside an assertion that code can check, which was taken",
+            );
+        }
+        return Some(exact);
+    }
+    let sum: f64 = criteria.iter().map(|(_, weight)| weight).sum();
+    (sum > 0.0 && sum.is_finite()).then(|| {
+        let shares: Vec<Value> = criteria
+            .into_iter()
+            .map(|(criterion, weight)| json!({"criterion": criterion, "weight": weight / sum}))
+            .collect();
+        json!({"kind": "rubric", "rubric": shares})
+    })
+}
+
+fn demand(
+    assert: &Value,
+    vars: &Map<String, Value>,
+    place: &str,
+    draft: &mut Draft,
+) -> Option<Demand> {
+    let Some(assert) = assert.as_object() else {
+        draft.lose(place, "an assertion in another file");
+        return None;
+    };
+    let mut assert = assert.clone();
+    let kind = assert.remove("type");
+    let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let (value, weight) = (assert.remove("value"), assert.remove("weight"));
+    let no_counterpart = |draft: &mut Draft, why: &str| {
+        draft.lose(place, format!("an assertion of type {kind:?}{why}"));
+        None
+    };
+    let value = value.map(|value| rendered(&value, vars));
+    let demand = match (kind, value) {
+        ("equals" | "contains" | "llm-rubric" | "model-graded-closedqa" | "g-eval", None) => {
+            return no_counterpart(draft, " without a value");
+        }
+        (_, Some(None)) => {
+            return no_counterpart(
+                draft,
+                " whose value stands in another file or is a template with more than variables",
+            );
+        }
+        ("equals", Some(Some(value @ (Value::Object(_) | Value::Array(_))))) => {
+            Demand::Golden(golden(MatchStrategy::JsonMatch, value))
+        }
+        ("equals", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Exact, value)),
+        ("contains", Some(Some(value))) if value.as_str() == Some("") => {
+            return no_counterpart(draft, " that any answer meets");
+        }
+        ("contains", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Contains, value)),
+        ("llm-rubric" | "model-graded-closedqa" | "g-eval", Some(Some(value))) => {
+            let texts: Vec<String> = list(Some(value))
+                .into_iter()
+                .filter_map(|it| it.as_str().map(str::to_owned))
+                .filter(|text| !text.trim().is_empty())
+                .collect();
+            let weight = weight.as_ref().map_or(Some(1.0), Value::as_f64);
+            let weight = weight.filter(|weight| *weight > 0.0 && weight.is_finite());
+            match (weight, texts.is_empty()) {
+                (Some(weight), false) => {
+                    Demand::Criteria(texts.into_iter().map(|text| (text, weight)).collect())
+                }
+                _ => return no_counterpart(draft, " without words or without weight"),
+            }
+        }
+        _ => return no_counterpart(draft, " has no counterpart in a suite"),
+    };
+    if matches!(demand, Demand::Golden(_)) && weight.is_some_and(|weight| !weight.is_null()) {
+        draft.lose(
+            place,
+            "the weight of an assertion that code can check: it is the task's only one",
+        );
+    }
+    draft.lose_rest(place, "an assertion", &assert);
+    Some(demand)
+}
+
+fn is_elsewhere(text: &str) -> bool {
+    ["file://", "package:", "python:", "exec:"]
+        .iter()
+        .any(|scheme| text.starts_with(scheme))
+}
+
+/// A value with variables in their places. `None` if it cannot be told from what is here.
+fn rendered(value: &Value, vars: &Map<String, Value>) -> Option<Value> {
+    match value {
+        Value::String(text) => rendered_text(text, vars).map(Value::String),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| rendered(item, vars))
+            .collect::<Option<Vec<_>>>()
+            .map(Value::Array),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| Some((name.clone(), rendered(member, vars)?)))
+            .collect::<Option<Map<_, _>>>()
+            .map(Value::Object),
+        plain => Some(plain.clone()),
+    }
+}
+
+fn rendered_text(text: &str, vars: &Map<String, Value>) -> Option<String> {
+    if is_elsewhere(text) {
+        return None;
+    }
+    let variable = VARIABLE.as_ref()?;
+    // Whatever else is a template's is looked for before values come in, which may hold anything.
+    let rest = variable.replace_all(text, "");
+    if ["{{", "{%", "{#"].iter().any(|mark| rest.contains(mark)) {
+        return None;
+    }
+    let mut all_known = true;
+    let rendered = variable.replace_all(text, |found: &regex::Captures<'_>| {
+        let name = found.get(1).map_or("", |name| name.as_str());
+        match vars.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => canonical_text(value),
+            None => {
+                all_known = false;
+                String::new()
+            }
+        }
+    });
+    let rendered = rendered.into_owned();
+    all_known.then_some(rendered)
+}

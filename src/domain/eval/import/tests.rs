@@ -1,0 +1,344 @@
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::domain::eval::suite_rules::check_suite;
+
+fn identity() -> Identity {
+    Identity {
+        suite_id: "vendor.acme.evals.x".to_owned(),
+        version: "1.0.0".to_owned(),
+        target_agent_id: None,
+        pass_score: None,
+    }
+}
+
+fn imported(text: &str, format: Format) -> Imported {
+    convert(text.as_bytes(), format, MatchStrategy::Exact, &identity()).unwrap()
+}
+
+/// Every task as id, input and expectation.
+fn tasks(imported: &Imported) -> Vec<(String, Value, Value)> {
+    let tasks = imported.suite["tasks"].as_array().unwrap();
+    tasks
+        .iter()
+        .map(|task| {
+            let id = task["taskId"].as_str().unwrap().to_owned();
+            (id, task["input"].clone(), task["expected"].clone())
+        })
+        .collect()
+}
+
+fn lost(imported: &Imported) -> Vec<(&str, usize, &str)> {
+    let losses = imported.losses.iter();
+    losses
+        .map(|loss| (loss.what.as_str(), loss.count, loss.first.as_str()))
+        .collect()
+}
+
+fn exact(value: &str) -> Value {
+    json!({"kind": "golden", "match": {"strategy": "exact", "value": value}})
+}
+
+fn contains(value: &str) -> Value {
+    json!({"kind": "golden", "match": {"strategy": "contains", "value": value}})
+}
+
+fn of_structure(value: Value) -> Value {
+    json!({"kind": "golden", "match": {"strategy": "json-match", "value": value}})
+}
+
+#[test]
+fn a_table_becomes_tasks() {
+    let it = imported(
+        "id,input,expected,note\nFirst One,What?,yes,\n,\"{\"\"a\"\": 1}\",\"[1, 2]\",why\n,x,42,\n,,lost,\n",
+        Format::Csv,
+    );
+    assert_eq!(
+        tasks(&it),
+        [
+            ("first-one".to_owned(), json!("What?"), exact("yes")),
+            (
+                "task-2".to_owned(),
+                json!({"a": 1}),
+                of_structure(json!([1, 2]))
+            ),
+            ("task-3".to_owned(), json!("x"), exact("42")),
+        ]
+    );
+    assert_eq!(
+        lost(&it),
+        [
+            (r#""note" of a row has no place in a suite"#, 1, "row 3"),
+            ("a row without `input`, left out", 1, "row 5"),
+        ]
+    );
+    assert_eq!(it.suite["modes"], json!(["golden"]));
+}
+
+#[test]
+fn samples_of_openai_evals_become_tasks() {
+    let text = [
+        r#"{"input": [{"role": "user", "content": "2+2?"}], "ideal": "4"}"#,
+        "",
+        r#"{"input": [{"role": "system", "content": "Count."}, {"role": "user", "content": "2+2?"}], "ideal": ["4", "four"]}"#,
+        r#"{"input": "Say it", "ideal": {"a": 1}, "metadata": {"x": 1}}"#,
+        r#"{"input": "Grade me", "criteria": "is polite"}"#,
+    ]
+    .join("\n");
+    let it = imported(&text, Format::OpenaiEvals);
+    let found = tasks(&it);
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[0].1, json!("2+2?"));
+    assert_eq!(found[1].1[0]["content"], "Count.");
+    assert_eq!(found[1].2, exact("4"));
+    assert_eq!(found[2].2, of_structure(json!({"a": 1})));
+    let what: Vec<&str> = it.losses.iter().map(|loss| loss.what.as_str()).collect();
+    for words in [
+        "further answers",
+        "a conversation",
+        r#""metadata" of a sample"#,
+        r#""criteria" of a sample"#,
+        "without an `ideal` answer",
+    ] {
+        assert!(
+            what.iter().any(|it| it.contains(words)),
+            "{words}: {what:?}"
+        );
+    }
+}
+
+#[rstest]
+#[case::lines(
+    r#"{"input": "Pick", "choices": ["x", "y"], "target": "A", "id": 7, "sandbox": "docker"}"#
+)]
+#[case::list(
+    r#"[{"input": "Pick", "choices": ["x", "y"], "target": ["A"], "id": 7, "sandbox": "docker"}]"#
+)]
+fn samples_of_inspect_become_tasks(#[case] text: &str) {
+    let it = imported(text, Format::Inspect);
+    let input = json!({"input": "Pick", "choices": ["x", "y"]});
+    assert_eq!(tasks(&it), [("7".to_owned(), input, exact("A"))]);
+    let what: Vec<&str> = it.losses.iter().map(|loss| loss.what.as_str()).collect();
+    assert_eq!(what.len(), 2, "{what:?}");
+    assert!(what[0].contains("sandbox") && what[1].contains("choices"));
+}
+
+#[test]
+fn a_table_of_inspect_becomes_tasks() {
+    let it = imported("input,target\nCapital of France?,Paris\n", Format::Inspect);
+    let expected = (
+        "task-1".to_owned(),
+        json!("Capital of France?"),
+        exact("Paris"),
+    );
+    assert_eq!(tasks(&it), [expected]);
+}
+
+const PROMPTFOO: &str = r#"
+description: Support
+prompts: ["Answer {{question}} for {{name}}"]
+providers: [openai:gpt-4o-mini]
+sharing: true
+defaultTest:
+  vars: {name: Ann}
+  assert:
+    - {type: latency, threshold: 2000}
+tests:
+  - description: Greets
+    vars: {question: "How are you?"}
+    assert:
+      - {type: contains, value: "Hello {{name}}", metric: tone}
+      - {type: equals, value: never}
+      - {type: llm-rubric, value: is polite}
+  - vars: {question: [one, two]}
+    assert: [{type: equals, value: {said: "{{ question }}"}}]
+  - vars: {question: judged}
+    threshold: 0.5
+    assert:
+      - {type: llm-rubric, value: "is polite to {{name}}", weight: 3}
+      - {type: g-eval, value: [is short], weight: 1}
+      - {type: javascript, value: "output.length < 10"}
+  - vars: {question: file://question.txt}
+    assert: [{type: equals, value: x}]
+  - vars: {question: template}
+    assert: [{type: equals, value: "{{ question | upper }}"}]
+  - file://more.yaml
+"#;
+
+#[test]
+fn a_configuration_of_promptfoo_becomes_tasks() {
+    let it = imported(PROMPTFOO, Format::Promptfoo);
+    let asked = |question: &str| json!({"name": "Ann", "question": question});
+    let said = |question: &str| of_structure(json!({"said": question}));
+    let rubric = json!({"kind": "rubric", "rubric": [
+        {"criterion": "is polite to Ann", "weight": 0.75}, {"criterion": "is short", "weight": 0.25}]});
+    assert_eq!(
+        tasks(&it),
+        [
+            (
+                "greets".to_owned(),
+                asked("How are you?"),
+                contains("Hello Ann")
+            ),
+            ("task-2".to_owned(), asked("one"), said("one")),
+            ("task-3".to_owned(), asked("two"), said("two")),
+            ("task-4".to_owned(), asked("judged"), rubric),
+        ]
+    );
+    assert_eq!(it.suite["modes"], json!(["golden", "rubric"]));
+    let what: Vec<&str> = it.losses.iter().map(|loss| loss.what.as_str()).collect();
+    for words in [
+        "`prompts`",
+        "`providers`",
+        "`description`",
+        r#""sharing" of the configuration"#,
+        r#"type "latency""#,
+        r#""metric" of an assertion"#,
+        "further assertions",
+        "a rubric beside",
+        r#""threshold" of a test"#,
+        r#"type "javascript""#,
+        "variables stand in another file",
+        "a template with more than variables",
+        "without an assertion that can be carried over",
+        "tests in another file",
+    ] {
+        assert!(
+            what.iter().any(|it| it.contains(words)),
+            "{words}: {what:?}"
+        );
+    }
+}
+
+#[test]
+fn names_that_stand_twice_get_numbers_and_are_reported() {
+    let it = imported("id,input,expected\nA!,1,1\na,2,2\n,3,3\n", Format::Csv);
+    let ids: Vec<String> = tasks(&it).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!(ids, ["a", "a-2", "task-3"]);
+    assert_eq!(it.losses.len(), 1);
+}
+
+#[rstest]
+#[case(b"", Format::Csv)]
+#[case(b"question,answer\na,b\n", Format::Csv)]
+#[case(b"{\"input\": 1", Format::OpenaiEvals)]
+#[case(b"- 1\n- 2\n", Format::Promptfoo)]
+#[case(b"\xff", Format::Promptfoo)]
+#[case(b"3", Format::Inspect)]
+fn what_is_no_such_document_is_refused(#[case] octets: &[u8], #[case] format: Format) {
+    let fault = convert(octets, format, MatchStrategy::Exact, &identity()).unwrap_err();
+    assert!(matches!(fault, Fault::Format { .. }), "{fault:?}");
+}
+
+#[test]
+fn where_nothing_is_left_the_losses_are_told() {
+    let fault = convert(
+        br#"{"input": "x", "criteria": "y"}"#,
+        Format::OpenaiEvals,
+        MatchStrategy::Exact,
+        &identity(),
+    );
+    assert!(matches!(fault, Err(Fault::NoTasks(losses)) if losses.len() == 2));
+}
+
+#[rstest]
+#[case("input,expected\na,b\n", Some(Format::Csv))]
+#[case("target,input\na,b\n", Some(Format::Inspect))]
+#[case("a,b\n1,2\n", None)]
+#[case(r#"{"input": 1, "ideal": 2}"#, Some(Format::OpenaiEvals))]
+#[case(
+    "{\"input\": 1, \"target\": 2}\n{\"input\": 1, \"target\": 2}",
+    Some(Format::Inspect)
+)]
+#[case(r#"[{"input": 1, "target": 2}]"#, Some(Format::Inspect))]
+#[case(PROMPTFOO, Some(Format::Promptfoo))]
+#[case(r#"{"prompts": [], "tests": []}"#, Some(Format::Promptfoo))]
+#[case(r#"{"suiteId": "a.evals.b", "tasks": []}"#, None)]
+#[case("", None)]
+fn a_document_is_known_by_what_only_it_has(#[case] text: &str, #[case] format: Option<Format>) {
+    assert_eq!(Format::of(text.as_bytes()), format);
+}
+
+/// Any JSON value.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+        "(file://x|\\{\\{ a \\}\\}|\\{% if %\\})".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(
+                prop_oneof![
+                    "(input|ideal|target|id|choices|vars|assert|type|value|weight|role|content)",
+                    "[a-z]{1,4}"
+                ],
+                inner,
+                0..4
+            )
+            .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn assertion() -> impl Strategy<Value = Value> {
+    let kind = "(equals|contains|llm-rubric|g-eval|regex|is-json)";
+    (kind, json_value(), json_value())
+        .prop_map(|(kind, value, weight)| json!({"type": kind, "value": value, "weight": weight}))
+}
+
+/// Whether the result is a suite, and every entry of the document is a task or a loss.
+fn is_accounted_for(result: Result<Imported, Fault>, entries: usize) -> bool {
+    match result {
+        Ok(it) => {
+            let tasks = it.suite["tasks"].as_array().map_or(0, Vec::len);
+            let lost: usize = it.losses.iter().map(|loss| loss.count).sum();
+            check_suite(&it.suite).is_ok() && tasks + lost >= entries
+        }
+        Err(Fault::NoTasks(losses)) => {
+            losses.iter().map(|loss| loss.count).sum::<usize>() >= entries
+        }
+        Err(_) => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_sample_is_a_task_or_a_loss(
+        samples in prop::collection::vec(json_value(), 1..6),
+        inspect in any::<bool>(),
+    ) {
+        let format = if inspect { Format::Inspect } else { Format::OpenaiEvals };
+        let text = Value::from(samples.clone()).to_string();
+        let it = convert(text.as_bytes(), format, MatchStrategy::Contains, &identity());
+        prop_assert!(is_accounted_for(it, samples.len()));
+    }
+
+    #[test]
+    fn every_test_and_assertion_is_carried_over_or_lost(
+        tests in prop::collection::vec(
+            (json_value(), prop::collection::vec(assertion(), 0..4), json_value()), 1..4),
+    ) {
+        let entries = tests.len();
+        let tests: Vec<Value> = tests
+            .into_iter()
+            .map(|(vars, asserts, more)| json!({"vars": vars, "assert": asserts, "more": more}))
+            .collect();
+        let text = json!({"prompts": ["ask"], "tests": tests}).to_string();
+        let it = convert(text.as_bytes(), Format::Promptfoo, MatchStrategy::Exact, &identity());
+        prop_assert!(is_accounted_for(it, entries));
+    }
+
+    #[test]
+    fn nothing_makes_a_converter_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        for format in Format::ALL {
+            let _ = convert(&octets, format, MatchStrategy::Exact, &identity());
+        }
+        let _ = Format::of(&octets);
+    }
+}
