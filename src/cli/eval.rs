@@ -1,5 +1,7 @@
 //! `touchstone eval`: run a suite against an agent and give the verdict.
 
+mod trials;
+
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -20,7 +22,8 @@ Examples:
   touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
-    --baseline run_0199c0de --junit eval.xml --markdown eval.md";
+    --baseline run_0199c0de --junit eval.xml --markdown eval.md
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default --trials 5";
 
 /// Run a suite against an agent: progress, scorecard, verdict
 #[derive(Debug, Args)]
@@ -58,6 +61,10 @@ pub struct Arguments {
     /// Most the run may spend, in USD
     #[arg(long, value_name = "X", value_parser = amount, allow_negative_numbers = true)]
     max_cost_usd: Option<f64>,
+
+    /// Run the suite so many times and judge the runs together
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown"])]
+    trials: Option<u32>,
 
     /// Run the suite although it was written for another agent
     #[arg(long)]
@@ -101,6 +108,9 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     let session = context.work(arguments.model.config()).await?;
     let body = request(&arguments);
     let outcome = async {
+        if let Some(trials) = arguments.trials {
+            return trials::run(context, &session, &arguments, trials).await;
+        }
         let started: Started = session
             .client()
             .post("/v1/runs", &body)

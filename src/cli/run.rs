@@ -8,6 +8,8 @@ mod interrupts;
 mod pause;
 mod statistics;
 
+pub use self::statistics::exit_of;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Scope;
 use super::eval::gate::{self, Candidate, GatePolicy};
-use super::eval::report::EvalReport;
+use super::eval::statistics::Evidence;
 use super::ids::RunId;
 pub use super::workflow::gate::GatePolicy as ApprovalPolicy;
 
@@ -109,7 +109,7 @@ impl PromotionPolicy {
         &self,
         candidate: Candidate<'_>,
         offered: bool,
-        evidence: Option<&EvalReport>,
+        evidence: Option<Evidence<'_>>,
         now: Timestamp,
     ) -> Vec<Requirement> {
         let unmet = match &self.eval {

@@ -90,4 +90,11 @@ pub trait RunLog: Send + Sync {
         agent: &AgentId,
         version: &str,
     ) -> Result<Option<RunId>, StoreError>;
+    /// The first `limit` runs of an experiment, in the order of their creation.
+    async fn trials(
+        &self,
+        tenant: &TenantId,
+        experiment: &str,
+        limit: u32,
+    ) -> Result<Vec<RunRecord>, StoreError>;
 }

@@ -7,7 +7,7 @@ use super::words::{
     UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
 };
 use crate::domain::eval::report::{EvalReport, TaskOutcome};
-use crate::domain::eval::statistics::statistics;
+use crate::domain::eval::statistics::{Evidence, statistics};
 use crate::domain::statistics::GateVerdict;
 
 /// Up to so many tasks are all shown; of more, only those that did not pass.
@@ -72,7 +72,7 @@ fn facts(text: &mut String, report: &EvalReport) {
         "Score",
         format!("{:.3}, {}", summary.aggregate_score, counts(report)),
     );
-    let shown = statistics(report, &[], None, None).gate;
+    let shown = statistics(Evidence::of(report), None, None).gate;
     if let (Some(low), Some(high)) = (shown.low, shown.high) {
         row(
             "95 % interval",

@@ -135,6 +135,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         },
         tasks: reasons.collect(),
         retry_of: None,
+        trial: None,
         facts_recorded_at: None,
         partial_rerun: None,
         fork: None,

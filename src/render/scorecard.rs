@@ -14,7 +14,7 @@ use super::words::{
 };
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::scoring::p95;
-use crate::domain::eval::statistics::statistics;
+use crate::domain::eval::statistics::{Evidence, statistics};
 
 /// Up to so many tasks are all shown; of more, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
@@ -52,7 +52,7 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
         text.push('\n');
     }
     totals(&mut text, report, style);
-    let statistics = statistics(report, &[], baseline, None);
+    let statistics = statistics(Evidence::of(report), baseline, None);
     text.push_str(&noise(&statistics, style.ink));
     if let Some(baseline) = baseline {
         flips(&mut text, report, baseline, style.ink);
@@ -109,6 +109,13 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
             fork.mode.as_str(),
             fork.source_run_id,
             fork.from_seq
+        );
+    }
+    if let Some(trial) = &report.trial {
+        let _ = writeln!(
+            text,
+            "trial   {} of {} of experiment {}",
+            trial.index, trial.of, trial.experiment_id
         );
     }
     if let Some(run) = &report.retry_of {

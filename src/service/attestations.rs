@@ -10,6 +10,7 @@ use crate::domain::attestation::{Facts, HostIdentity, attest, verdict};
 use crate::domain::deployment::Placement;
 use crate::domain::eval::gate::GatePolicy;
 use crate::domain::eval::report::Verdict;
+use crate::domain::eval::statistics::Evidence;
 use crate::domain::ids::RunId;
 use crate::domain::pack::keys::{PublicKey, SecretKey};
 use crate::ports::{Clock, NoSigningKey, SigningKey};
@@ -78,6 +79,15 @@ impl Attestations {
         self.gates.check_channel(channel)?;
         let key = self.key()?;
         let statistics = self.runs.statistics(&caller.tenant, run).await?;
+        let experiment = self.runs.experiment(&caller.tenant, run).await?;
+        let Evidence {
+            further, missing, ..
+        } = experiment.evidence();
+        let mut further_trials = Vec::new();
+        for trial in further {
+            let (recorded, _) = self.runs.recorded(&caller.tenant, &trial.run_id).await?;
+            further_trials.push(recorded);
+        }
         let placement = Placement::new(channel.and_then(|name| name.parse().ok()), None);
         let in_force = self
             .gates
@@ -94,6 +104,8 @@ impl Attestations {
         };
         let verdict = verdict(Facts {
             report,
+            further_trials,
+            missing_trials: missing,
             statistics: &statistics,
             spec: &spec,
             host,

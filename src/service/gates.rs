@@ -10,12 +10,11 @@ pub use self::approvals::Approval;
 use super::access::Caller;
 use super::fault::internal;
 use super::installed::{Installed, installed};
-use super::runs::Runs;
+use super::runs::{Experiment, Runs};
 use crate::domain::access::Roles;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::deployment::{Channel, Placement};
 use crate::domain::eval::gate::{Candidate, GatePolicy};
-use crate::domain::eval::report::EvalReport;
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::promotion::{
     ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
@@ -263,10 +262,12 @@ impl Gates {
         let now = self.clock.now();
         let mut unmet = Vec::new();
         for policy in policies {
-            for requirement in policy
-                .policy
-                .unmet(candidate, offered, evidence.as_ref(), now)
-            {
+            for requirement in policy.policy.unmet(
+                candidate,
+                offered,
+                evidence.as_ref().map(Experiment::evidence),
+                now,
+            ) {
                 if !unmet.contains(&requirement) {
                     unmet.push(requirement);
                 }
@@ -290,9 +291,9 @@ impl Gates {
         &self,
         tenant: &TenantId,
         run: &RunId,
-    ) -> Result<Option<EvalReport>, Problem> {
-        match self.runs.report(tenant, run).await {
-            Ok(report) => Ok(Some(report)),
+    ) -> Result<Option<Experiment>, Problem> {
+        match self.runs.experiment(tenant, run).await {
+            Ok(experiment) => Ok(Some(experiment)),
             Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
             Err(problem) => Err(problem),
         }

@@ -22,7 +22,7 @@ use super::webhooks::Webhooks;
 use super::workflows::Workflows;
 use crate::domain::eval::report::{EvalReport, Verdict, annotate, report};
 use crate::domain::eval::scoring::summary;
-use crate::domain::eval::statistics::{Statistics, statistics};
+use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::fork::Fork;
@@ -33,6 +33,7 @@ use crate::domain::run::request::{
 };
 use crate::domain::run::retry::may_retry;
 use crate::domain::run::snapshot::{snapshot, visible_status};
+use crate::domain::run::trials::standing;
 use crate::ports::{
     CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, ModelBinding, Models,
     Store, StoreError, WebhookRecord,
@@ -104,6 +105,28 @@ pub struct Offer {
     /// Who is told of it.
     pub webhooks: Arc<Webhooks>,
 }
+
+/// A run with the other trials of its experiment.
+pub struct Experiment {
+    /// The run that was named.
+    pub run: EvalReport,
+    further: Vec<EvalReport>,
+    missing: usize,
+}
+
+impl Experiment {
+    /// What they are evidence of, together.
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            run: &self.run,
+            further: &self.further,
+            missing: self.missing,
+        }
+    }
+}
+
+/// Runs of one experiment that are looked at: a hundred trials, each with some retries.
+const MOST_TRIALS: u32 = 1000;
 
 /// The use cases of runs.
 pub struct Runs {
@@ -322,12 +345,50 @@ impl Runs {
         Ok(report)
     }
 
+    /// A run with the other trials of its experiment, if it is one.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn experiment(&self, tenant: &TenantId, run: &RunId) -> Result<Experiment, Problem> {
+        let named = self.report(tenant, run).await?;
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        let Some(trial) = &eval.trial else {
+            return Ok(Experiment {
+                run: named,
+                further: Vec::new(),
+                missing: 0,
+            });
+        };
+        let created = self
+            .store
+            .trials(tenant, &trial.experiment_id, MOST_TRIALS)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let standing = standing(&eval, &created);
+        let mut further = Vec::new();
+        let mut counted = false;
+        for record in standing.runs {
+            if record.run_id == *run {
+                counted = true;
+            } else {
+                further.push(self.report(tenant, &record.run_id).await?);
+            }
+        }
+        Ok(Experiment {
+            run: named,
+            further,
+            // One that does not count, for another one holds its number, proves nothing.
+            missing: standing.missing + usize::from(!counted),
+        })
+    }
+
     /// What the scores of a run that has ended say about its agent.
     ///
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
-        let report = self.report(tenant, run).await?;
+        let experiment = self.experiment(tenant, run).await?;
+        let report = &experiment.run;
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(
                 ErrorCode::Conflict,
@@ -338,7 +399,7 @@ impl Runs {
             Some(regression) => Some(self.report(tenant, &regression.baseline_run_id).await?),
             None => None,
         };
-        Ok(statistics(&report, &[], baseline.as_ref(), None))
+        Ok(statistics(experiment.evidence(), baseline.as_ref(), None))
     }
 
     /// The run's report as it was recorded, without what people said since, and what the run was asked to do.

@@ -30,6 +30,11 @@ pub(super) fn sqlite() -> Migrator {
         ),
         (8, "pause", include_str!("migrations/sqlite/0008_pause.sql")),
         (9, "evals", include_str!("migrations/sqlite/0009_evals.sql")),
+        (
+            10,
+            "experiments",
+            include_str!("migrations/sqlite/0010_experiments.sql"),
+        ),
     ])
 }
 
@@ -67,6 +72,11 @@ pub(super) fn postgres() -> Migrator {
             9,
             "evals",
             include_str!("migrations/postgres/0009_evals.sql"),
+        ),
+        (
+            10,
+            "experiments",
+            include_str!("migrations/postgres/0010_experiments.sql"),
         ),
     ])
 }

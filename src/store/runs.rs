@@ -18,8 +18,8 @@ use crate::ports::{
 };
 
 pub(super) const CREATE: &str = "INSERT INTO run
-        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id) DO NOTHING RETURNING number";
+        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO NOTHING RETURNING number";
 pub(super) const CREATE_RECORD: &str =
     "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
@@ -31,6 +31,8 @@ const RECENT: &str = "SELECT record FROM run JOIN run_record ON run_number = num
 const NEWEST_EVAL: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
     ORDER BY number DESC LIMIT 1";
+const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
+    WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
 const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
 const READ: &str = "SELECT sequence, kind, body FROM event
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
@@ -83,6 +85,10 @@ macro_rules! begin {
             .bind(run.spec.scope.as_ref().map(|scope| scope.id.as_str()))
             .bind(eval.map(|eval| eval.agent_id.as_str()))
             .bind(eval.map(|eval| eval.agent_version.as_str()))
+            .bind(
+                eval.and_then(|eval| eval.trial.as_ref())
+                    .map(|trial| trial.experiment_id.as_str()),
+            )
             .fetch_optional(&mut *$transaction)
             .await
             .map_err(backend)?;
@@ -295,6 +301,22 @@ macro_rules! run_log {
                     .await
                     .map_err(backend)?;
                 Ok(run.map(RunId::from))
+            }
+
+            async fn trials(
+                &self,
+                tenant: &TenantId,
+                experiment: &str,
+                limit: u32,
+            ) -> Result<Vec<RunRecord>, StoreError> {
+                let records: Vec<String> = sqlx::query_scalar(TRIALS)
+                    .bind(tenant.as_str())
+                    .bind(experiment)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                records.iter().map(|record| run_of(record)).collect()
             }
         }
     };

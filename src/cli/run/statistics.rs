@@ -28,9 +28,14 @@ pub async fn run(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failu
     } else {
         terminal.print(&statistics(&found, terminal.ink()));
     }
-    Ok(match found.gate.verdict {
+    Ok(exit_of(found.gate.verdict))
+}
+
+/// The verdict as an exit code.
+pub fn exit_of(verdict: GateVerdict) -> Exit {
+    match verdict {
         GateVerdict::Pass => Exit::Good,
         GateVerdict::Fail => Exit::Negative,
         GateVerdict::Inconclusive => Exit::Inconclusive,
-    })
+    }
 }

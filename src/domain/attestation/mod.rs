@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use self::dsse::Unverified;
 use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
-use crate::domain::eval::statistics::Statistics;
+use crate::domain::eval::statistics::{Evidence, Statistics};
 use crate::domain::hex::hex;
 use crate::domain::pack::integrity;
 use crate::domain::pack::keys::{PublicKey, SecretKey};
@@ -36,6 +36,12 @@ pub struct EvalVerdict {
     /// The report, without what people wrote beside it.
     #[serde(flatten)]
     pub report: EvalReport,
+    /// The reports of the other trials of its experiment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_trials: Vec<EvalReport>,
+    /// Trials of the experiment that were not there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_trials: usize,
     /// The model the agent asked for, and the one it was given.
     pub model: ResolvedModel,
     /// Who says so.
@@ -48,6 +54,14 @@ pub struct EvalVerdict {
     pub statistics_digest: DigestSet,
     /// What the host's own gate made of it.
     pub gate: GateDecision,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// A class of models and what it stood for.
@@ -113,6 +127,10 @@ pub struct Unwritable(#[from] serde_json::Error);
 pub struct Facts<'a> {
     /// Its report as it was recorded: what people wrote beside it is not the host's to vouch for.
     pub report: EvalReport,
+    /// Those of the other trials of its experiment.
+    pub further_trials: Vec<EvalReport>,
+    /// Trials of the experiment that are not there.
+    pub missing_trials: usize,
     /// What its scores say.
     pub statistics: &'a Statistics,
     /// What it was asked to do.
@@ -133,7 +151,12 @@ pub struct Facts<'a> {
 /// [`Unwritable`].
 pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
     let report = facts.report;
-    let unmet = unmet(facts.policy, own(&report), Some(&report), facts.at);
+    let evidence = Evidence {
+        run: &report,
+        further: &facts.further_trials,
+        missing: facts.missing_trials,
+    };
+    let unmet = unmet(facts.policy, own(&report), Some(evidence), facts.at);
     Ok(EvalVerdict {
         model: ResolvedModel {
             class: facts.spec.model_class,
@@ -151,6 +174,8 @@ pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
             unmet: unmet.iter().map(Shortfall::from).collect(),
         },
         report,
+        further_trials: facts.further_trials,
+        missing_trials: facts.missing_trials,
     })
 }
 
@@ -313,5 +338,10 @@ pub fn judge(
             .as_deref()
             .unwrap_or(own.pack_integrity),
     };
-    unmet(policy, candidate, Some(&verdict.report), now)
+    let evidence = Evidence {
+        run: &verdict.report,
+        further: &verdict.further_trials,
+        missing: verdict.missing_trials,
+    };
+    unmet(policy, candidate, Some(evidence), now)
 }

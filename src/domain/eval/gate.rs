@@ -7,10 +7,10 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::report::{EvalReport, Verdict};
+use super::report::Verdict;
 use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
-use super::statistics::{Gate, statistics};
+use super::statistics::{Evidence, Gate, statistics};
 use crate::domain::statistics::GateVerdict;
 
 /// What a gate demands beside a passing run of the very agent version.
@@ -177,22 +177,24 @@ pub struct Candidate<'a> {
     pub pack_integrity: &'a str,
 }
 
-/// Every condition the evidence does not meet.
+/// Every condition the evidence does not meet. Of an experiment the named trial must meet them all, and what the agent did and
+/// how it scored is looked at over all of its trials.
 pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,
-    evidence: Option<&EvalReport>,
+    evidence: Option<Evidence<'_>>,
     now: Timestamp,
 ) -> Vec<Unmet> {
     let mut unmet = Vec::new();
     let mut refuse = |condition, message: String| unmet.push(Unmet { condition, message });
-    let Some(run) = evidence else {
+    let Some(evidence) = evidence else {
         refuse(
             Condition::EvalRun,
             "no eval run is named, or none of this tenant".to_owned(),
         );
         return unmet;
     };
+    let run = evidence.run;
     if matches!(run.verdict, Verdict::Inconclusive | Verdict::Pending) {
         refuse(
             Condition::Conclusive,
@@ -267,10 +269,25 @@ pub fn unmet(
         ),
     }
     // Of a run that was not judged this is said above.
-    if policy.confidence == Strictness::Strict && run.is_judged() {
-        let shown = statistics(run, &[], None, policy.required_pass_score).gate;
-        if shown.verdict != GateVerdict::Pass {
-            refuse(Condition::Confidence, unshown(&shown));
+    if run.is_judged() {
+        let found = statistics(evidence, None, policy.required_pass_score);
+        let score = found.score.map_or(0.0, |score| score.value);
+        match policy.confidence {
+            Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
+                refuse(Condition::Confidence, unshown(&found.gate));
+            }
+            // Of several trials one may have been lucky: all of them count.
+            Strictness::Lenient if score < found.gate.threshold && found.run_ids.len() > 1 => {
+                refuse(
+                    Condition::Confidence,
+                    format!(
+                        "the score over {} trials is {score:.3}, below {:.3}",
+                        found.run_ids.len(),
+                        found.gate.threshold
+                    ),
+                )
+            }
+            Strictness::Strict | Strictness::Lenient => {}
         }
     }
     if run.summary.task_count < policy.min_tasks {
@@ -313,9 +330,10 @@ pub fn unmet(
             ),
         );
     }
-    let missing = run
-        .tasks
+    let trials = evidence.trials();
+    let missing = trials
         .iter()
+        .flat_map(|run| &run.tasks)
         .filter(|task| !task.fixture_missing.is_empty())
         .count();
     if !policy.allow_missing_fixtures && missing > 0 {
@@ -331,7 +349,8 @@ pub fn unmet(
         true => &[UNSAFE_TOOL_CALL],
         false => &[],
     };
-    let (unsafe_tasks, kinds) = critical(&run.summary, accepted);
+    let (unsafe_tasks, kinds) =
+        critical(trials.iter().flat_map(|run| &run.summary.tasks), accepted);
     if unsafe_tasks > 0 {
         let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
         refuse(

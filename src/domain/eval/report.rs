@@ -13,7 +13,7 @@ use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
-use crate::domain::run::record::{EvalSpec, PartialRerun, RunRecord, RunSpec};
+use crate::domain::run::record::{EvalSpec, PartialRerun, RunRecord, RunSpec, Trial};
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
@@ -170,6 +170,9 @@ pub struct EvalReport {
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// Which trial of an experiment it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// When facts were recorded that this run took over from another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<jiff::Timestamp>,
@@ -280,6 +283,7 @@ pub fn report(
             .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
             .collect(),
         retry_of: spec.retry_of.clone(),
+        trial: spec.trial.clone(),
         facts_recorded_at: spec.facts_recorded_at,
         partial_rerun: spec.partial_rerun.clone(),
         fork: record.fork.as_ref().map(Fork::provenance),

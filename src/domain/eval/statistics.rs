@@ -180,15 +180,42 @@ struct Trials {
     passed: usize,
 }
 
-/// What a run says, with further trials of the same suite. `threshold` is the mean score to reach; left out, that of the
-/// suite.
+/// The runs that are judged together.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The run that is named.
+    pub run: &'a EvalReport,
+    /// The other trials of its experiment.
+    pub further: &'a [EvalReport],
+    /// Trials of the experiment that are not there.
+    pub missing: usize,
+}
+
+impl<'a> Evidence<'a> {
+    /// A run that stands alone.
+    pub const fn of(run: &'a EvalReport) -> Self {
+        Self {
+            run,
+            further: &[],
+            missing: 0,
+        }
+    }
+
+    /// All of them, in order.
+    pub fn trials(&self) -> Vec<&'a EvalReport> {
+        let mut trials: Vec<&EvalReport> = std::iter::once(self.run).chain(self.further).collect();
+        trials.sort_by_key(|run| run.trial.as_ref().map(|trial| trial.index));
+        trials
+    }
+}
+
+/// What runs say. `threshold` is the mean score to reach; left out, that of the suite.
 pub fn statistics(
-    run: &EvalReport,
-    further: &[EvalReport],
+    evidence: Evidence<'_>,
     baseline: Option<&EvalReport>,
     threshold: Option<f64>,
 ) -> Statistics {
-    let trials: Vec<&EvalReport> = std::iter::once(run).chain(further).collect();
+    let (run, trials) = (evidence.run, evidence.trials());
     let tasks = by_task(&trials);
     let unjudged = trials
         .iter()
@@ -238,7 +265,7 @@ pub fn statistics(
             value,
         }),
         baseline: comparison,
-        gate: gate(&trials, &scores, score, threshold),
+        gate: gate(&trials, evidence.missing, &scores, score, threshold),
         run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
         suite_id: run.suite.suite_id.clone(),
         suite_version: run.suite.version.clone(),
@@ -383,6 +410,7 @@ pub fn shown(scores: &[Vec<f64>]) -> Option<(Interval, Method)> {
 /// Holds the mean score against the threshold.
 fn gate(
     trials: &[&EvalReport],
+    missing: usize,
     scores: &[Vec<f64>],
     score: Option<Estimate>,
     threshold: f64,
@@ -393,6 +421,10 @@ fn gate(
     let unjudged = trials.iter().any(|run| !run.is_judged());
     if unjudged {
         reasons.push("not every trial was judged".to_owned());
+    }
+    if missing > 0 {
+        let planned = trials.len() + missing;
+        reasons.push(format!("{} of {planned} trials are there", trials.len()));
     }
     let measured = trials.iter().any(|run| run.is_measured());
     let least = scores.iter().map(Vec::len).min().unwrap_or_default();
@@ -406,7 +438,7 @@ fn gate(
     });
     let verdict = match by_score {
         GateVerdict::Pass if !reasons.is_empty() => GateVerdict::Inconclusive,
-        _ if unjudged => GateVerdict::Inconclusive,
+        _ if unjudged || missing > 0 => GateVerdict::Inconclusive,
         by_score => by_score,
     };
     if by_score == GateVerdict::Inconclusive

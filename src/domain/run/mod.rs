@@ -10,3 +10,4 @@ pub mod record;
 pub mod request;
 pub mod retry;
 pub mod snapshot;
+pub mod trials;

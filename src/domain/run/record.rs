@@ -240,9 +240,24 @@ pub struct EvalSpec {
     /// evidence it is at least as old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<Timestamp>,
+    /// Which trial of an experiment it is; absent for a run that stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// Set if its judged tasks are of several tries between which somebody could choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
+}
+
+/// One of several runs of the same thing, told apart by number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trial {
+    /// What they have in common: a name the caller gives, unique among its tenant's.
+    pub experiment_id: String,
+    /// Which one, 1..=`of`.
+    pub index: u32,
+    /// How many there are to be, 1..=100.
+    pub of: u32,
 }
 
 /// Judged tasks of one run were kept and its others executed anew. Done often enough this passes any suite, so it says less

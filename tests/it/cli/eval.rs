@@ -91,6 +91,29 @@ fn a_fail_exits_1_says_why_and_shows_what_broke() {
 }
 
 #[test]
+fn trials_are_run_and_judged_together() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let done = home.eval(&["--trials", "3"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    for part in [
+        "trial 1",
+        "trial 3",
+        "3 trials each",
+        "always   in k trials  1: 1.00  2: 1.00  3: 1.00",
+    ] {
+        assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
+    }
+    let document = home.eval(&["--json", "--trials", "2"]).document();
+    assert_eq!(document["statistics"]["n_trials"], 40);
+    assert_eq!(document["runIds"].as_array().unwrap().len(), 2);
+    let run = document["runIds"][1].as_str().unwrap();
+    let shown = home.run(&["--json", "run", "statistics", run]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert_eq!(shown.document(), document["statistics"]);
+}
+
+#[test]
 fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
     let home = Home::with_pack();
     let mut rules = vec![but("thanks", json!({"fail": "unavailable"}))];

@@ -560,6 +560,74 @@ async fn a_policy_that_makes_no_sense_is_refused(#[case] body: Value, #[case] fi
 }
 
 #[tokio::test]
+async fn trials_are_judged_together() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let start = async |index: u32, of: u32| {
+        let mut body = create_body();
+        body["configurable"] =
+            json!({"trial": {"experimentId": "exp-1", "index": index, "of": of}});
+        let created = host.post("/v1/runs", &body).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+        let run = RunId::from(created.json()["runId"].as_str().unwrap());
+        host.ended(&run).await;
+        run
+    };
+    let first = start(1, 2).await;
+    let path = format!("/v1/host/touchstone/runs/{first}/statistics");
+    let alone = host.get(&path).await.json();
+    assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are there");
+    let second = start(2, 2).await;
+    // Once more under the same number: the first one counts.
+    let again = start(2, 2).await;
+    let both = host.get(&path).await.json();
+    assert_eq!(both["run_ids"], json!([first, second]));
+    assert_eq!(both["trials_per_task"], json!({"min": 2, "max": 2}));
+    assert_eq!(both["pass_hat_k"], json!({"1": 1.0, "2": 1.0}));
+    let other = host
+        .get(&format!("/v1/host/touchstone/runs/{again}/statistics"))
+        .await;
+    assert_eq!(other.json()["gate"]["verdict"], "inconclusive");
+    let report = host
+        .get(&format!("/v1/host/touchstone/runs/{first}/report"))
+        .await;
+    assert_eq!(report.json()["trial"]["experimentId"], "exp-1");
+}
+
+#[rstest]
+#[case(json!({"experimentId": "exp 1", "index": 1, "of": 2}), "configurable.trial.experimentId")]
+#[case(json!({"experimentId": "e", "index": 3, "of": 2}), "configurable.trial.index")]
+#[case(json!({"experimentId": "e", "index": 1, "of": 101}), "configurable.trial.of")]
+#[case(json!({"experimentId": "e", "index": 1}), "configurable.trial.of")]
+#[case(json!({"experimentId": "e", "index": 1, "of": 2, "seed": 4}), "configurable.trial.seed")]
+#[case(json!([1, 2]), "configurable.trial")]
+#[tokio::test]
+async fn a_trial_that_makes_no_sense_is_refused(#[case] trial: Value, #[case] field: &str) {
+    let host = TestHost::idle().await;
+    let mut body = create_body();
+    body["configurable"] = json!({"trial": trial});
+    let reply = host.post("/v1/runs", &body).await;
+    let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(details["field"], field, "{reply:?}");
+}
+
+#[tokio::test]
+async fn statistics_wait_for_the_end_and_are_of_evals() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let run = host.create().await;
+    let path = format!("/v1/host/touchstone/runs/{run}/statistics");
+    refused(&host.get(&path).await, StatusCode::CONFLICT, "conflict");
+    host.work();
+    host.ended(&run).await;
+    let found = host.get(&path).await.json();
+    assert_eq!(found["n_tasks"], 1);
+    let absent = host
+        .get("/v1/host/touchstone/runs/run_absent/statistics")
+        .await;
+    refused(&absent, StatusCode::NOT_FOUND, "not_found");
+}
+
+#[tokio::test]
 async fn the_chain_is_verified_in_parts() {
     let host = host().await;
     into_service(&host, "1.0.0", json!({})).await;

@@ -301,6 +301,7 @@ impl Bench {
             cost_ceiling: None,
             budget: BudgetSpec::default(),
             retry_of: None,
+            trial: None,
             facts_recorded_at: None,
             partial_rerun: None,
         };

@@ -158,6 +158,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 cost_ceiling: None,
                 budget: BudgetSpec::default(),
                 retry_of: None,
+                trial: None,
                 facts_recorded_at: None,
                 partial_rerun: None,
             })),

@@ -43,6 +43,19 @@ fn run(id: &str, modes: &[&str], scores: &[Option<f64>]) -> EvalReport {
     .unwrap()
 }
 
+fn alone(run: &EvalReport) -> Statistics {
+    statistics(Evidence::of(run), None, None)
+}
+
+fn together(run: &EvalReport, further: &[EvalReport], missing: usize) -> Statistics {
+    let evidence = Evidence {
+        run,
+        further,
+        missing,
+    };
+    statistics(evidence, None, None)
+}
+
 fn golden(scores: &[Option<f64>]) -> EvalReport {
     run("run_1", &["golden"], scores)
 }
@@ -64,7 +77,7 @@ fn a_score_passes_if_chance_does_not_explain_it(
     #[case] n: usize,
     #[case] verdict: GateVerdict,
 ) {
-    let found = statistics(&golden(&of(passed, n)), &[], None, None);
+    let found = alone(&golden(&of(passed, n)));
     assert_eq!(
         (found.gate.verdict, found.gate.method),
         (verdict, Method::Wilson)
@@ -82,7 +95,7 @@ fn a_score_passes_if_chance_does_not_explain_it(
 fn a_few_tasks_that_agree_show_little() {
     for trials in [1, 3, 10] {
         let same = run("run_1", &["golden"], &[Some(0.9); 5]);
-        let found = statistics(&same, &vec![same.clone(); trials - 1], None, None);
+        let found = together(&same, &vec![same.clone(); trials - 1], 0);
         let score = found.score.unwrap();
         assert!(score.high.unwrap() - score.low.unwrap() < 1e-9);
         assert_eq!(
@@ -98,7 +111,7 @@ fn a_few_tasks_that_agree_show_little() {
 fn what_was_not_judged_counts_for_nothing_and_keeps_the_verdict_open() {
     let mut scores = of(40, 40);
     scores.push(None);
-    let found = statistics(&golden(&scores), &[], None, None);
+    let found = alone(&golden(&scores));
     assert_eq!((found.n_tasks, found.unjudged), (40, 1));
     assert_eq!(found.pass_rate.unwrap().value, 1.0);
     assert_eq!(found.gate.verdict, GateVerdict::Inconclusive);
@@ -109,7 +122,7 @@ fn what_was_not_judged_counts_for_nothing_and_keeps_the_verdict_open() {
 fn measured_scores_take_three_trials() {
     let rubric = || run("run_1", &["rubric"], &of(40, 40));
     let verdict = |trials: usize| {
-        statistics(&rubric(), &vec![rubric(); trials - 1], None, None)
+        together(&rubric(), &vec![rubric(); trials - 1], 0)
             .gate
             .verdict
     };
@@ -124,6 +137,28 @@ fn measured_scores_take_three_trials() {
 }
 
 #[test]
+fn an_experiment_with_a_trial_missing_shows_nothing() {
+    let all = golden(&of(40, 40));
+    assert_eq!(
+        together(&all, std::slice::from_ref(&all), 0).gate.verdict,
+        GateVerdict::Pass
+    );
+    let found = together(&all, std::slice::from_ref(&all), 1).gate;
+    assert_eq!(found.verdict, GateVerdict::Inconclusive);
+    assert_eq!(found.reasons, ["2 of 3 trials are there"]);
+}
+
+#[test]
+fn reliability_is_over_trials() {
+    let (good, bad) = (golden(&of(2, 2)), golden(&of(1, 2)));
+    let found = together(&good, &[good.clone(), bad], 0);
+    assert_eq!(found.pass_at_k[&2], Some(1.0));
+    assert_eq!(found.pass_hat_k[&3], Some(0.5));
+    assert_eq!(found.trials_per_task, Range { min: 3, max: 3 });
+    assert_eq!(found.pass_rate.unwrap().method, Method::ClusteredT);
+}
+
+#[test]
 fn tasks_are_compared_in_pairs() {
     let before = run(
         "run_0",
@@ -131,7 +166,9 @@ fn tasks_are_compared_in_pairs() {
         &[Some(1.0), Some(1.0), Some(0.0), Some(1.0), None],
     );
     let now = golden(&[Some(1.0), Some(0.0), Some(1.0), Some(0.0), Some(1.0)]);
-    let found = statistics(&now, &[], Some(&before), None).baseline.unwrap();
+    let found = statistics(Evidence::of(&now), Some(&before), None)
+        .baseline
+        .unwrap();
     assert_eq!((found.n_paired, found.unpaired_dropped), (4, 1));
     assert_eq!((found.fixed, found.broken), (1, 2));
     assert_eq!(found.mean_difference, Some(-0.25));
@@ -141,19 +178,19 @@ fn tasks_are_compared_in_pairs() {
 
 #[test]
 fn of_nothing_nothing_is_said() {
-    let found = statistics(&golden(&[None]), &[], None, None);
+    let found = alone(&golden(&[None]));
     assert_eq!(
         (found.n_tasks, found.pass_rate, found.score, found.mde),
         (0, None, None, None)
     );
     assert_eq!(found.gate.verdict, GateVerdict::Inconclusive);
-    let one = statistics(&golden(&[Some(1.0)]), &[], None, None);
+    let one = alone(&golden(&[Some(1.0)]));
     assert_eq!(one.score.unwrap().se, None);
 }
 
 #[test]
 fn the_block_has_the_members_it_is_known_by() {
-    let document = serde_json::to_value(statistics(&golden(&of(16, 20)), &[], None, None)).unwrap();
+    let document = serde_json::to_value(alone(&golden(&of(16, 20)))).unwrap();
     assert_eq!(document["pass_rate"]["method"], "wilson");
     assert_eq!(document["score"]["method"], "t");
     assert_eq!(document["gate"]["verdict"], "inconclusive");

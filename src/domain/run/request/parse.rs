@@ -9,13 +9,15 @@ use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::deployment::Channel;
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
-use crate::domain::fields::Fields;
+use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::{AgentId, RunId};
-use crate::domain::run::record::ChannelPin;
+use crate::domain::run::record::{ChannelPin, Trial};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::EvalMode;
 
 const MAX_IGNORE: usize = 100;
+const MAX_TRIALS: u64 = 100;
+const MAX_EXPERIMENT_CHARS: usize = 64;
 
 /// A well-formed request for an eval run.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +50,8 @@ pub struct CreateRun {
     pub max_loop_iterations: Option<u32>,
     /// `configurable.budget`.
     pub budget: BudgetSpec,
+    /// `configurable.trial`.
+    pub trial: Option<Trial>,
     /// What every run may be given.
     pub options: RunOptions,
 }
@@ -160,6 +164,10 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
             .whole("maxLoopIterations", 1)?
             .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
         budget,
+        trial: match fields.get("trial") {
+            None => None,
+            Some(members) => Some(trial(members)?),
+        },
         options: RunOptions::read(body)?,
     })
 }
@@ -167,6 +175,40 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
 fn required<'a>(body: &Fields<'a>, name: &str) -> Result<&'a str, Problem> {
     body.text(name)?
         .ok_or_else(|| body.invalid(name, "is required with `mode: \"eval\"`"))
+}
+
+fn trial(members: &Value) -> Result<Trial, Problem> {
+    let members = Fields::closed(
+        members,
+        "configurable.trial",
+        &["experimentId", "index", "of"],
+        Nulls::Wrong,
+    )?;
+    let is_label = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let experiment_id = members
+        .text("experimentId")?
+        .filter(|id| (1..=MAX_EXPERIMENT_CHARS).contains(&id.len()) && id.chars().all(is_label))
+        .ok_or_else(|| {
+            members.invalid(
+                "experimentId",
+                "must be 1 to 64 letters, digits, `-`, `_` or `.`",
+            )
+        })?;
+    let within = |name: &str, most: u64| {
+        members
+            .whole(name, 1)?
+            .filter(|count| *count <= most)
+            .and_then(|count| u32::try_from(count).ok())
+            .ok_or_else(|| {
+                members.invalid(name, &format!("must be a whole number from 1 to {most}"))
+            })
+    };
+    let of = within("of", MAX_TRIALS)?;
+    Ok(Trial {
+        experiment_id: experiment_id.to_owned(),
+        index: within("index", u64::from(of))?,
+        of,
+    })
 }
 
 fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {

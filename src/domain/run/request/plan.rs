@@ -269,6 +269,7 @@ pub fn plan(
             ..request.budget
         },
         retry_of: None,
+        trial: request.trial,
         facts_recorded_at: None,
         partial_rerun: None,
     };

@@ -1,0 +1,79 @@
+//! `touchstone eval --trials`: the same several times, judged together.
+
+use serde_json::{Value, json};
+
+use super::Arguments;
+use crate::cli::context::{Context, Session};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::run::exit_of;
+use crate::cli::watch::{Interrupts, Started, follow};
+use crate::domain::eval::report::EvalReport;
+use crate::domain::eval::statistics::Statistics;
+use crate::domain::run::fold::RunStatus;
+use crate::ports::Ids as _;
+use crate::render::statistics::statistics;
+use crate::system::SystemIds;
+
+/// Starts the runs of an experiment, follows them one after the other, and shows what they say together.
+pub async fn run(
+    context: &Context<'_>,
+    session: &Session,
+    arguments: &Arguments,
+    trials: u32,
+) -> Result<Exit, Failure> {
+    let (client, terminal) = (session.client(), context.terminal());
+    let experiment = SystemIds.mint("exp");
+    let mut interrupts = Interrupts::listen()?;
+    let mut runs = Vec::new();
+    for index in 1..=trials {
+        let mut body = super::request(arguments);
+        if let Some(configurable) = body.get_mut("configurable") {
+            configurable["trial"] =
+                json!({"experimentId": experiment, "index": index, "of": trials});
+        }
+        let started: Started = client
+            .post("/v1/runs", &body)
+            .await
+            .map_err(|failure| super::advised(context, failure))?;
+        runs.push(started.run_id);
+    }
+    if !terminal.json() {
+        terminal.note(&format!("experiment {experiment}"));
+    }
+    let mut cancelled = false;
+    for (n, run) in runs.iter().enumerate() {
+        if cancelled {
+            // Who cancels one trial means all of them.
+            let path = format!("/v1/runs/{run}/cancel");
+            let _: Value = client
+                .post(&path, &json!({"reason": "interrupted"}))
+                .await?;
+        }
+        let report = follow(context, client, run, &mut interrupts).await?;
+        cancelled |= report.status == RunStatus::Cancelled.as_str();
+        if !terminal.json() {
+            terminal.print(&line(n + 1, &report));
+        }
+    }
+    let first = runs.first().map(String::as_str).unwrap_or_default();
+    let path = format!("/v1/host/touchstone/runs/{first}/statistics");
+    let found: Statistics = client.get(&path).await?;
+    if terminal.json() {
+        terminal.document(&json!({
+            "experimentId": experiment,
+            "runIds": runs,
+            "statistics": found,
+        }));
+    } else {
+        terminal.print(&format!("\n{}", statistics(&found, terminal.ink())));
+    }
+    Ok(exit_of(found.gate.verdict))
+}
+
+fn line(n: usize, report: &EvalReport) -> String {
+    let summary = &report.summary;
+    format!(
+        "trial {n:<3} {:.3}  {} of {} passed  {}",
+        summary.aggregate_score, summary.passed_count, summary.task_count, report.run_id
+    )
+}
