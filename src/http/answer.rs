@@ -9,10 +9,16 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::domain::redaction::mask;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+
+/// The longest message, in characters.
+const LONGEST_MESSAGE: usize = 8192;
+/// The longest text in `details`, in characters.
+const LONGEST_DETAIL: usize = 2048;
 
 /// What a handler returns.
 pub type Answer = Result<Response, Failure>;
@@ -87,6 +93,7 @@ pub fn envelope(response: Response, correlation_id: &str) -> Response {
         Some(problem) => problem.clone(),
         None => framework_problem(parts.status),
     };
+    problem = without_secrets(problem);
     let status = status_of(problem.code);
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
@@ -113,6 +120,41 @@ pub fn envelope(response: Response, correlation_id: &str) -> Response {
         _ => {}
     }
     response
+}
+
+/// Says what is wrong with a request by its own words, some of which may be credentials that stood in the wrong place, and
+/// of any length (OpenWOP SR-1).
+fn without_secrets(problem: Problem) -> Problem {
+    Problem {
+        code: problem.code,
+        message: said(&problem.message, LONGEST_MESSAGE),
+        details: masked_members(problem.details),
+    }
+}
+
+fn masked_members(members: Map<String, Value>) -> Map<String, Value> {
+    let masked = members
+        .into_iter()
+        .map(|(name, value)| (name, masked(value)));
+    masked.collect()
+}
+
+fn masked(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(said(&text, LONGEST_DETAIL)),
+        Value::Array(items) => Value::Array(items.into_iter().map(masked).collect()),
+        Value::Object(members) => Value::Object(masked_members(members)),
+        other => other,
+    }
+}
+
+fn said(text: &str, longest: usize) -> String {
+    // First masked: what is left of a credential that was cut in two may look like none.
+    let text = mask(text);
+    match text.char_indices().nth(longest) {
+        None => text.into_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
 }
 
 /// Whole seconds, at least one.

@@ -7,6 +7,7 @@ mod fork;
 mod interrupts;
 mod pause;
 
+use self::interrupts::for_people;
 pub use self::interrupts::{GATE_NODE, GateDecision};
 use std::sync::Arc;
 
@@ -422,7 +423,8 @@ impl Runs {
     /// Asks for a run to be cancelled; a run that has ended keeps its status.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found`; `conflict` for a record the host keeps, and for an approval gate: whoever may cancel runs does not decide
+    /// for those who are asked.
     pub async fn cancel(
         &self,
         caller: &Caller,
@@ -439,6 +441,13 @@ impl Runs {
                 ErrorCode::Conflict,
                 "this run is a record the host keeps; it has no work to cancel",
             ));
+        }
+        if record.is_approval_gate() {
+            let status = self.look(run, |state| state.status).await?;
+            if status.is_terminal() {
+                return Ok(status);
+            }
+            return Err(for_people(run, "cancelled").with("runStatus", status.as_str()));
         }
         let request = CancelRequest {
             cancelled_by: caller.principal.clone(),

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::interrupts::APPROVAL_GATE;
 use super::{Created, NewRun, Runs, older};
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
@@ -50,7 +49,7 @@ impl Runs {
                 "this run is a record the host keeps; it has no work to repeat",
             ));
         }
-        if record.spec.workflow_id == APPROVAL_GATE {
+        if record.is_approval_gate() {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 "this run asks people to approve one promotion, and nothing would come of their answer to another one; \

@@ -35,7 +35,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
 /// The name of the secret that signs tokens.
 const TOKEN_SECRET: &str = "interrupt-tokens";
 /// The workflow of the runs that ask people for an approval on the host's behalf.
-pub(super) const APPROVAL_GATE: &str = "approval-gate";
+const APPROVAL_GATE: &str = "approval-gate";
 
 /// Whether a gate has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,13 +107,12 @@ impl Runs {
     /// What the interrupt of a token asks.
     ///
     /// # Errors
-    /// `interrupt_not_found`, `interrupt_already_resolved`.
+    /// `interrupt_not_found`, `interrupt_already_resolved`, `interrupt_cancelled`.
     pub async fn inspect_interrupt(&self, token: &InterruptToken) -> Result<Value, Problem> {
         let record = self.record_of(token).await?;
         let facts = self
             .look(&record.run_id, |state| pending(state, token))
-            .await?;
-        let facts = facts.ok_or_else(already_resolved)?;
+            .await??;
         Ok(asked(&facts))
     }
 
@@ -146,9 +145,9 @@ impl Runs {
                 value,
             )
             .await;
-        // A token that came too late is used up, whatever ended the wait.
+        // A token whose interrupt is gone was good once.
         answered.map_err(|problem| match problem.code {
-            ErrorCode::InterruptCancelled | ErrorCode::InterruptNotFound => already_resolved(),
+            ErrorCode::InterruptNotFound => already_resolved(),
             _ => problem,
         })
     }
@@ -274,10 +273,7 @@ impl Runs {
                 return Err(already_resolved());
             }
             if cancelling || state.status == RunStatus::Cancelled {
-                return Err(Problem::new(
-                    ErrorCode::InterruptCancelled,
-                    "the run was cancelled while it waited for this answer",
-                ));
+                return Err(cancelled());
             }
             if state.status.is_terminal() {
                 return Err(already_resolved());
@@ -392,6 +388,13 @@ impl Runs {
 /// The node of a gate's run.
 pub const GATE_NODE: &str = "gate";
 
+impl RunRecord {
+    /// Whether the run asks people for an approval on the host's behalf.
+    pub(super) fn is_approval_gate(&self) -> bool {
+        self.spec.workflow_id == APPROVAL_GATE
+    }
+}
+
 fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
     let definition = &record.spec.workflow()?.definition;
     let node = definition.nodes.iter().find(|known| known.id == *node)?;
@@ -401,14 +404,18 @@ fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
     }
 }
 
-fn pending(state: &RunState, token: &InterruptToken) -> Option<InterruptFacts> {
-    if state.status.is_terminal() {
-        return None;
+fn pending(state: &RunState, token: &InterruptToken) -> Result<InterruptFacts, Problem> {
+    let facts = state
+        .flow
+        .node(&token.node_id)
+        .and_then(|facts| facts.interrupt.as_ref())
+        .filter(|facts| facts.id == token.interrupt_id && facts.resolution.is_none())
+        .ok_or_else(already_resolved)?;
+    match state.status {
+        RunStatus::Cancelled => Err(cancelled()),
+        status if status.is_terminal() => Err(already_resolved()),
+        _ => Ok(facts.clone()),
     }
-    let mut waiting = state.flow.all_pending();
-    let found =
-        waiting.find(|(node, facts)| **node == token.node_id && facts.id == token.interrupt_id);
-    found.map(|(_, facts)| facts.clone())
 }
 
 fn asked(facts: &InterruptFacts) -> Value {
@@ -436,13 +443,36 @@ fn described(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
         members.insert("interruptId".to_owned(), json!(facts.id));
         members.insert(
             "resolveUrl".to_owned(),
-            json!(format!("/v1/runs/{run}/interrupts/{node}")),
+            json!(resolve_url(run, node.as_str())),
         );
         if facts.requested.kind == InterruptKind::Approval {
             members.insert("grantedBy".to_owned(), json!(facts.granted_by));
         }
     }
     shown
+}
+
+/// An approval gate that somebody would end or hold up in another way than by an answer, which takes more than the scope for
+/// that, and is audited.
+pub(super) fn for_people(run: &RunId, done: &str) -> Problem {
+    Problem::new(
+        ErrorCode::Conflict,
+        format!(
+            "this run asks people to approve a promotion and is not {done}; answer it, or leave it: once the version moves nobody is asked any more"
+        ),
+    )
+    .with("resolveUrl", resolve_url(run, GATE_NODE))
+}
+
+fn resolve_url(run: &RunId, node: &str) -> String {
+    format!("/v1/runs/{run}/interrupts/{node}")
+}
+
+fn cancelled() -> Problem {
+    Problem::new(
+        ErrorCode::InterruptCancelled,
+        "the run was cancelled while it waited for this answer",
+    )
 }
 
 fn refused(refusal: Refusal) -> Problem {

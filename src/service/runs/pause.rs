@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Runs;
+use super::interrupts::for_people;
 use crate::domain::ids::RunId;
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::ports::{Beside, Head, PauseRequest};
@@ -35,6 +36,9 @@ impl Runs {
         let (status, paused_at) = self.look(run, standing).await?;
         if status != RunStatus::Running || !record.spec.work.is_claimable() {
             return Err(not_pausable(status, paused_at));
+        }
+        if record.is_approval_gate() {
+            return Err(for_people(run, "paused").with("runStatus", status.as_str()));
         }
         let request = PauseRequest {
             paused_by: caller.principal.clone(),

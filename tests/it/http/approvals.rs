@@ -333,6 +333,40 @@ async fn consent_to_a_part_is_none_to_all_because_nobody_else_serves() {
     assert_ne!(waits(&host, &body).await, part);
 }
 
+/// Cancelling takes a scope that most keys have, and would be a refusal that nobody audits.
+#[tokio::test]
+async fn who_may_cancel_runs_does_not_decide_for_those_who_are_asked() {
+    let host = host().await;
+    ask_for(&host, json!({"requiredRole": ROLE})).await;
+    let body = staged(&host, "1.0.0").await;
+    let gate = waits(&host, &body).await;
+    let resolve = json!(format!("/v1/runs/{gate}/interrupts/gate"));
+    let cancel = format!("/v1/runs/{gate}/cancel");
+    let reply = host.post(&cancel, &json!({})).await;
+    let details = refused(&reply, StatusCode::CONFLICT, "conflict");
+    assert_eq!(details["resolveUrl"], resolve);
+    let bulk = host
+        .post("/v1/runs:bulk-cancel", &json!({"runIds": [gate]}))
+        .await;
+    let result = bulk.json()["results"][0].clone();
+    assert_eq!(
+        (&result["ok"], &result["error"]["code"]),
+        (&json!(false), &json!("conflict"))
+    );
+    let pause = host
+        .post(&format!("/v1/runs/{gate}:pause"), &json!({}))
+        .await;
+    refused(&pause, StatusCode::CONFLICT, "conflict");
+    assert_eq!(waits(&host, &body).await, gate, "it is still asked");
+    approved(&host, &gate).await;
+    moved(&host, body).await;
+    let ended = host.post(&cancel, &json!({})).await;
+    assert_eq!(
+        (ended.status, &ended.json()["status"]),
+        (StatusCode::OK, &json!("completed"))
+    );
+}
+
 #[tokio::test]
 async fn one_with_the_role_may_decide_alone_and_that_is_audited() {
     let host = host().await;

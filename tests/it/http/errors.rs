@@ -210,3 +210,26 @@ async fn a_bulk_cancel_out_of_bounds_names_its_ceiling(#[case] body: serde_json:
     assert_eq!(reply.code(), "validation_error");
     assert_eq!(reply.json()["details"]["maxRunIds"], 100);
 }
+
+/// A credential in the wrong place, such as the name of a member, does not come back.
+#[tokio::test]
+async fn an_error_repeats_no_credential_and_nothing_without_end() {
+    let host = TestHost::idle().await;
+    let key = "sk-canary0123456789abcdef";
+    for body in [
+        json!({key: 1}),
+        json!({"workflowId": key, "configurable": {"budget": {key: 1}}}),
+    ] {
+        let reply = host.post("/v1/runs", &body).await;
+        assert!(reply.status.is_client_error(), "{reply:?}");
+        assert!(!reply.text().contains("sk-canary"), "{reply:?}");
+    }
+    let body = json!({"version": "1.0.0", "transition": "pause", key: 1});
+    let path = format!("/v1/agents/{}/deployments", super::host::AGENT);
+    let reply = host.post(&path, &body).await;
+    assert_eq!(reply.json()["details"]["field"], "[REDACTED:api-key]");
+    let long = json!({"version": "1.0.0", "transition": "pause", "x".repeat(100_000): 1});
+    let reply = host.post(&path, &long).await;
+    assert_eq!(reply.code(), "validation_error");
+    assert!(reply.text().len() < 16_384, "{}", reply.text().len());
+}

@@ -171,8 +171,17 @@ async fn a_cancelled_run_takes_no_answer() {
         (late.status, late.code().as_str()),
         (StatusCode::UNPROCESSABLE_ENTITY, "interrupt_cancelled")
     );
-    let used_up = by_token(&host, &token, &json!({"action": "accept"})).await;
-    assert_eq!(used_up.status, StatusCode::CONFLICT);
+    // With or without a key, to look or to answer: the same.
+    let path = format!("/v1/interrupts/{token}");
+    for late in [
+        by_token(&host, &token, &json!({"action": "accept"})).await,
+        host.request(Method::GET, &path).anonymous().send().await,
+    ] {
+        assert_eq!(
+            (late.status, late.code().as_str()),
+            (StatusCode::UNPROCESSABLE_ENTITY, "interrupt_cancelled")
+        );
+    }
 }
 
 #[tokio::test]
