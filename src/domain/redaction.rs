@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
+use serde_json::Value;
 
 /// Kinds of credentials with what they look like. The first group, if there is one, is kept.
 const SHAPES: &[(&str, &str)] = &[
@@ -78,12 +79,38 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     masked
 }
 
+/// Masks every text in a document; names of members stay, for something may refer to them.
+pub fn mask_within(document: &mut Value) {
+    match document {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = mask(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_within),
+        Value::Object(members) => members.values_mut().for_each(mask_within),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn a_document_is_masked_however_deep_it_goes() {
+        let key = "sk-abcdefghijklmnop";
+        let mut document =
+            serde_json::json!({"a": [key, {"b": format!("use {key}")}], "n": 5, "t": true});
+        mask_within(&mut document);
+        assert_eq!(
+            document,
+            serde_json::json!({"a": ["[REDACTED:api-key]", {"b": "use [REDACTED:api-key]"}], "n": 5, "t": true})
+        );
+    }
 
     #[rstest]
     #[case("use sk-canary0123456789 instead", "use [REDACTED:api-key] instead")]

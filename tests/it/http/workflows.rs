@@ -88,6 +88,36 @@ async fn inputs_pass_through_and_nodes_run_in_order() {
     assert_eq!(snapshot["nodeStates"]["b"]["status"], "completed");
 }
 
+/// OpenWOP SR-1: nothing of what a caller says of a run is kept with a credential in it.
+#[tokio::test]
+async fn credentials_in_what_comes_with_a_run_are_masked_before_they_are_kept() {
+    const KEYS: [&str; 3] = [
+        "sk-live-abcdefghij0123456789",
+        "AKIAIOSFODNN7EXAMPLE",
+        "hunter2hunter2",
+    ];
+    let host = at_work().await;
+    let body = json!({
+        "workflowId": "conformance-identity",
+        "inputs": {"payload": {"note": format!("use {}", KEYS[0]), "list": [KEYS[1]]}},
+        "tags": [KEYS[1], "plain"],
+        "metadata": {"deep": {"text": format!("password={}", KEYS[2])}},
+    });
+    let run = start(&host, &body).await;
+    let log = host.ended(&run).await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.text();
+    let bundle = host
+        .get(&format!("/v1/runs/{run}/debug-bundle"))
+        .await
+        .text();
+    for text in [json!(log).to_string(), snapshot.clone(), bundle] {
+        for key in KEYS {
+            assert!(!text.contains(key), "{key} in {text}");
+        }
+    }
+    assert!(snapshot.contains("plain"), "{snapshot}");
+}
+
 #[tokio::test]
 async fn more_nodes_than_allowed_do_not_begin() {
     let host = at_work().await;

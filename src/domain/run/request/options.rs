@@ -5,6 +5,7 @@ use url::Url;
 
 use super::plan::HostLimits;
 use crate::domain::fields::{Fields, Nulls};
+use crate::domain::redaction::{mask, mask_within};
 use crate::domain::run::record::{RunScope, RunSpec, Work};
 use crate::domain::webhook::registration::address;
 use crate::protocol::error::Problem;
@@ -59,9 +60,12 @@ impl RunOptions {
                 .transpose()?,
             exclusive: false,
             run_timeout_ms: fields.whole("runTimeoutMs", 1)?,
-            inputs: body.object("inputs")?.unwrap_or_default(),
-            tags: tags(body)?,
-            metadata: metadata(body)?,
+            inputs: masked(body.object("inputs")?.unwrap_or_default()),
+            tags: tags(body)?
+                .iter()
+                .map(|tag| mask(tag).into_owned())
+                .collect(),
+            metadata: masked(metadata(body)?),
             configurable: configurable
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
@@ -123,6 +127,13 @@ pub(super) fn members(body: &Value) -> Result<Fields<'_>, Problem> {
         "metadata",
     ];
     Fields::closed(body, "", FIELDS, Nulls::Absent)
+}
+
+/// What a caller says of a run is kept without credentials (OpenWOP SR-1), also what a workflow goes by: one that is to use a
+/// credential refers to it.
+fn masked(mut members: Map<String, Value>) -> Map<String, Value> {
+    members.values_mut().for_each(mask_within);
+    members
 }
 
 fn tags(body: &Fields<'_>) -> Result<Vec<String>, Problem> {
