@@ -105,9 +105,12 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
         terminal.document(&answer);
     } else if verified.chain_valid {
         terminal.print(&format!(
-            "{} {} entries, each holds the hash of the one before",
+            "{} {}, each holds the hash of the one before",
             terminal.ink().good("✓"),
-            verified.to_seq
+            match verified.to_seq {
+                1 => "1 entry".to_owned(),
+                several => format!("{several} entries"),
+            }
         ));
     } else {
         for anomaly in &verified.anomalies {

@@ -3,10 +3,12 @@
 //! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
 
 mod agents;
+mod experiments;
 mod fork;
 mod interrupts;
 mod pause;
 
+pub use self::experiments::Experiment;
 use self::interrupts::for_people;
 pub use self::interrupts::{GATE_NODE, GateDecision};
 use std::sync::Arc;
@@ -23,7 +25,6 @@ use super::webhooks::Webhooks;
 use super::workflows::Workflows;
 use crate::domain::eval::report::{EvalReport, Verdict, annotate, report};
 use crate::domain::eval::scoring::summary;
-use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::fork::Fork;
@@ -34,7 +35,6 @@ use crate::domain::run::request::{
 };
 use crate::domain::run::retry::may_retry;
 use crate::domain::run::snapshot::{snapshot, visible_status};
-use crate::domain::run::trials::standing;
 use crate::ports::{
     CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, ModelBinding, Models,
     Store, StoreError, WebhookRecord,
@@ -106,28 +106,6 @@ pub struct Offer {
     /// Who is told of it.
     pub webhooks: Arc<Webhooks>,
 }
-
-/// A run with the other trials of its experiment.
-pub struct Experiment {
-    /// The run that was named.
-    pub run: EvalReport,
-    further: Vec<EvalReport>,
-    missing: usize,
-}
-
-impl Experiment {
-    /// What they are evidence of, together.
-    pub fn evidence(&self) -> Evidence<'_> {
-        Evidence {
-            run: &self.run,
-            further: &self.further,
-            missing: self.missing,
-        }
-    }
-}
-
-/// Runs of one experiment that are looked at: a hundred trials, each with some retries.
-const MOST_TRIALS: u32 = 1000;
 
 /// The use cases of runs.
 pub struct Runs {
@@ -344,63 +322,6 @@ impl Runs {
             .filter_map(|record| Some((record.task?, record.annotation)));
         annotate(&mut report, of_tasks);
         Ok(report)
-    }
-
-    /// A run with the other trials of its experiment, if it is one.
-    ///
-    /// # Errors
-    /// `not_found`.
-    pub async fn experiment(&self, tenant: &TenantId, run: &RunId) -> Result<Experiment, Problem> {
-        let named = self.report(tenant, run).await?;
-        let (_, eval) = self.eval_record(tenant, run).await?;
-        let Some(trial) = &eval.trial else {
-            return Ok(Experiment {
-                run: named,
-                further: Vec::new(),
-                missing: 0,
-            });
-        };
-        let created = self
-            .store
-            .trials(tenant, &trial.experiment_id, MOST_TRIALS)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        let standing = standing(&eval, &created);
-        let mut further = Vec::new();
-        let mut counted = false;
-        for record in standing.runs {
-            if record.run_id == *run {
-                counted = true;
-            } else {
-                further.push(self.report(tenant, &record.run_id).await?);
-            }
-        }
-        Ok(Experiment {
-            run: named,
-            further,
-            // One that does not count, for another one holds its number, proves nothing.
-            missing: standing.missing + usize::from(!counted),
-        })
-    }
-
-    /// What the scores of a run that has ended say about its agent.
-    ///
-    /// # Errors
-    /// `not_found`; `conflict` before the run has ended.
-    pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
-        let experiment = self.experiment(tenant, run).await?;
-        let report = &experiment.run;
-        if report.verdict == Verdict::Pending {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "the eval run has not ended; its statistics are served once it has",
-            ));
-        }
-        let baseline = match &report.summary.regression {
-            Some(regression) => Some(self.report(tenant, &regression.baseline_run_id).await?),
-            None => None,
-        };
-        Ok(statistics(experiment.evidence(), baseline.as_ref(), None))
     }
 
     /// The run's report as it was recorded, without what people said since, and what the run was asked to do.

@@ -1,0 +1,90 @@
+//! Runs that are judged together, and what their scores say.
+
+use super::Runs;
+use crate::domain::eval::report::{EvalReport, Verdict};
+use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::trials::standing;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+/// A run with the other trials of its experiment.
+pub struct Experiment {
+    /// The run that was named.
+    pub run: EvalReport,
+    further: Vec<EvalReport>,
+    missing: usize,
+}
+
+impl Experiment {
+    /// What they are evidence of, together.
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            run: &self.run,
+            further: &self.further,
+            missing: self.missing,
+        }
+    }
+}
+
+/// Runs of one experiment that are looked at: a hundred trials, each with some retries.
+const MOST_TRIALS: u32 = 1000;
+
+impl Runs {
+    /// A run with the other trials of its experiment, if it is one.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn experiment(&self, tenant: &TenantId, run: &RunId) -> Result<Experiment, Problem> {
+        let named = self.report(tenant, run).await?;
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        let Some(trial) = &eval.trial else {
+            return Ok(Experiment {
+                run: named,
+                further: Vec::new(),
+                missing: 0,
+            });
+        };
+        let created = self
+            .store
+            .trials(tenant, &trial.experiment_id, MOST_TRIALS)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let standing = standing(&eval, &created);
+        let mut further = Vec::new();
+        let mut counted = false;
+        for record in standing.runs {
+            if record.run_id == *run {
+                counted = true;
+            } else {
+                further.push(self.report(tenant, &record.run_id).await?);
+            }
+        }
+        Ok(Experiment {
+            run: named,
+            further,
+            // One that does not count, for another one holds its number, proves nothing.
+            missing: standing.missing + usize::from(!counted),
+        })
+    }
+
+    /// What the scores of a run that has ended say about its agent.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended.
+    pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
+        let experiment = self.experiment(tenant, run).await?;
+        let report = &experiment.run;
+        if report.verdict == Verdict::Pending {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; its statistics are served once it has",
+            ));
+        }
+        let baseline = match &report.summary.regression {
+            Some(regression) => Some(self.report(tenant, &regression.baseline_run_id).await?),
+            None => None,
+        };
+        Ok(statistics(experiment.evidence(), baseline.as_ref(), None))
+    }
+}
