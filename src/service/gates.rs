@@ -192,6 +192,7 @@ impl Gates {
             .deployments(tenant, agent)
             .await
             .map_err(|cause| internal(&cause))?;
+        let lifecycle = lifecycle.as_installed(|version| installed.integrity(version));
         let asked = [InForce {
             placement: lifecycle.placement(
                 version,

@@ -208,7 +208,7 @@ pub fn attest(verdict: &EvalVerdict, key: &SecretKey) -> Result<Vec<Envelope>, U
         predicate_type: PREDICATE_TYPE.to_owned(),
         predicate: serde_json::to_value(verdict)?,
     }];
-    if let Some(result) = test_result(&verdict.report, suite) {
+    if let Some(result) = test_result(verdict, suite) {
         statements.push(Statement {
             kind: STATEMENT_TYPE.to_owned(),
             // The suite was not tested; it is by what was tested.
@@ -248,7 +248,13 @@ fn descriptor(name: String, digest: &str) -> ResourceDescriptor {
     }
 }
 
-fn test_result(report: &EvalReport, suite: ResourceDescriptor) -> Option<TestResult> {
+/// `None` of a run that came to no verdict, and of a trial that does not speak for its experiment.
+fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestResult> {
+    let report = &verdict.report;
+    let others = &verdict.further_trials;
+    if verdict.missing_trials > 0 || others.iter().any(|it| it.verdict != report.verdict) {
+        return None;
+    }
     let result = match report.verdict {
         Verdict::Pass => TestOutcome::Passed,
         Verdict::Fail => TestOutcome::Failed,

@@ -178,7 +178,7 @@ pub struct Candidate<'a> {
 }
 
 /// Every condition the evidence does not meet. Of an experiment the named trial must meet them all, and what the agent did and
-/// how it scored is looked at over all of its trials.
+/// how it scored and when is looked at over all of its trials.
 pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,
@@ -366,12 +366,15 @@ pub fn unmet(
         let old = |at: Timestamp| {
             now.duration_since(at).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
         };
-        if run.completed_at.is_none_or(old) {
+        if trials.iter().any(|run| run.completed_at.is_none_or(old)) {
             refuse(
                 Condition::Age,
                 format!("the eval run did not end within the last {most} seconds"),
             );
-        } else if run.facts_recorded_at.is_some_and(old) {
+        } else if trials
+            .iter()
+            .any(|run| run.facts_recorded_at.is_some_and(old))
+        {
             // Forking or retrying a run does not make its facts any younger.
             refuse(
                 Condition::Age,

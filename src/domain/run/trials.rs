@@ -55,6 +55,8 @@ fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
             eval.agent_id.clone(),
             eval.pack_integrity.clone(),
             eval.model.clone(),
+            eval.judge.clone(),
+            eval.baseline.clone(),
         )
     };
     of(a) == of(b)
@@ -129,6 +131,10 @@ mod tests {
     #[case::agent(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned())]
     #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned())]
     #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned())]
+    #[case::judge(|eval: &mut EvalSpec| {
+        let judge = json!({"identity": "sha256-j", "provider": "openai", "model": "judge-1"});
+        eval.judge = Some(serde_json::from_value(judge).unwrap());
+    })]
     #[case::temperature(|eval: &mut EvalSpec| eval.temperature = Some(0.7))]
     #[case::ignored(|eval: &mut EvalSpec| eval.ignore = vec!["/why".to_owned()])]
     #[case::another_plan(|eval: &mut EvalSpec| eval.trial.as_mut().unwrap().of = 3)]

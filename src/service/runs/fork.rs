@@ -171,8 +171,8 @@ impl Runs {
         };
         // What comes after the history is executed anew, not taken over from an earlier run.
         branched.retry_of = None;
-        // Whoever may choose where to branch may choose between tries.
-        branched.trial = None;
+        // A branch is no way out of an experiment: under the number of its source it does not count.
+        branched.trial = eval.trial.clone();
         // Resolved once, by one draw, for the source and whatever is forked from it (RFC 0082 §B).
         branched.agent_channel = eval.agent_channel.clone();
         // What the history was judged by has to be what the rest is judged by: the verdict is about both.

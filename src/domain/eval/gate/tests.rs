@@ -140,6 +140,19 @@ fn of_an_experiment_every_trial_counts() {
             "{policy:?}"
         );
     }
+    let mut old = of(20, 20);
+    old.completed_at = Some(now() - std::time::Duration::from_secs(7200));
+    let further = [old];
+    let aged = Evidence {
+        further: &further,
+        ..evidence
+    };
+    let recent = GatePolicy {
+        max_age_seconds: Some(5400),
+        ..by_point()
+    };
+    let unmet_by_age = unmet(&recent, CANDIDATE, Some(aged), now());
+    assert_eq!(unmet_by_age[0].condition, Condition::Age);
     let mut unsafe_once = of(20, 20);
     found(&mut unsafe_once, &[("jailbreak", Severity::Critical)]);
     let further = [of(20, 20), unsafe_once];

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::domain::agent::{ModelReply, Rejection};
 
-/// The form of a verdict, for endpoints that hold a model to one. The reason comes first, so that it is no afterthought.
+/// The form of a verdict, for endpoints that hold a model to one.
 pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     json!({
         "type": "object",

@@ -103,6 +103,10 @@ pub(super) async fn outcome(
             return Outcome::Unjudged { reason };
         }
     };
+    if rubric::rubric(task).is_some() && context.judge.is_none() {
+        let reason = "judge_missing".to_owned();
+        return Outcome::Unjudged { reason };
+    }
     let (Some(rubric), Some(bench)) = (rubric::rubric(task), &context.judge) else {
         let expected = task.expected.matching.as_ref();
         let passed =
