@@ -14,17 +14,22 @@ pub fn path() -> String {
     format!("/v1/agents/{AGENT}/deployments")
 }
 
-/// A host at work with three versions of the agent; evidence need not be signed.
+/// A host at work with three versions of the agent and a gate that takes small evidence.
 pub async fn host() -> TestHost {
     let host = TestHost::working(&says(&["a", "b"])).await;
     for version in ["1.1.0", "1.2.0"] {
         host.install(version).await;
     }
+    take_small_evidence(&host).await;
+    host
+}
+
+/// Has the gate take evidence that need not be signed, as it was seen: a handful of tasks shows nothing with confidence.
+pub async fn take_small_evidence(host: &TestHost) {
     let policy =
         json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient"}}});
     let set = host.post("/v1/host/touchstone/gates", &policy).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
-    host
 }
 
 /// A finished eval of a version.

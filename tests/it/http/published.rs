@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
 
-use super::deployments::{into_service, list};
+use super::deployments::{into_service, list, take_small_evidence};
 use super::host::{SUITE, TestHost, create_body, says, suite};
 use super::workflows::start;
 use crate::support::published::Published;
@@ -93,9 +93,7 @@ async fn what_is_told_of_runs_is_as_published() {
     };
     let host = TestHost::working(&says(&["a", "b"])).await;
     let runs = runs(&host).await;
-    let policy = json!({"policy": {"eval": {"requireSignedSuite": false}}});
-    let set = host.post("/v1/host/touchstone/gates", &policy).await;
-    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    take_small_evidence(&host).await;
     into_service(&host, "1.0.0", json!({})).await;
     let decided = host.get("/v1/host/touchstone/audit").await.json();
     let decided = decided["entries"].as_array().unwrap().iter();
@@ -179,9 +177,7 @@ async fn what_is_told_of_the_host_is_as_published() {
         return;
     };
     let host = TestHost::working(&says(&["a"])).await;
-    let policy = json!({"policy": {"eval": {"requireSignedSuite": false}}});
-    let set = host.post("/v1/host/touchstone/gates", &policy).await;
-    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    take_small_evidence(&host).await;
     into_service(&host, "1.0.0", json!({})).await;
     for record in list(&host).await.as_array().unwrap() {
         published.check("agent-deployment", record);
