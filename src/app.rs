@@ -9,10 +9,13 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::agent::model::{self, ModelCatalog};
+use crate::agent::model::cassette::Cassette;
+use crate::agent::model::command::CommandModel;
+use crate::agent::model::{self, ModelCatalog, OwnModels};
 use crate::agent::{RubricJudge, Runtime};
 use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
+use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
 use crate::net::{self, WebhookClient};
 use crate::ports::{Clock, Ids, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError};
@@ -91,15 +94,23 @@ impl App {
     /// # Errors
     /// The store, a model or a setting cannot be used.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with(config, OwnModels::default()).await
+    }
+
+    /// The same with models of the command that starts it.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn start_with(config: Config, own: OwnModels) -> Result<Self, Error> {
         let store = open_store(&config).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
-        let models: Arc<dyn Models> = Arc::new(ModelCatalog::build(
-            &config.models,
-            config.judge.as_ref(),
-            &|name| std::env::var(name).ok(),
-            &clock,
-        )?);
+        let models: Arc<dyn Models> = Arc::new(models(&config, &own, &clock)?);
+        // A cassette brings its own judge.
+        let limits = HostLimits {
+            scored_modes: scored_modes(models.judge().is_some()),
+            ..config.host_limits()
+        };
         let library = Arc::new(Library::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
         let packs = Arc::new(Packs::new(store.clone(), clock.clone()));
@@ -155,7 +166,7 @@ impl App {
                 workflows: Workflows {
                     fixtures: config.conformance.enabled,
                 },
-                limits: config.host_limits(),
+                limits,
                 webhooks: webhooks.clone(),
             },
         ));
@@ -177,7 +188,7 @@ impl App {
             metrics: Metrics::install(),
             attester: attester(&config)?,
             channels: config.channels()?,
-            limits: config.host_limits(),
+            limits,
             settings: HttpSettings {
                 max_body_bytes: config.limits.max_request_body_bytes,
                 max_subscribers: config.limits.max_subscribers,
@@ -301,6 +312,26 @@ fn private_folder(folder: &Path) -> std::io::Result<()> {
         builder.mode(0o700);
     }
     builder.create(folder)
+}
+
+fn models(
+    config: &Config,
+    own: &OwnModels,
+    clock: &Arc<dyn Clock>,
+) -> Result<ModelCatalog, model::Error> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let judge = config.judge.as_ref();
+    let models = match (&own.cassette, &own.agent_command) {
+        // A replay needs no endpoint, and none of their keys.
+        (Some(Cassette::Replay(_)), _) => ModelCatalog::default(),
+        (_, Some(command)) => ModelCatalog::build(&[], judge, &environment, clock)?
+            .answered_by(Arc::new(CommandModel::new(command))),
+        _ => ModelCatalog::build(&config.models, judge, &environment, clock)?,
+    };
+    Ok(match &own.cassette {
+        Some(cassette) => models.on(cassette),
+        None => models,
+    })
 }
 
 fn worker_settings(config: &Config) -> WorkerSettings {

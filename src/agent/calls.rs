@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::domain::agent::{ModelReply, ModelRequest, estimate, usage_from_size};
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{EventId, TaskId};
-use crate::ports::{EventSink, Exhausted, Heard, Meter, ModelBinding, ModelError};
+use crate::ports::{EventSink, Exhausted, Heard, Meter, ModelBinding, ModelError, TIMEOUT};
 use crate::protocol::openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
 
 /// Why a call gave no reply.
@@ -105,7 +105,7 @@ impl Calls<'_> {
                 .await
                 .unwrap_or_else(|_| {
                     Err(ModelError::Unavailable {
-                        reason: "timeout".to_owned(),
+                        reason: TIMEOUT.to_owned(),
                         retryable: true,
                         retry_after: None,
                     })

@@ -12,7 +12,7 @@ use super::client::{Client, Embedded, Remote};
 use super::exit::{Failure, with_causes};
 use super::options::{Global, address};
 use super::terminal::Terminal;
-use crate::agent::model::{ModelConfig, Provider};
+use crate::agent::model::{ModelConfig, OwnModels, Provider};
 use crate::app::{self, App};
 use crate::config::Config;
 
@@ -134,7 +134,7 @@ pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
 fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
     let usual = match provider {
         Provider::Anthropic => "ANTHROPIC_API_KEY",
-        Provider::Openai | Provider::Scripted => "OPENAI_API_KEY",
+        Provider::A2a | Provider::Openai | Provider::Scripted => "OPENAI_API_KEY",
     };
     let set = |name: &&str| std::env::var_os(name).is_some_and(|key| !key.is_empty());
     ModelConfig {
@@ -210,6 +210,18 @@ impl<'a> Context<'a> {
     /// # Errors
     /// No host can be reached or set up; a model endpoint for a host that has its own.
     pub async fn work(&self, endpoints: Endpoints) -> Result<Session, Failure> {
+        self.work_with(endpoints, OwnModels::default()).await
+    }
+
+    /// The same with models that are this command's own.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn work_with(
+        &self,
+        endpoints: Endpoints,
+        own: OwnModels,
+    ) -> Result<Session, Failure> {
         if let Some(remote) = self.remote()? {
             for (named, flag, setting) in [
                 (&endpoints.model, "--model-url", "[[models]]"),
@@ -227,7 +239,7 @@ impl<'a> Context<'a> {
             return Ok(remote);
         }
         let model_flags = endpoints.flags();
-        let app = self.app(endpoints).await?;
+        let app = started(App::start_with(self.working_config(endpoints)?, own).await)?;
         let mut session = Session::embedded(app, true)?;
         session.model_flags = model_flags;
         Ok(session)
@@ -238,6 +250,10 @@ impl<'a> Context<'a> {
     /// # Errors
     /// The configuration, the store or a model cannot be used.
     pub async fn app(&self, endpoints: Endpoints) -> Result<App, Failure> {
+        start(self.working_config(endpoints)?).await
+    }
+
+    fn working_config(&self, endpoints: Endpoints) -> Result<Config, Failure> {
         let mut config = self.config_over(&[("limits.max_tasks_per_suite", EMBEDDED_MAX_TASKS)])?;
         if let Some(model) = endpoints.model {
             config.models = vec![model];
@@ -247,7 +263,7 @@ impl<'a> Context<'a> {
         }
         // Whoever waits at the keyboard is not made to wait for other runs that were resumed meanwhile.
         config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);
-        start(config).await
+        Ok(config)
     }
 
     fn remote(&self) -> Result<Option<Session>, Failure> {
@@ -294,7 +310,11 @@ pub fn program() -> String {
 /// # Errors
 /// The store or a model cannot be used.
 pub async fn start(config: Config) -> Result<App, Failure> {
-    App::start(config).await.map_err(|cause| {
+    started(App::start(config).await)
+}
+
+fn started(started: Result<App, app::Error>) -> Result<App, Failure> {
+    started.map_err(|cause| {
         let text = with_causes(&cause);
         match cause {
             app::Error::DataFolder { .. } => {

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Context, ModelEndpoint};
 use super::exit::{Exit, Failure};
+use super::tape::Tape;
 use super::watch::{Outputs, Started, watch};
+use crate::agent::model::OwnModels;
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::protocol::openwop::suite::EvalMode;
@@ -23,7 +25,11 @@ Examples:
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
     --baseline run_0199c0de --junit eval.xml --markdown eval.md
-  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default --trials 5";
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default --trials 5
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --replay triage.cassette.jsonl
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --agent-command ./agent.py --record triage.cassette.jsonl";
 
 /// Run a suite against an agent: progress, scorecard, verdict
 #[derive(Debug, Args)]
@@ -70,6 +76,13 @@ pub struct Arguments {
     #[arg(long)]
     any_target: bool,
 
+    /// Let this command answer for the agent, a JSON document a line, instead of a model
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["model_url", "replay"])]
+    agent_command: Option<String>,
+
+    #[command(flatten)]
+    tape: Tape,
+
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -105,7 +118,18 @@ fn amount(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
-    let session = context.work(arguments.model.config()).await?;
+    if arguments.agent_command.is_some() && !context.is_embedded() {
+        return Err(Failure::usage(
+            "--agent-command only works embedded: no host executes it for others",
+        )
+        .or_try("leave out --server"));
+    }
+    let cassette = arguments.tape.open(context)?;
+    let own = OwnModels {
+        cassette: cassette.clone(),
+        agent_command: arguments.agent_command.clone(),
+    };
+    let session = context.work_with(arguments.model.config(), own).await?;
     let body = request(&arguments);
     let outcome = async {
         if let Some(trials) = arguments.trials {
@@ -120,7 +144,10 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     }
     .await;
     session.close().await;
-    outcome
+    match (cassette, outcome) {
+        (Some(cassette), Ok(exit)) => Ok(arguments.tape.finish(context, &cassette, exit)),
+        (_, outcome) => outcome,
+    }
 }
 
 /// A refused run, with what to look at: the host has one text for a suite and an agent that are not there.

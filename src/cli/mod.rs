@@ -20,6 +20,7 @@ mod reach;
 mod run;
 mod serve;
 mod suite;
+mod tape;
 mod terminal;
 mod verify;
 mod watch;

@@ -43,6 +43,7 @@ pub use judge::{Exhibition, Judge, Judgement};
 pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
 pub use model::{
     Heard, Model, ModelBinding, ModelError, ModelInfo, Models, Permit, Permits, RATE_LIMITED,
+    TIMEOUT,
 };
 pub use pack_source::{PackSource, SourceError};
 pub use pauses::{PauseRequest, Pauses};

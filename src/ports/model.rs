@@ -12,6 +12,8 @@ use crate::protocol::openwop::suite::ModelClass;
 
 /// The reason of a call that the endpoint had no room for (429).
 pub const RATE_LIMITED: &str = "rate_limited";
+/// The reason of a call that was not answered in time.
+pub const TIMEOUT: &str = "timeout";
 
 /// Why a call gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,13 +16,14 @@ pub struct ModelConfig {
     pub class: ClassSelector,
     /// Which adapter speaks to it.
     pub provider: Provider,
-    /// `openai` and `anthropic`: where the API starts, such as `http://127.0.0.1:9000/v1`.
+    /// `openai` and `anthropic`: where the API starts, such as `http://127.0.0.1:9000/v1`; `a2a`: the `url` of the agent's
+    /// card.
     #[serde(default, deserialize_with = "url")]
     pub base_url: Option<Url>,
-    /// The model's name at the endpoint; for `scripted`, the name shown (default `scripted`).
+    /// The model's name at the endpoint; for `scripted` and `a2a`, the name shown (default: the provider).
     #[serde(default)]
     pub model: Option<String>,
-    /// `openai` and `anthropic`: the environment variable that holds the API key. The key itself never stands in a file.
+    /// All but `scripted`: the environment variable that holds the API key. The key itself never stands in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// Price of a million input tokens in USD.
@@ -66,6 +67,8 @@ const fn default_attempts() -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
+    /// A remote agent on the A2A protocol.
+    A2a,
     /// The Anthropic messages wire.
     Anthropic,
     /// The OpenAI chat-completions wire.
@@ -78,12 +81,16 @@ impl Provider {
     /// Its name in the configuration, and in events.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::A2a => "a2a",
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
             Self::Scripted => "scripted",
         }
     }
 }
+
+/// All classes that no other entry names.
+pub const ANY: &str = "*";
 
 /// A model class, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -99,7 +106,7 @@ impl TryFrom<String> for ClassSelector {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        if name == "*" {
+        if name == ANY {
             return Ok(Self::Any);
         }
         ModelClass::parse(&name).map(Self::Class).ok_or_else(|| {

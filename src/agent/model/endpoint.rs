@@ -65,50 +65,40 @@ pub trait Wire: Send + Sync + 'static {
     fn read(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply>;
 }
 
-/// An endpoint that speaks a wire.
-pub struct HttpModel<W> {
+/// A place that is called with documents.
+pub struct Remote {
     client: Client,
     url: Url,
     headers: HeaderMap,
-    info: ModelInfo,
     clock: Arc<dyn Clock>,
-    known: Known,
-    wire: PhantomData<W>,
 }
 
-impl<W> std::fmt::Debug for HttpModel<W> {
+impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpModel")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Remote").finish_non_exhaustive()
     }
 }
 
-impl<W: Wire> HttpModel<W> {
-    /// An endpoint below `base_url`, which ends before the wire's own path.
+impl Remote {
+    /// The place at `url`, with the header that carries the key and another one.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn new(
-        base_url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
+        url: Url,
+        key: Option<(HeaderName, SecretString)>,
+        header: Option<(HeaderName, HeaderValue)>,
+        info: &ModelInfo,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let concurrency = usize::try_from(info.max_concurrency).unwrap_or(usize::MAX);
         let client = Client::new(Policy::model(info.timeout, concurrency))?;
-        let mut url = base_url.clone();
-        url.path_segments_mut()
-            .map_err(|()| net::Error::Url("it cannot have a path"))?
-            .pop_if_empty()
-            .extend(W::PATH);
         client.check(&url)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.extend(W::headers());
-        if let Some(key) = key {
-            let (name, value) = W::credentials(&key);
+        headers.extend(header);
+        if let Some((name, value)) = key {
             let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| Error::Key)?;
             value.set_sensitive(true);
             headers.insert(name, value);
@@ -117,27 +107,27 @@ impl<W: Wire> HttpModel<W> {
             client,
             url,
             headers,
-            info,
             clock,
-            known: Known::default(),
-            wire: PhantomData,
         })
     }
 
-    /// The headers of one call. Endpoints that know `Idempotency-Key` answer a repeated call as they did before; a key is for
-    /// one body, so a dialect that writes another body has a key of its own, derived from the first one.
-    fn headers_of(&self, request: &ModelRequest<'_>, dialect: Dialect) -> HeaderMap {
+    /// Posts a document. Endpoints that know `Idempotency-Key` answer a repeated call as they did before.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn post(&self, body: Vec<u8>, key: Option<&str>) -> Result<Answer, ModelError> {
         let mut headers = self.headers.clone();
-        let key = request.activity.as_ref().and_then(|activity| {
-            HeaderValue::from_str(&format!("{activity}{}", dialect.suffix())).ok()
-        });
-        if let Some(key) = key {
+        if let Some(key) = key.and_then(|key| HeaderValue::from_str(key).ok()) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        headers
+        self.client
+            .post(&self.url, &headers, body)
+            .await
+            .map_err(|e| unavailable(e.label(), e.is_transient()))
     }
 
-    fn failure(&self, answer: &Answer) -> ModelError {
+    /// What an answer other than success means.
+    pub fn failure(&self, answer: &Answer) -> ModelError {
         let status = answer.status;
         let retry_after = || {
             let header = answer.headers.get(RETRY_AFTER)?;
@@ -164,6 +154,61 @@ impl<W: Wire> HttpModel<W> {
     }
 }
 
+/// The document in a successful answer.
+///
+/// # Errors
+/// It is of another type.
+pub fn json_of(answer: &Answer) -> Result<&[u8], ModelError> {
+    // A missing type is tolerated, a wrong one is a page of some proxy or a stream nobody asked for.
+    let typed = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if typed.is_some_and(|name| !is_json(name)) {
+        return Err(unavailable("wrong_content_type", true));
+    }
+    Ok(&answer.body)
+}
+
+/// An endpoint that speaks a wire.
+pub struct HttpModel<W> {
+    remote: Remote,
+    info: ModelInfo,
+    known: Known,
+    wire: PhantomData<W>,
+}
+
+impl<W> std::fmt::Debug for HttpModel<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpModel")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: Wire> HttpModel<W> {
+    /// An endpoint below `base_url`, which ends before the wire's own path.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new(
+        base_url: &Url,
+        key: Option<SecretString>,
+        info: ModelInfo,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let mut url = base_url.clone();
+        url.path_segments_mut()
+            .map_err(|()| net::Error::Url("it cannot have a path"))?
+            .pop_if_empty()
+            .extend(W::PATH);
+        let key = key.map(|key| W::credentials(&key));
+        Ok(Self {
+            remote: Remote::new(url, key, W::headers(), &info, clock)?,
+            info,
+            known: Known::default(),
+            wire: PhantomData,
+        })
+    }
+}
+
 #[async_trait]
 impl<W: Wire> Model for HttpModel<W> {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
@@ -172,13 +217,13 @@ impl<W: Wire> Model for HttpModel<W> {
         loop {
             let body = W::write(&self.info.model, request, &names, dialect)
                 .map_err(|_| unavailable("request_not_serialisable", false))?;
-            let answer = self
-                .client
-                .post(&self.url, &self.headers_of(request, dialect), body)
-                .await
-                .map_err(|e| unavailable(e.label(), e.is_transient()))?;
+            // A key is for one body: a dialect that writes another has a key of its own, derived from the first one.
+            let key = request.activity.as_ref();
+            let key = key.map(|activity| format!("{activity}{}", dialect.suffix()));
+            let answer = self.remote.post(body, key.as_deref()).await?;
             if (200..300).contains(&answer.status) {
-                return completion::<W>(&answer, &names);
+                return W::read(json_of(&answer)?, &names)
+                    .ok_or_else(|| unavailable("malformed_reply", true));
             }
             let refusal = match answer.status {
                 400 | 413 | 422 => read_refusal(&answer.body),
@@ -197,7 +242,7 @@ impl<W: Wire> Model for HttpModel<W> {
             }
             dialect = dialect
                 .after(refusal, request, W::FALLBACKS)
-                .ok_or_else(|| self.failure(&answer))?;
+                .ok_or_else(|| self.remote.failure(&answer))?;
             self.known.remember(dialect);
         }
     }
@@ -207,21 +252,13 @@ impl<W: Wire> Model for HttpModel<W> {
     }
 }
 
-fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
+/// A call that the machinery failed.
+pub fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
     ModelError::Unavailable {
         reason: reason.into(),
         retryable,
         retry_after: None,
     }
-}
-
-fn completion<W: Wire>(answer: &Answer, names: &ToolNames<'_>) -> Result<ModelReply, ModelError> {
-    // A missing type is tolerated, a wrong one is a page of some proxy or a stream nobody asked for.
-    let typed = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if typed.is_some_and(|name| !is_json(name)) {
-        return Err(unavailable("wrong_content_type", true));
-    }
-    W::read(&answer.body, names).ok_or_else(|| unavailable("malformed_reply", true))
 }
 
 fn is_json(content_type: &[u8]) -> bool {

@@ -1,12 +1,16 @@
 //! Model endpoints: which one serves a class, and the adapters that speak to them.
 
+pub mod a2a;
 pub mod anthropic;
 mod arguments;
+pub mod cassette;
+pub mod command;
 mod config;
 mod dialect;
 mod endpoint;
 pub mod openai;
 mod permits;
+mod plain;
 mod refusal;
 pub mod scripted;
 mod tool_names;
@@ -16,16 +20,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use secrecy::SecretString;
+use url::Url;
+
 use crate::domain::agent::RetryPolicy;
 use crate::domain::money::TokenPrice;
 use crate::net;
 use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models, Permits};
 use crate::protocol::openwop::suite::ModelClass;
 
+use a2a::A2aAgent;
 use anthropic::AnthropicModel;
+use cassette::Cassette;
+use config::ANY;
 pub use config::{ClassSelector, ModelConfig, Provider, judge};
 pub use endpoint::Error as EndpointError;
-use endpoint::{HttpModel, Wire};
 use openai::OpenAiModel;
 pub use permits::{CIRCUIT_OPEN, EndpointPermits};
 use scripted::{Script, ScriptedModel};
@@ -82,6 +91,19 @@ pub enum Error {
     Net(#[from] net::Error),
 }
 
+/// What one command has in the place of the configured models, or between them and whoever asks. Neither a configuration
+/// file nor a request can name it.
+#[derive(Clone, Debug, Default)]
+pub struct OwnModels {
+    /// A cassette.
+    pub cassette: Option<Cassette>,
+    /// A command that answers for every agent.
+    pub agent_command: Option<String>,
+}
+
+/// The judge's place in the configuration, and its role on a cassette.
+const JUDGE: &str = "judge";
+
 /// Where an endpoint stands in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -95,7 +117,7 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Models(index) => write!(f, "models[{index}]"),
-            Self::Judge => f.write_str("judge"),
+            Self::Judge => f.write_str(JUDGE),
         }
     }
 }
@@ -129,6 +151,54 @@ impl ModelCatalog {
         }
     }
 
+    /// The same with one model for every class of agents; the judge stays.
+    #[must_use]
+    pub fn answered_by(self, model: Arc<dyn Model>) -> Self {
+        Self {
+            judge: self.judge,
+            ..Self::of(model)
+        }
+    }
+
+    /// The same models with a cassette between them and whoever asks; a cassette that is played back brings its own.
+    #[must_use]
+    pub fn on(self, cassette: &Cassette) -> Self {
+        match cassette {
+            Cassette::Recording(recording) => {
+                let listen = |role: &str, binding: ModelBinding| ModelBinding {
+                    model: recording.listen(role, binding.model),
+                    ..binding
+                };
+                Self {
+                    by_class: self
+                        .by_class
+                        .into_iter()
+                        .map(|(class, binding)| (class, listen(class.as_str(), binding)))
+                        .collect(),
+                    default: self.default.map(|binding| listen(ANY, binding)),
+                    judge: self.judge.map(|binding| listen(JUDGE, binding)),
+                }
+            }
+            Cassette::Replay(replay) => {
+                let mut played = Self::default();
+                for (role, model) in replay.models() {
+                    let permits = permits(model.info().max_concurrency);
+                    let binding = ModelBinding { model, permits };
+                    match ModelClass::parse(&role) {
+                        Some(class) => {
+                            played.by_class.insert(class, binding);
+                        }
+                        None if role == ANY => played.default = Some(binding),
+                        None if role == JUDGE => played.judge = Some(binding),
+                        // A role of a later version: nothing here would ask it.
+                        None => {}
+                    }
+                }
+                played
+            }
+        }
+    }
+
     /// Sets up every configured endpoint, the judge's too. Keys are read from the environment through `environment`, now
     /// and never again.
     ///
@@ -153,14 +223,11 @@ impl ModelCatalog {
                 ..config.clone()
             };
             let model: Arc<dyn Model> = match config.provider {
+                Provider::A2a => remote(index, config, environment, clock, A2aAgent::new)?,
                 Provider::Anthropic => {
-                    let model: AnthropicModel = remote(index, config, environment, clock)?;
-                    Arc::new(model)
+                    remote(index, config, environment, clock, AnthropicModel::new)?
                 }
-                Provider::Openai => {
-                    let model: OpenAiModel = remote(index, config, environment, clock)?;
-                    Arc::new(model)
-                }
+                Provider::Openai => remote(index, config, environment, clock, OpenAiModel::new)?,
                 Provider::Scripted => script(index, config)?,
             };
             let permits = match shared_with(config) {
@@ -228,7 +295,7 @@ fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
         return invalid("max_attempts", "must be between 1 and 10");
     }
     match config.provider {
-        Provider::Anthropic | Provider::Openai if config.file.is_some() => {
+        Provider::A2a | Provider::Anthropic | Provider::Openai if config.file.is_some() => {
             invalid("file", "belongs to provider \"scripted\"; remove it")
         }
         Provider::Scripted if config.base_url.is_some() => {
@@ -255,12 +322,17 @@ fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
     }
 }
 
-fn remote<W: Wire>(
+/// How a place over HTTP is set up.
+type Connect<M> =
+    fn(&Url, Option<SecretString>, ModelInfo, Arc<dyn Clock>) -> Result<M, EndpointError>;
+
+fn remote<M: Model + 'static>(
     index: Place,
     config: &ModelConfig,
     environment: &dyn Fn(&str) -> Option<String>,
     clock: &Arc<dyn Clock>,
-) -> Result<HttpModel<W>, Error> {
+    connect: Connect<M>,
+) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
     let missing = |field| Error::Missing {
         index,
@@ -271,7 +343,12 @@ fn remote<W: Wire>(
         .base_url
         .as_ref()
         .ok_or_else(|| missing("base_url"))?;
-    let model = config.model.clone().ok_or_else(|| missing("model"))?;
+    let model = match (&config.model, config.provider) {
+        (Some(model), _) => model.clone(),
+        // Which model an agent uses is its own affair.
+        (None, Provider::A2a) => provider.to_owned(),
+        (None, _) => return Err(missing("model")),
+    };
     let key =
         match &config.api_key_env {
             None => None,
@@ -283,7 +360,7 @@ fn remote<W: Wire>(
                 },
             )?),
         };
-    HttpModel::new(
+    let model = connect(
         base_url,
         key.map(Into::into),
         info(config, provider, model),
@@ -303,7 +380,8 @@ fn remote<W: Wire>(
                       characters a header cannot carry"
                 .to_owned(),
         },
-    })
+    })?;
+    Ok(Arc::new(model))
 }
 
 fn script(index: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {

@@ -1,6 +1,8 @@
 //! The agent runtime, its model adapters and the HTTP client below them.
 
+mod a2a;
 mod anthropic;
+mod cassette;
 mod catalog;
 mod faults;
 mod net;

@@ -26,6 +26,7 @@ pub fn touchstone() -> Command {
                 "NO_COLOR",
                 "CLICOLOR_FORCE",
                 "OPENAI_API_KEY",
+                "ANTHROPIC_API_KEY",
                 "RUST_LOG",
                 "GITHUB_STEP_SUMMARY",
             ]
@@ -165,6 +166,19 @@ pub fn right_answers() -> Vec<Value> {
         })
     };
     suite.tasks.iter().map(rule).collect()
+}
+
+/// Every task's input with the output its suite expects.
+pub fn right_outputs() -> Vec<Value> {
+    let files = Release::Present.files();
+    let suite = parse_suite(&files["evals/support-triage.json"]).unwrap();
+    let answer = |task: &touchstone::protocol::openwop::suite::Task| {
+        json!({
+            "input": task.input,
+            "output": task.expected.matching.as_ref().unwrap().value,
+        })
+    };
+    suite.tasks.iter().map(answer).collect()
 }
 
 /// A rule that comes before others.

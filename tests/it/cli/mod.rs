@@ -1,6 +1,8 @@
 //! The command line as a person or a pipeline meets it: the binary, its exit codes, its two output streams.
 
+mod agent_command;
 mod attest;
+mod cassettes;
 mod demo;
 mod deploy;
 mod eval;

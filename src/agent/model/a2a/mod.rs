@@ -1,0 +1,120 @@
+//! A remote agent on the A2A protocol, version 0.3, JSON-RPC transport.
+//!
+//! The agent brings its own instructions, model and tools, so what it gets is the task: memory, input, and in words the schema
+//! its answer must satisfy. A task it takes longer over is asked for until it has ended, within the attempt's time. The
+//! message id is that of the call as an effect, the same for every attempt, by which an agent can recognise a repetition.
+
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::header::AUTHORIZATION;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::dialect::described;
+use super::endpoint::{Error, Remote, json_of, unavailable};
+use crate::domain::agent::{Message, ModelReply, ModelRequest};
+use crate::ports::{Clock, Model, ModelError, ModelInfo};
+use wire::{Progress, read_answer};
+
+/// First wait before a task is asked for again.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// Longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// An agent on this protocol.
+#[derive(Debug)]
+pub struct A2aAgent {
+    remote: Remote,
+    info: ModelInfo,
+}
+
+impl A2aAgent {
+    /// The agent at the `url` of its card.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new(
+        url: &Url,
+        key: Option<SecretString>,
+        info: ModelInfo,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let key = key.map(|key| {
+            let bearer = format!("Bearer {}", key.expose_secret());
+            (AUTHORIZATION, bearer.into())
+        });
+        let remote = Remote::new(url.clone(), key, None, &info, clock)?;
+        Ok(Self { remote, info })
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        params: Value,
+        activity: Option<&str>,
+    ) -> Result<Progress, ModelError> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let body = serde_json::to_vec(&body)
+            .map_err(|_| unavailable("request_not_serialisable", false))?;
+        let answer = self.remote.post(body, activity).await?;
+        if !(200..300).contains(&answer.status) {
+            return Err(self.remote.failure(&answer));
+        }
+        read_answer(json_of(&answer)?)
+    }
+}
+
+#[async_trait]
+impl Model for A2aAgent {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let activity = request.activity.as_deref();
+        let params = json!({
+            "message": {
+                "kind": "message",
+                "role": "user",
+                "messageId": activity.unwrap_or("message"),
+                "parts": parts(request),
+            },
+            "configuration": {
+                "blocking": true,
+                "acceptedOutputModes": ["application/json", "text/plain"],
+            },
+        });
+        let mut progress = self.ask("message/send", params, activity).await?;
+        let mut wait = FIRST_WAIT;
+        // The attempt's deadline is the runtime's: it drops this future.
+        loop {
+            match progress {
+                Progress::Ended(reply) => return Ok(reply),
+                Progress::Working { task } => {
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(LONGEST_WAIT);
+                    progress = self.ask("tasks/get", json!({"id": task}), None).await?;
+                }
+            }
+        }
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+/// What the agent is told. The first message is the pack's prompt, for which the agent has its own.
+fn parts(request: &ModelRequest<'_>) -> Vec<Value> {
+    let told = request.messages.iter().enumerate();
+    let texts = told.filter_map(|(n, message)| match message {
+        Message::System(text) if n > 0 => Some(text.to_string()),
+        Message::User(text) => Some(text.to_string()),
+        _ => None,
+    });
+    texts
+        .chain(request.response_schema.map(described))
+        .map(|text| json!({"kind": "text", "text": text}))
+        .collect()
+}

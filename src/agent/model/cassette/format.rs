@@ -1,0 +1,306 @@
+//! The lines of a cassette, version 1 (docs/cassettes.md).
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::model::plain::messages_of;
+use crate::domain::agent::{ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall};
+use crate::domain::hex::hex;
+use crate::domain::redaction::mask;
+use crate::ports::{ModelError, ModelInfo};
+
+/// The version that is written, and read.
+pub const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum Line {
+    /// The first line.
+    Cassette {
+        /// The format's version.
+        version: u32,
+        /// What wrote it.
+        made_by: String,
+    },
+    /// A model that was asked.
+    Model(Endpoint),
+    /// A request and what came of it.
+    Exchange(Exchange),
+}
+
+/// A model, as far as a replay needs to know it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Endpoint {
+    /// The class of agents it served, or `*`.
+    pub role: String,
+    /// Its provider.
+    pub provider: String,
+    /// Its name.
+    pub model: String,
+    /// Nano-dollars of an input token.
+    pub input_price: f64,
+    /// Nano-dollars of an output token.
+    pub output_price: f64,
+    /// Calls in flight at most.
+    pub max_concurrency: u32,
+    /// Attempts of one call.
+    pub max_attempts: u32,
+}
+
+/// A request and what came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exchange {
+    /// SHA-256 of the request in canonical form (RFC 8785).
+    pub key: String,
+    /// The task it was for.
+    pub task: Option<String>,
+    /// How many times this task had asked the same before.
+    pub nth: u32,
+    /// The request, without secrets.
+    pub request: Value,
+    /// What came of it, without secrets.
+    pub outcome: Outcome,
+    /// Whether something in the outcome was masked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
+pub enum Outcome {
+    /// An answer.
+    Reply(Reply),
+    /// The endpoint refused the request.
+    Rejected {
+        /// `context_overflow` or `content_filter`.
+        reason: Cow<'static, str>,
+    },
+    /// The endpoint failed.
+    Unavailable {
+        /// The label.
+        reason: String,
+        /// Whether it was worth another attempt.
+        retryable: bool,
+        /// What the endpoint asked for in `Retry-After`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
+    },
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Reply {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refused: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Call {
+    id: String,
+    tool: String,
+    #[serde(flatten)]
+    arguments: Arguments,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Arguments {
+    Arguments(Value),
+    /// As they came, where they are no JSON.
+    Unparsed(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Usage {
+    input: u64,
+    output: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cached_input: Option<u64>,
+}
+
+/// A request as it is kept: everything the answer may depend on, nothing of the run, no secrets.
+pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
+    // As text: a number that is printed and read again must not change the key.
+    let messages = messages_of(request, |call| {
+        Value::String(match &call.arguments {
+            Ok(value) => value.to_string(),
+            Err(unparsed) => unparsed.clone(),
+        })
+    });
+    let mut kept = json!({
+        "provider": info.provider,
+        "model": info.model,
+        "messages": messages,
+        "tools": request.tools,
+        "responseSchema": request.response_schema,
+        "temperature": request.temperature,
+        "maxTokens": request.max_tokens,
+    });
+    mask_in(&mut kept);
+    kept
+}
+
+/// The name of a request.
+///
+/// # Errors
+/// It cannot be written in canonical form.
+pub fn key_of(request: &Value) -> serde_json::Result<String> {
+    let canonical = serde_json_canonicalizer::to_vec(request)?;
+    Ok(hex(&Sha256::digest(canonical)))
+}
+
+/// Masks what looks like a credential in every text, and says whether there was any.
+fn mask_in(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => match mask(text) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(masked) => {
+                *text = masked;
+                true
+            }
+        },
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |any, item| mask_in(item) | any),
+        Value::Object(members) => members
+            .values_mut()
+            .fold(false, |any, item| mask_in(item) | any),
+        _ => false,
+    }
+}
+
+impl Outcome {
+    /// What came of a request, without secrets, and whether there were any.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn of(answer: &Result<ModelReply, ModelError>) -> serde_json::Result<(Self, bool)> {
+        let outcome = match answer {
+            Ok(reply) => Self::Reply(Reply::of(reply)),
+            Err(ModelError::Rejected { reason }) => Self::Rejected {
+                reason: reason.to_string().into(),
+            },
+            Err(ModelError::Unavailable {
+                reason,
+                retryable,
+                retry_after,
+            }) => Self::Unavailable {
+                reason: reason.clone(),
+                retryable: *retryable,
+                retry_after_ms: retry_after
+                    .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+            },
+        };
+        let mut document = serde_json::to_value(&outcome)?;
+        if mask_in(&mut document) {
+            Ok((serde_json::from_value(document)?, true))
+        } else {
+            Ok((outcome, false))
+        }
+    }
+
+    /// The same for whoever asked; `None` for a refusal that is not known here.
+    pub fn answer(&self) -> Option<Result<ModelReply, ModelError>> {
+        Some(match self {
+            Self::Reply(reply) => Ok(reply.clone().into()),
+            Self::Rejected { reason } => Err(ModelError::Rejected {
+                reason: [Rejection::ContextOverflow, Rejection::ContentFilter]
+                    .into_iter()
+                    .find(|known| known.to_string() == *reason)?,
+            }),
+            Self::Unavailable {
+                reason,
+                retryable,
+                retry_after_ms,
+            } => Err(ModelError::Unavailable {
+                reason: reason.clone(),
+                retryable: *retryable,
+                retry_after: retry_after_ms.map(Duration::from_millis),
+            }),
+        })
+    }
+}
+
+impl Reply {
+    fn of(reply: &ModelReply) -> Self {
+        Self {
+            text: reply.text.clone(),
+            reasoning: reply.reasoning.clone(),
+            tool_calls: reply
+                .tool_calls
+                .iter()
+                .map(|call| Call {
+                    id: call.id.clone(),
+                    tool: call.tool.clone(),
+                    arguments: match &call.arguments {
+                        Ok(value) => Arguments::Arguments(value.clone()),
+                        Err(text) => Arguments::Unparsed(text.clone()),
+                    },
+                })
+                .collect(),
+            usage: reply.usage.map(|usage| Usage {
+                input: usage.input,
+                output: usage.output,
+                cached_input: usage.cached_input,
+            }),
+            refused: reply.refused,
+            truncated: reply.truncated,
+        }
+    }
+}
+
+impl From<Reply> for ModelReply {
+    fn from(reply: Reply) -> Self {
+        Self {
+            text: reply.text,
+            reasoning: reply.reasoning,
+            tool_calls: reply
+                .tool_calls
+                .into_iter()
+                .map(|call| ToolCall {
+                    id: call.id,
+                    tool: call.tool,
+                    arguments: match call.arguments {
+                        Arguments::Arguments(value) => Ok(value),
+                        Arguments::Unparsed(text) => Err(text),
+                    },
+                })
+                .collect(),
+            usage: reply.usage.map(|usage| TokenUsage {
+                input: usage.input,
+                output: usage.output,
+                cached_input: usage.cached_input,
+            }),
+            refused: reply.refused,
+            truncated: reply.truncated,
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Cassettes: what was said between this host and its models, kept in a file and played back without them.
+//!
+//! Both ways are decorators of the model port: nothing else knows of them. A request is found by its content and its task,
+//! so neither the order of tasks nor the run's id matters. The format is described in `docs/cassettes.md`.
+
+mod format;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::agent::{ModelReply, ModelRequest, RetryPolicy};
+use crate::domain::money::TokenPrice;
+use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
+use format::{Endpoint, Exchange, Line, Outcome, VERSION, key_of, request_of};
+
+/// The reason of a task whose exchange is not on the cassette.
+pub const MISSING: &str = "cassette_missing";
+
+/// A cassette cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read or made.
+    #[error("the cassette {} cannot be opened: {source}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not as it should be.
+    #[error("the cassette {} is unsound at line {line}: {problem}", file.display())]
+    Unsound {
+        /// The file.
+        file: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// A cassette in use.
+#[derive(Clone, Debug)]
+pub enum Cassette {
+    /// Keeps what is said.
+    Recording(Arc<Recording>),
+    /// Says what was kept.
+    Replay(Arc<Replay>),
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A cassette that is being recorded.
+#[derive(Debug)]
+pub struct Recording {
+    state: Mutex<Tape>,
+}
+
+#[derive(Debug)]
+struct Tape {
+    file: File,
+    asked: HashMap<(String, Option<String>), u32>,
+    /// The first failure: from then on the cassette is incomplete.
+    failed: Option<std::io::Error>,
+}
+
+impl Tape {
+    fn write(&mut self, line: &Line) {
+        if self.failed.is_some() {
+            return;
+        }
+        let written = serde_json::to_vec(line)
+            .map_err(std::io::Error::from)
+            .and_then(|mut octets| {
+                octets.push(b'\n');
+                self.file.write_all(&octets)
+            });
+        self.failed = written.err();
+    }
+}
+
+impl Recording {
+    /// A new cassette. What models say is the reader's business only, so the file is its owner's.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be made.
+    pub fn create(file: &Path) -> Result<Self, Error> {
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(file)
+            .map_err(|source| Error::File {
+                file: file.to_owned(),
+                source,
+            })?;
+        let mut tape = Tape {
+            file: made,
+            asked: HashMap::new(),
+            failed: None,
+        };
+        tape.write(&Line::Cassette {
+            version: VERSION,
+            made_by: concat!("touchstone/", env!("CARGO_PKG_VERSION")).to_owned(),
+        });
+        Ok(Self {
+            state: Mutex::new(tape),
+        })
+    }
+
+    /// A model whose exchanges are kept.
+    pub fn listen(self: &Arc<Self>, role: &str, model: Arc<dyn Model>) -> Arc<dyn Model> {
+        let info = model.info();
+        locked(&self.state).write(&Line::Model(Endpoint {
+            role: role.to_owned(),
+            provider: info.provider.clone(),
+            model: info.model.clone(),
+            input_price: info.price.input,
+            output_price: info.price.output,
+            max_concurrency: info.max_concurrency,
+            max_attempts: info.retry.attempts,
+        }));
+        Arc::new(Recorded {
+            model,
+            recording: Arc::clone(self),
+        })
+    }
+
+    /// Why the cassette is incomplete, if it is.
+    pub fn failure(&self) -> Option<String> {
+        locked(&self.state).failed.as_ref().map(ToString::to_string)
+    }
+
+    fn keep(
+        &self,
+        info: &ModelInfo,
+        request: &ModelRequest<'_>,
+        answer: &Result<ModelReply, ModelError>,
+    ) -> serde_json::Result<()> {
+        let task = request.task.map(|task| task.id.as_str().to_owned());
+        let request = request_of(info, request);
+        let key = key_of(&request)?;
+        let (outcome, masked) = Outcome::of(answer)?;
+        let mut tape = locked(&self.state);
+        let asked = tape.asked.entry((key.clone(), task.clone())).or_default();
+        let nth = *asked;
+        *asked += 1;
+        tape.write(&Line::Exchange(Exchange {
+            key,
+            task,
+            nth,
+            request,
+            outcome,
+            masked,
+        }));
+        Ok(())
+    }
+}
+
+struct Recorded {
+    model: Arc<dyn Model>,
+    recording: Arc<Recording>,
+}
+
+impl Recorded {
+    fn keep(&self, request: &ModelRequest<'_>, answer: &Result<ModelReply, ModelError>) {
+        if let Err(fault) = self.recording.keep(self.info(), request, answer) {
+            locked(&self.recording.state)
+                .failed
+                .get_or_insert_with(|| fault.into());
+        }
+    }
+}
+
+/// An exchange whose asker may go before it is answered, as it does at its deadline.
+struct Asked<'a> {
+    of: &'a Recorded,
+    request: &'a ModelRequest<'a>,
+    answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let given_up = ModelError::Unavailable {
+                reason: TIMEOUT.to_owned(),
+                retryable: true,
+                retry_after: None,
+            };
+            self.of.keep(self.request, &Err(given_up));
+        }
+    }
+}
+
+#[async_trait]
+impl Model for Recorded {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let mut asked = Asked {
+            of: self,
+            request,
+            answered: false,
+        };
+        let answer = self.model.complete(request).await;
+        asked.answered = true;
+        // The run goes on with what was really said; only the cassette is without secrets.
+        self.keep(request, &answer);
+        answer
+    }
+
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+}
+
+/// The answers a task got to one request, by their number.
+type Answers = BTreeMap<u32, Outcome>;
+
+/// A cassette that is played back.
+#[derive(Debug)]
+pub struct Replay {
+    models: Vec<Endpoint>,
+    exchanges: HashMap<(String, Option<String>), Answers>,
+    masked: usize,
+    asked: Mutex<HashMap<(String, Option<String>), u32>>,
+    missing: Mutex<BTreeSet<String>>,
+}
+
+impl Replay {
+    /// Reads a cassette.
+    ///
+    /// # Errors
+    /// It cannot be read, or a line is unsound.
+    pub fn open(file: &Path) -> Result<Self, Error> {
+        let unreadable = |source| Error::File {
+            file: file.to_owned(),
+            source,
+        };
+        let mut replay = Self {
+            models: Vec::new(),
+            exchanges: HashMap::new(),
+            masked: 0,
+            asked: Mutex::default(),
+            missing: Mutex::default(),
+        };
+        let mut lines = 0;
+        let reader = BufReader::new(File::open(file).map_err(unreadable)?);
+        for (number, text) in reader.lines().enumerate() {
+            let text = text.map_err(unreadable)?;
+            lines += 1;
+            replay
+                .take(number, &text)
+                .map_err(|problem| Error::Unsound {
+                    file: file.to_owned(),
+                    line: number + 1,
+                    problem,
+                })?;
+        }
+        if lines == 0 {
+            return Err(Error::Unsound {
+                file: file.to_owned(),
+                line: 1,
+                problem: "it is empty".to_owned(),
+            });
+        }
+        Ok(replay)
+    }
+
+    fn take(&mut self, number: usize, text: &str) -> Result<(), String> {
+        let line: Line = serde_json::from_str(text).map_err(|fault| fault.to_string())?;
+        match line {
+            Line::Cassette { version, .. } if number == 0 => {
+                if version != VERSION {
+                    return Err(format!(
+                        "it is of version {version}, and this program reads version {VERSION}; record it anew"
+                    ));
+                }
+            }
+            Line::Cassette { .. } => return Err("a second cassette begins here".to_owned()),
+            _ if number == 0 => return Err("the first line must say the version".to_owned()),
+            Line::Model(model) => self.models.push(model),
+            Line::Exchange(exchange) => {
+                if key_of(&exchange.request).ok().as_ref() != Some(&exchange.key) {
+                    return Err("the key is not that of the request".to_owned());
+                }
+                if exchange.outcome.answer().is_none() {
+                    return Err("the refusal is not known".to_owned());
+                }
+                self.masked += usize::from(exchange.masked);
+                let twice = self
+                    .exchanges
+                    .entry((exchange.key, exchange.task))
+                    .or_default()
+                    .insert(exchange.nth, exchange.outcome);
+                if twice.is_some() {
+                    return Err("the exchange is there twice".to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The models that were asked, each with its role.
+    pub fn models(self: &Arc<Self>) -> Vec<(String, Arc<dyn Model>)> {
+        let model = |endpoint: &Endpoint| -> Arc<dyn Model> {
+            Arc::new(Replayed {
+                info: ModelInfo {
+                    provider: endpoint.provider.clone(),
+                    model: endpoint.model.clone(),
+                    price: TokenPrice {
+                        input: endpoint.input_price,
+                        output: endpoint.output_price,
+                    },
+                    max_concurrency: endpoint.max_concurrency.max(1),
+                    timeout: REPLAY_TIMEOUT,
+                    retry: RetryPolicy {
+                        attempts: endpoint.max_attempts,
+                        ..RetryPolicy::default()
+                    },
+                },
+                replay: Arc::clone(self),
+            })
+        };
+        self.models
+            .iter()
+            .map(|endpoint| (endpoint.role.clone(), model(endpoint)))
+            .collect()
+    }
+
+    /// The tasks that asked for something that is not on the cassette.
+    pub fn missing(&self) -> Vec<String> {
+        locked(&self.missing).iter().cloned().collect()
+    }
+
+    /// Answers in which something was masked when they were recorded.
+    pub fn masked(&self) -> usize {
+        self.masked
+    }
+
+    fn answer(
+        &self,
+        info: &ModelInfo,
+        request: &ModelRequest<'_>,
+    ) -> Option<Result<ModelReply, ModelError>> {
+        let task = request.task.map(|task| task.id.as_str().to_owned());
+        let place = (key_of(&request_of(info, request)).ok()?, task);
+        let answers = self.exchanges.get(&place)?;
+        let mut asked = locked(&self.asked);
+        let nth = asked.entry(place).or_default();
+        let outcome = answers.get(nth)?;
+        *nth += 1;
+        outcome.answer()
+    }
+}
+
+/// Nobody is waited for.
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
+
+struct Replayed {
+    info: ModelInfo,
+    replay: Arc<Replay>,
+}
+
+#[async_trait]
+impl Model for Replayed {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        self.replay.answer(&self.info, request).unwrap_or_else(|| {
+            let task = request.task.map_or("?", |task| task.id.as_str());
+            locked(&self.replay.missing).insert(task.to_owned());
+            Err(ModelError::Unavailable {
+                reason: MISSING.to_owned(),
+                retryable: false,
+                retry_after: None,
+            })
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}

@@ -1,0 +1,350 @@
+//! A local command that answers for an agent, a JSON document a line (docs/agent-commands.md).
+//!
+//! One process serves all tasks: questions go to its standard input, answers come from its standard output in any order. It
+//! is started with the first question and again when it has ended. Only a command line can name it; neither a
+//! configuration file nor a request can, so nobody who merely reaches the API has anything executed.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::oneshot;
+
+use super::arguments::read_arguments;
+use super::plain::messages_of;
+use crate::domain::agent::{ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall};
+use crate::domain::hex::hex;
+use crate::domain::money::TokenPrice;
+use crate::ports::{Model, ModelError, ModelInfo};
+
+/// Longest line that is read.
+const LONGEST_LINE: u64 = 8 << 20;
+/// Questions under way at most.
+const MAX_CONCURRENCY: u32 = 8;
+/// Longest time an answer may take: agents of one's own are not always fast.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+const PROVIDER: &str = "command";
+/// It ended, or could not be started.
+const EXITED: &str = "agent_exited";
+/// It said that it failed.
+const FAILED: &str = "agent_failed";
+/// It said something that is no answer.
+const MALFORMED: &str = "malformed_reply";
+
+type Answered = Result<ModelReply, ModelError>;
+
+/// A command as a model.
+pub struct CommandModel {
+    command: String,
+    info: ModelInfo,
+    process: Mutex<Option<Arc<Process>>>,
+    asked: AtomicU64,
+}
+
+impl std::fmt::Debug for CommandModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommandModel")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unavailable(reason: &str, retryable: bool) -> ModelError {
+    ModelError::Unavailable {
+        reason: reason.to_owned(),
+        retryable,
+        retry_after: None,
+    }
+}
+
+impl CommandModel {
+    /// The command line is the shell's. It may hold secrets, so runs name its digest.
+    pub fn new(command: impl Into<String>) -> Self {
+        let command = command.into();
+        let digest = hex(&Sha256::digest(&command));
+        let info = ModelInfo {
+            provider: PROVIDER.to_owned(),
+            model: format!("{PROVIDER}-{}", digest.get(..12).unwrap_or_default()),
+            price: TokenPrice::default(),
+            max_concurrency: MAX_CONCURRENCY,
+            timeout: TIMEOUT,
+            retry: RetryPolicy::default(),
+        };
+        Self {
+            command,
+            info,
+            process: Mutex::new(None),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// The process, started if there is none.
+    fn process(&self) -> std::io::Result<Arc<Process>> {
+        let mut held = locked(&self.process);
+        match held.as_ref().filter(|process| !process.has_ended()) {
+            Some(running) => Ok(Arc::clone(running)),
+            None => {
+                let started = Arc::new(Process::start(&self.command)?);
+                *held = Some(Arc::clone(&started));
+                Ok(started)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Model for CommandModel {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Answered {
+        let id = self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut line = serde_json::to_vec(&Question::of(id, request))
+            .map_err(|_| unavailable("request_not_serialisable", false))?;
+        line.push(b'\n');
+        let process = self.process().map_err(|_| unavailable(EXITED, true))?;
+        let (tell, told) = oneshot::channel();
+        let asked = process.ask(id, line, tell);
+        // A question whose asker has gone is forgotten; its answer may still come.
+        let _forget = Forget(&process, id);
+        if !asked {
+            return Err(unavailable(EXITED, true));
+        }
+        told.await
+            .unwrap_or_else(|_| Err(unavailable(EXITED, true)))
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+struct Forget<'a>(&'a Process, u64);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = &mut *locked(&self.0.waiting) {
+            waiting.remove(&self.1);
+        }
+    }
+}
+
+/// Who waits for which answer; `None` when no more will come.
+type Waiting = Mutex<Option<HashMap<u64, oneshot::Sender<Answered>>>>;
+
+struct Process {
+    /// Lines for the thread that writes: a command that does not read must hold up nobody.
+    lines: mpsc::Sender<Vec<u8>>,
+    waiting: Arc<Waiting>,
+    group: Option<Pid>,
+}
+
+impl Process {
+    fn start(command: &str) -> std::io::Result<Self> {
+        let mut child = Command::new("sh")
+            .args(["-c", command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            // A group of its own: whatever the shell starts ends with it.
+            .process_group(0)
+            .spawn()?;
+        let group = Pid::from_child(&child);
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(std::io::Error::other("no pipes"));
+        };
+        let (lines, queue) = mpsc::channel();
+        let waiting: Arc<Waiting> = Arc::new(Mutex::new(Some(HashMap::new())));
+        std::thread::Builder::new()
+            .name("agent-command-in".to_owned())
+            .spawn(move || write(stdin, &queue))?;
+        let told = Arc::clone(&waiting);
+        std::thread::Builder::new()
+            .name("agent-command-out".to_owned())
+            .spawn(move || read(child, group, stdout, &told))?;
+        Ok(Self {
+            lines,
+            waiting,
+            group: Some(group),
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        locked(&self.waiting).is_none()
+    }
+
+    /// Whether the question could be put.
+    fn ask(&self, id: u64, line: Vec<u8>, tell: oneshot::Sender<Answered>) -> bool {
+        let mut waiting = locked(&self.waiting);
+        let Some(waiting) = waiting.as_mut() else {
+            return false;
+        };
+        waiting.insert(id, tell);
+        self.lines.send(line).is_ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Under the lock the group is still there: it is waited for only after the last answer.
+        let waiting = locked(&self.waiting);
+        if waiting.is_some()
+            && let Some(group) = self.group
+        {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+}
+
+fn write(mut stdin: ChildStdin, queue: &mpsc::Receiver<Vec<u8>>) {
+    for line in queue {
+        // Why it ended is told by the end of its answers.
+        if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
+    let mut reader = BufReader::new(stdout);
+    let mut line = Vec::new();
+    let last = loop {
+        line.clear();
+        let read = (&mut reader)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line);
+        if !matches!(read, Ok(1..)) {
+            break EXITED;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let Ok(answer) = serde_json::from_slice::<Answer>(&line) else {
+            // Whose answer it was meant to be cannot be told.
+            break MALFORMED;
+        };
+        let asker = locked(waiting)
+            .as_mut()
+            .and_then(|waiting| waiting.remove(&answer.id));
+        if let Some(asker) = asker {
+            // Whoever has gone in the meantime does not want it.
+            let _ = asker.send(answer.reply());
+        }
+    };
+    let left = {
+        let mut waiting = locked(waiting);
+        let _ = kill_process_group(group, Signal::KILL);
+        waiting.take()
+    };
+    for asker in left.into_iter().flatten() {
+        let _ = asker.1.send(Err(unavailable(last, true)));
+    }
+    let _ = child.wait();
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    id: u64,
+    input: Option<&'a Value>,
+    messages: Vec<Value>,
+    tools: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_schema: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+}
+
+impl<'a> Question<'a> {
+    fn of(id: u64, request: &'a ModelRequest<'_>) -> Self {
+        Self {
+            id,
+            input: request.task.map(|task| task.input),
+            messages: messages_of(request, |call| match &call.arguments {
+                Ok(arguments) => arguments.clone(),
+                Err(unparsed) => Value::String(unparsed.clone()),
+            }),
+            tools: request.tools,
+            response_schema: request.response_schema,
+            temperature: request.temperature,
+            max_tokens: request.max_tokens,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Answer {
+    id: u64,
+    #[serde(default)]
+    output: Option<Value>,
+    #[serde(default)]
+    tool_calls: Vec<Call>,
+    #[serde(default)]
+    usage: Option<Usage>,
+    #[serde(default)]
+    refused: bool,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Call {
+    #[serde(default)]
+    id: Option<String>,
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Usage {
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl Answer {
+    fn reply(self) -> Answered {
+        // What it says about its failure may be anything, and stays with it.
+        if self.error.is_some() {
+            return Err(unavailable(FAILED, false));
+        }
+        Ok(ModelReply {
+            text: self.output.map(|output| match output {
+                Value::String(text) => text,
+                other => other.to_string(),
+            }),
+            tool_calls: self
+                .tool_calls
+                .into_iter()
+                .map(|call| ToolCall {
+                    id: call.id.unwrap_or_default(),
+                    tool: call.tool,
+                    arguments: read_arguments(call.arguments),
+                })
+                .collect(),
+            usage: self.usage.map(|usage| TokenUsage {
+                input: usage.input_tokens,
+                output: usage.output_tokens,
+                cached_input: None,
+            }),
+            refused: self.refused,
+            ..ModelReply::default()
+        })
+    }
+}

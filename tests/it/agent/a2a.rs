@@ -1,0 +1,167 @@
+//! Remote agents on the A2A protocol.
+
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::a2a::A2aAgent;
+use touchstone::ports::*;
+use touchstone::protocol::openwop::suite::ModelClass;
+use wiremock::matchers::{header, method, path};
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+
+use super::support::*;
+
+const KEY: &str = "canary-key";
+
+struct Epoch;
+
+impl Clock for Epoch {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+type Bodies = Arc<Mutex<Vec<Value>>>;
+
+/// An agent that gives these results one after the other, the last one for ever.
+async fn serve(answers: Vec<Value>) -> (MockServer, Bodies, ModelBinding) {
+    let server = MockServer::start().await;
+    let bodies = Bodies::default();
+    let kept = Arc::clone(&bodies);
+    Mock::given(method("POST"))
+        .and(path("/agent"))
+        .and(header("authorization", format!("Bearer {KEY}")))
+        .respond_with(move |request: &Request| {
+            let mut bodies = kept.lock().unwrap();
+            let nth = bodies.len().min(answers.len() - 1);
+            bodies.push(serde_json::from_slice(&request.body).unwrap());
+            let mut answer = answers[nth].clone();
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = json!(1);
+            ResponseTemplate::new(200).set_body_json(answer)
+        })
+        .mount(&server)
+        .await;
+    let url = format!("{}/agent", server.uri()).parse().unwrap();
+    let agent = A2aAgent::new(&url, Some(KEY.to_owned().into()), info(), Arc::new(Epoch)).unwrap();
+    let binding = ModelCatalog::of(Arc::new(agent))
+        .resolve(ModelClass::General)
+        .unwrap();
+    (server, bodies, binding)
+}
+
+fn text(text: &str) -> Value {
+    json!({"kind": "text", "text": text})
+}
+
+fn task(state: &str, artifacts: Value, message: Value) -> Value {
+    json!({"result": {"kind": "task", "id": "t-9", "contextId": "c", "artifacts": artifacts,
+        "status": {"state": state, "message": message}}})
+}
+
+fn said(what: &str) -> Value {
+    json!({"kind": "message", "role": "agent", "messageId": "m", "parts": [text(what)]})
+}
+
+#[tokio::test]
+async fn a_task_is_asked_for_until_it_has_ended() {
+    let done = json!([{"artifactId": "a", "parts": [text("{\"queue\":"), text("\"billing\"}")]}]);
+    let (_server, bodies, binding) = serve(vec![
+        task("submitted", json!(null), json!(null)),
+        task("working", json!([]), said("thinking")),
+        task("completed", done, json!(null)),
+    ])
+    .await;
+    let trial = Trial::new(agent(
+        &[],
+        Some(json!({"type": "object", "required": ["queue"]})),
+    ))
+    .with_fixtures(json!({"memorySeed": [{"note": "a new customer"}]}));
+    let result = trial.run(&binding).await;
+    assert_eq!(decided(&result), &json!({"queue": "billing"}));
+
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies.len(), 3);
+    let message = &bodies[0]["params"]["message"];
+    assert_eq!(
+        (&bodies[0]["method"], &message["role"]),
+        (&json!("message/send"), &json!("user"))
+    );
+    assert_eq!(message["messageId"].as_str().unwrap().len(), 43);
+    let parts = message["parts"].as_array().unwrap();
+    assert!(
+        parts[0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("a new customer")
+    );
+    assert_eq!(parts[1], text("{\"q\":\"canary-input\"}"));
+    assert!(
+        parts[2]["text"]
+            .as_str()
+            .unwrap()
+            .contains("\"required\":[\"queue\"]")
+    );
+    assert!(
+        !bodies[0].to_string().contains(PROMPT),
+        "the agent has instructions of its own"
+    );
+    assert_eq!(
+        (&bodies[2]["method"], &bodies[2]["params"]),
+        (&json!("tasks/get"), &json!({"id": "t-9"}))
+    );
+}
+
+#[rstest]
+#[case::message(json!({"result": said("fine")}))]
+#[case::last_message(task("completed", json!([]), said("fine")))]
+#[case::artifact_before_message(task("completed", json!([{"parts": [text("fine")]}]), said("done")))]
+#[case::question(task("input-required", json!(null), said("fine")))]
+#[tokio::test]
+async fn what_it_says_last_is_its_decision(#[case] answer: Value) {
+    let (_server, _, binding) = serve(vec![answer]).await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(decided(&trial.run(&binding).await), &json!("fine"));
+}
+
+#[tokio::test]
+async fn a_document_is_taken_as_one() {
+    let answer =
+        json!([{"parts": [{"kind": "data", "data": {"queue": 1}}, {"kind": "file", "file": {}}]}]);
+    let (_server, _, binding) = serve(vec![task("completed", answer, json!(null))]).await;
+    let trial = Trial::new(agent(&[], Some(json!({"type": "object"}))));
+    assert_eq!(decided(&trial.run(&binding).await), &json!({"queue": 1}));
+}
+
+#[rstest]
+#[case(task("failed", json!(null), said("canary-leak")), "agent_failed", 1)]
+#[case(task("canceled", json!(null), json!(null)), "agent_canceled", 1)]
+#[case(task("auth-required", json!(null), json!(null)), "unauthorized", 1)]
+#[case(task("a state of tomorrow", json!(null), json!(null)), "malformed_reply", 3)]
+#[case(json!({"error": {"code": -32603, "message": "canary-leak"}}), "a2a_error", 3)]
+#[case(json!({"error": {"code": -32001, "message": "canary-leak"}}), "a2a_error", 1)]
+#[case(json!({"result": {"kind": "poem"}}), "malformed_reply", 3)]
+#[case(json!({}), "malformed_reply", 3)]
+#[tokio::test]
+async fn what_is_no_answer_leaves_the_task_unjudged(
+    #[case] answer: Value,
+    #[case] reason: &str,
+    #[case] asked: usize,
+) {
+    let (_server, bodies, binding) = serve(vec![answer]).await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(unjudged(&trial.run(&binding).await), reason);
+    assert_eq!(bodies.lock().unwrap().len(), asked);
+    let events = format!("{:?}", trial.recorder.events.lock().unwrap());
+    assert!(!events.contains("canary-leak"), "{events}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_the_agents_own_failure() {
+    let (_server, _, binding) = serve(vec![task("rejected", json!(null), said("no"))]).await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(failed(&trial.run(&binding).await), "refused");
+}

@@ -1,0 +1,185 @@
+//! Cassettes: what is kept, and that a replay says the same without asking anybody.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::cassette::{Cassette, Recording, Replay};
+use touchstone::agent::model::scripted::{Script, ScriptedModel};
+use touchstone::domain::agent::RetryPolicy;
+use touchstone::ports::*;
+use touchstone::protocol::openwop::suite::ModelClass;
+
+use super::support::*;
+
+const TOOL: &str = "openwop:core.rag.retrieve";
+
+fn script() -> Arc<dyn Model> {
+    let script = json!({"rules": [{
+        "failFirst": {"times": 1, "fail": "unavailable"},
+        "turns": [
+            {"toolCalls": [{"tool": TOOL, "arguments": {"q": "sk-canary0123456789", "n": 0.1}}],
+             "usage": {"inputTokens": 11, "outputTokens": 3}},
+            {"output": {"queue": "billing"}, "usage": {"inputTokens": 30, "outputTokens": 5}},
+        ],
+    }]});
+    let script = Script::parse(script.to_string().as_bytes()).unwrap();
+    // A replay waits as long between attempts as a configured endpoint does.
+    let info = ModelInfo {
+        retry: RetryPolicy::default(),
+        ..info()
+    };
+    Arc::new(ScriptedModel::new(script, info))
+}
+
+fn trial() -> Trial {
+    let schema = json!({"type": "object", "required": ["queue"]});
+    Trial::new(agent(&[TOOL], Some(schema)))
+        .with_fixtures(json!({"toolResponses": [{"tool": TOOL, "response": {"hits": []}}]}))
+}
+
+fn general(catalog: &ModelCatalog) -> ModelBinding {
+    catalog.resolve(ModelClass::General).unwrap()
+}
+
+/// A cassette with one run of [`trial`], and what was recorded of that run.
+async fn recorded(folder: &TempDir) -> (PathBuf, Vec<Value>) {
+    let file = folder.path().join("run.jsonl");
+    let recording = Arc::new(Recording::create(&file).unwrap());
+    let catalog = ModelCatalog::of(script()).on(&Cassette::Recording(recording.clone()));
+    let trial = trial();
+    assert_eq!(
+        decided(&trial.run(&general(&catalog)).await),
+        &json!({"queue": "billing"})
+    );
+    assert_eq!(recording.failure(), None);
+    (file, events(&trial))
+}
+
+fn events(trial: &Trial) -> Vec<Value> {
+    let events = trial.recorder.events.lock().unwrap();
+    events
+        .iter()
+        .map(|event| json!({"is": event.0.kind(), "payload": event.0}))
+        .collect()
+}
+
+fn replay(file: &Path) -> (Arc<Replay>, ModelBinding) {
+    let replay = Arc::new(Replay::open(file).unwrap());
+    let catalog = ModelCatalog::default().on(&Cassette::Replay(replay.clone()));
+    (replay, general(&catalog))
+}
+
+#[tokio::test]
+async fn a_replay_says_the_same_and_asks_nobody() {
+    let folder = TempDir::new().unwrap();
+    let (file, first) = recorded(&folder).await;
+    let (replay, binding) = replay(&file);
+    let again = trial();
+    again.run(&binding).await;
+    // The failed attempt, the calls, the tokens, the prices: every event, but for what was masked.
+    let text = serde_json::to_string(&first).unwrap();
+    let masked = text.replace("sk-canary0123456789", "[REDACTED:api-key]");
+    assert_eq!(serde_json::to_string(&events(&again)).unwrap(), masked);
+    assert_eq!(replay.missing(), Vec::<String>::new());
+    assert_eq!(replay.masked(), 1);
+}
+
+#[tokio::test]
+async fn nothing_that_looks_like_a_credential_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let (file, _) = recorded(&folder).await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("canary0123456789"), "{text}");
+    let exchanges: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["kind"] == json!("exchange"))
+        .collect();
+    assert_eq!(exchanges.len(), 3);
+    assert_eq!(
+        exchanges[0]["outcome"]["unavailable"]["retryable"],
+        json!(true)
+    );
+    assert_eq!(
+        (&exchanges[0]["key"], &exchanges[1]["nth"]),
+        (&exchanges[1]["key"], &json!(1))
+    );
+    assert_eq!(exchanges[1]["masked"], json!(true));
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "prompts are their owner's");
+}
+
+#[tokio::test]
+async fn what_was_never_asked_names_its_task() {
+    let folder = TempDir::new().unwrap();
+    let (file, _) = recorded(&folder).await;
+    let (replay, binding) = replay(&file);
+    let mut other = trial();
+    other.input = json!("another input");
+    assert_eq!(unjudged(&other.run(&binding).await), "cassette_missing");
+    assert_eq!(replay.missing(), ["task-1"]);
+    // Every exchange is there once: a second run of the same task is not on the cassette either.
+    let (replay, binding) = self::replay(&file);
+    trial().run(&binding).await;
+    assert_eq!(unjudged(&trial().run(&binding).await), "cassette_missing");
+    assert_eq!(replay.missing(), ["task-1"]);
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_at_its_deadline_is_kept_as_that() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.jsonl");
+    let slow = json!({"rules": [{"turns": [{"text": "x", "delayMs": 60_000}]}]});
+    let slow = Script::parse(slow.to_string().as_bytes()).unwrap();
+    let hasty = ModelInfo {
+        timeout: std::time::Duration::from_millis(20),
+        ..info()
+    };
+    let recording = Arc::new(Recording::create(&file).unwrap());
+    let catalog = ModelCatalog::of(Arc::new(ScriptedModel::new(slow, hasty)))
+        .on(&Cassette::Recording(recording));
+    let first = Trial::new(agent(&[], None));
+    assert_eq!(unjudged(&first.run(&general(&catalog)).await), "timeout");
+    let (replay, binding) = replay(&file);
+    let again = Trial::new(agent(&[], None));
+    assert_eq!(unjudged(&again.run(&binding).await), "timeout");
+    assert_eq!(replay.missing(), Vec::<String>::new());
+    assert_eq!(again.recorder.payloads("touchstone.model.retried").len(), 2);
+}
+
+#[tokio::test]
+async fn an_existing_file_is_not_recorded_over() {
+    let folder = TempDir::new().unwrap();
+    let (file, _) = recorded(&folder).await;
+    let kept = std::fs::read(&file).unwrap();
+    assert!(Recording::create(&file).is_err());
+    assert_eq!(std::fs::read(&file).unwrap(), kept);
+}
+
+#[rstest]
+#[case::empty(|_: Vec<String>| vec![], "line 1: it is empty")]
+#[case::no_head(|lines: Vec<String>| lines[1..].to_vec(), "line 1: the first line must say the version")]
+#[case::another_version(|mut lines: Vec<String>| { lines[0] = lines[0].replace("\"version\":1", "\"version\":2"); lines }, "line 1: it is of version 2")]
+#[case::another_request(|mut lines: Vec<String>| { lines[2] = lines[2].replace("canary-prompt", "another prompt"); lines }, "line 3: the key is not that of the request")]
+#[case::twice(|mut lines: Vec<String>| { lines.push(lines[2].clone()); lines }, "line 6: the exchange is there twice")]
+#[case::no_json(|mut lines: Vec<String>| { lines[1] = "{oops".to_owned(); lines }, "line 2: ")]
+#[case::unknown_member(|mut lines: Vec<String>| { lines[2] = lines[2].replacen("\"nth\"", "\"more\":1,\"nth\"", 1); lines }, "line 3: unknown field `more`")]
+#[tokio::test]
+async fn an_unsound_cassette_is_refused_with_its_line(
+    #[case] spoil: fn(Vec<String>) -> Vec<String>,
+    #[case] expected: &str,
+) {
+    let folder = TempDir::new().unwrap();
+    let (file, _) = recorded(&folder).await;
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let lines = spoil(lines.lines().map(str::to_owned).collect());
+    let spoiled: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(&file, spoiled).unwrap();
+    let error = Replay::open(&file).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
