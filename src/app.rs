@@ -168,6 +168,7 @@ impl App {
                 },
                 limits,
                 webhooks: webhooks.clone(),
+                judge: Arc::new(RubricJudge),
             },
         ));
         let streams = CancellationToken::new();

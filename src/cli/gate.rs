@@ -12,6 +12,7 @@ use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
 use crate::domain::eval::gate::{GatePolicy, Strictness};
+use crate::domain::eval::rubric::calibration::MIN_AGREEMENT;
 use crate::domain::promotion::{ApprovalPolicy, PromotionPolicy, Requirement, ScopedPolicy};
 use crate::domain::workflow::gate::Override;
 
@@ -58,13 +59,13 @@ pub struct Set {
     #[command(flatten)]
     scope: Scope,
     /// The whole policy, JSON, instead of the options below
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "max_age_hours",
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools",
         "approval_role", "approval_scope", "approvals", "override_role"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
-    #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "max_age_hours", "allow_unsigned", "allow_ignore",
+    #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
         "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun", "allow_forbidden_tools"])]
     no_eval: bool,
     /// Only this suite counts
@@ -79,6 +80,12 @@ pub struct Set {
     /// Fewest tasks
     #[arg(long, value_name = "N", default_value_t = 1)]
     min_tasks: usize,
+    /// How well the judge of rubrics must agree with people, by Spearman's rho [default: 0.8]
+    #[arg(long, value_name = "RHO")]
+    min_judge_agreement: Option<f64>,
+    /// Accept rubrics judged by a judge that was never compared with people
+    #[arg(long, conflicts_with = "min_judge_agreement")]
+    allow_uncalibrated_judge: bool,
     /// Oldest evidence, in hours from its end
     #[arg(long, value_name = "HOURS")]
     max_age_hours: Option<u64>,
@@ -153,6 +160,8 @@ impl Set {
             } else {
                 Strictness::Strict
             },
+            min_judge_agreement: (!self.allow_uncalibrated_judge)
+                .then_some(self.min_judge_agreement.unwrap_or(MIN_AGREEMENT)),
             min_tasks: self.min_tasks,
             allow_ignore: self.allow_ignore,
             allow_missing_fixtures: self.allow_missing_fixtures,
@@ -339,6 +348,11 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
     }
     if eval.require_signed_suite {
         parts.push("signed suite".to_owned());
+    }
+    match eval.min_judge_agreement {
+        Some(MIN_AGREEMENT) => {}
+        Some(least) => parts.push(format!("judges that agree with people by {least}")),
+        None => parts.push("judges may be uncalibrated".to_owned()),
     }
     if eval.min_tasks > 1 {
         parts.push(format!("at least {} tasks", eval.min_tasks));

@@ -13,6 +13,7 @@ mod deploy;
 mod eval;
 pub mod exit;
 mod gate;
+mod judge;
 mod key;
 mod options;
 mod pack;
@@ -77,6 +78,8 @@ enum Command {
     Pack(pack::Command),
     #[command(subcommand)]
     Suite(suite::Command),
+    #[command(subcommand)]
+    Judge(judge::Command),
     #[command(subcommand)]
     Gate(gate::Command),
     #[command(subcommand)]
@@ -165,6 +168,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Run(command) => run::run(&context, command).await,
         Command::Pack(command) => pack::run(&context, command).await,
         Command::Suite(command) => suite::run(&context, command).await,
+        Command::Judge(command) => judge::run(&context, command).await,
         Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => deploy::run(&context, command).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,

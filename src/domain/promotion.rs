@@ -40,6 +40,9 @@ pub enum Senseless {
     /// A score that is none.
     #[error("`eval.requiredPassScore` must be a number from 0 to 1")]
     PassScore,
+    /// An agreement that is none.
+    #[error("`eval.minJudgeAgreement` must be a number from 0 to 1")]
+    Agreement,
     /// An empty name.
     #[error("`{0}` must not be empty")]
     Empty(&'static str),
@@ -66,6 +69,12 @@ impl PromotionPolicy {
                 .is_some_and(|score| !(0.0..=1.0).contains(&score))
             {
                 return Err(Senseless::PassScore);
+            }
+            if eval
+                .min_judge_agreement
+                .is_some_and(|least| !(0.0..=1.0).contains(&least))
+            {
+                return Err(Senseless::Agreement);
             }
             if eval.suite_id.as_deref() == Some("") {
                 return Err(Senseless::Empty("eval.suiteId"));

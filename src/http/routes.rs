@@ -382,6 +382,18 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             get,
+            "/v1/host/touchstone/judge/calibrations",
+            Scope::ManifestRead,
+            v1::host::judge::list,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/judge/calibrations",
+            Scope::GatesWrite,
+            v1::host::judge::calibrate,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/packs",
             Scope::ManifestRead,
             v1::host::packs::list,

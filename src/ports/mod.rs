@@ -8,6 +8,7 @@ mod agent;
 mod annotations;
 mod audit;
 mod blobs;
+mod calibrations;
 mod clock;
 mod deployments;
 mod host_secrets;
@@ -33,6 +34,7 @@ pub use agent::{
 pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations};
 pub use audit::AuditLog;
 pub use blobs::Blobs;
+pub use calibrations::Calibrations;
 pub use clock::Clock;
 pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use host_secrets::HostSecrets;

@@ -1,8 +1,8 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::{
-    Annotations, AuditLog, Blobs, Deployments, HostSecrets, Idempotency, Inventory, KeyStore,
-    Pauses, RunLog, Signals, WebhookStore, WorkQueue,
+    Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
+    KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -61,6 +61,7 @@ pub trait Store:
     + Deployments
     + AuditLog
     + Annotations
+    + Calibrations
     + WebhookStore
 {
 }
@@ -77,6 +78,7 @@ impl<T> Store for T where
         + Deployments
         + AuditLog
         + Annotations
+        + Calibrations
         + WebhookStore
 {
 }

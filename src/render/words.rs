@@ -33,9 +33,16 @@ pub fn judge(report: &EvalReport) -> Option<String> {
     let cost = report
         .judge_cost_usd
         .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    let agreement = match &judge.calibration {
+        Some(found) => format!(
+            "agrees with people by {:.2} (n {})",
+            found.spearman, found.samples
+        ),
+        None => "never compared with people".to_owned(),
+    };
     Some(format!(
-        "model {}, provider {}{cost}, {}",
-        judge.model, judge.provider, judge.identity
+        "model {}, provider {}{cost}, {agreement}",
+        judge.model, judge.provider
     ))
 }
 

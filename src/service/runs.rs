@@ -3,6 +3,7 @@
 //! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
 
 mod agents;
+mod calibrations;
 mod experiments;
 mod fork;
 mod interrupts;
@@ -36,8 +37,8 @@ use crate::domain::run::request::{
 use crate::domain::run::retry::may_retry;
 use crate::domain::run::snapshot::{snapshot, visible_status};
 use crate::ports::{
-    CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, ModelBinding, Models,
-    Store, StoreError, WebhookRecord,
+    CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Judge, ModelBinding,
+    Models, Store, StoreError, WebhookRecord,
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{AgentEvalSuite, ModelClass, Thresholds};
@@ -105,6 +106,8 @@ pub struct Offer {
     pub limits: HostLimits,
     /// Who is told of it.
     pub webhooks: Arc<Webhooks>,
+    /// Who judges samples that people have scored.
+    pub judge: Arc<dyn Judge>,
 }
 
 /// The use cases of runs.
@@ -119,6 +122,7 @@ pub struct Runs {
     journal: Journal,
     limits: HostLimits,
     webhooks: Arc<Webhooks>,
+    judge: Arc<dyn Judge>,
 }
 
 impl Runs {
@@ -145,6 +149,7 @@ impl Runs {
             journal,
             limits: offer.limits,
             webhooks: offer.webhooks,
+            judge: offer.judge,
         }
     }
 
@@ -312,6 +317,10 @@ impl Runs {
     /// `not_found`.
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
         let (mut report, _) = self.recorded(tenant, run).await?;
+        if let Some(judge) = &mut report.judge {
+            let found = self.store.calibration(tenant, &judge.identity).await;
+            judge.calibration = found.map_err(|cause| internal(&cause))?;
+        }
         let said = self
             .store
             .annotations(run, 0)

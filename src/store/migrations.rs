@@ -35,6 +35,11 @@ pub(super) fn sqlite() -> Migrator {
             "experiments",
             include_str!("migrations/sqlite/0010_experiments.sql"),
         ),
+        (
+            11,
+            "calibrations",
+            include_str!("migrations/sqlite/0011_calibrations.sql"),
+        ),
     ])
 }
 
@@ -77,6 +82,11 @@ pub(super) fn postgres() -> Migrator {
             10,
             "experiments",
             include_str!("migrations/postgres/0010_experiments.sql"),
+        ),
+        (
+            11,
+            "calibrations",
+            include_str!("migrations/postgres/0011_calibrations.sql"),
         ),
     ])
 }

@@ -8,6 +8,7 @@
 mod annotations;
 mod audit;
 mod blobs;
+mod calibrations;
 mod convert;
 mod deployments;
 mod host_secrets;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::report::Verdict;
+use super::rubric::calibration::{MIN_AGREEMENT, doubt};
 use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
 use super::statistics::{Evidence, Gate, statistics};
@@ -25,6 +26,8 @@ pub struct GatePolicy {
     pub required_pass_score: Option<f64>,
     /// Whether chance may have decided.
     pub confidence: Strictness,
+    /// How well the judge of a run with rubrics must agree with people, by Spearman's ρ.
+    pub min_judge_agreement: Option<f64>,
     /// Fewest tasks that say anything.
     pub min_tasks: usize,
     /// Accept a run that left members out of matching.
@@ -48,6 +51,7 @@ impl Default for GatePolicy {
             require_signed_suite: true,
             required_pass_score: None,
             confidence: Strictness::Strict,
+            min_judge_agreement: Some(MIN_AGREEMENT),
             min_tasks: 1,
             allow_ignore: false,
             allow_missing_fixtures: false,
@@ -66,6 +70,7 @@ impl GatePolicy {
         require_signed_suite: false,
         required_pass_score: None,
         confidence: Strictness::Lenient,
+        min_judge_agreement: None,
         min_tasks: 1,
         allow_ignore: true,
         allow_missing_fixtures: true,
@@ -117,6 +122,8 @@ pub enum Condition {
     PassScore,
     /// Beyond chance.
     Confidence,
+    /// Whoever judged its rubrics agrees with people.
+    JudgeCalibrated,
     /// It ran enough tasks.
     MinTasks,
     /// It ran the whole suite.
@@ -148,6 +155,7 @@ impl Condition {
             Self::Passed => "passed",
             Self::PassScore => "pass-score",
             Self::Confidence => "confidence",
+            Self::JudgeCalibrated => "judge-calibrated",
             Self::MinTasks => "min-tasks",
             Self::WholeSuite => "whole-suite",
             Self::WholeRun => "whole-run",
@@ -289,6 +297,17 @@ pub fn unmet(
             }
             Strictness::Strict | Strictness::Lenient => {}
         }
+    }
+    if let (Some(judge), Some(least)) = (&run.judge, policy.min_judge_agreement)
+        && let Some(doubt) = doubt(judge.calibration.as_ref(), least, now)
+    {
+        refuse(
+            Condition::JudgeCalibrated,
+            format!(
+                "the judge of the eval run (model {}) {doubt}; the gate asks for an agreement of {least:.2}",
+                judge.model
+            ),
+        );
     }
     if run.summary.task_count < policy.min_tasks {
         refuse(

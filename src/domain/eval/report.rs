@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::rubric::calibration::Calibration;
 use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary, tasks};
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
@@ -132,6 +133,9 @@ pub struct JudgeProvenance {
     pub model: String,
     /// `sha256-<base64>` over model, prompt, rubrics and parameters: scores of two identities are not comparable.
     pub identity: String,
+    /// How well it agrees with people, if they were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 /// The report of an eval run.
@@ -271,6 +275,7 @@ pub fn report(
             provider: judge.model.provider.clone(),
             model: judge.model.model.clone(),
             identity: judge.identity.clone(),
+            calibration: None,
         }),
         judge_cost_usd: spec.judge.as_ref().map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),

@@ -151,3 +151,101 @@ async fn a_judge_on_a_flag_is_asked_over_the_wire() {
         assert!(asked.body.get("tools").is_none());
     }
 }
+
+/// So many samples of the suite's one task; the odd ones are polite, and people say so.
+fn samples(count: usize) -> String {
+    let line = |n: usize| {
+        let polite = n % 2 == 1;
+        let output = if polite {
+            format!("Kindly, {n}.")
+        } else {
+            format!("{n}!")
+        };
+        let sample = json!({"item": format!("s-{n}"), "output": output, "human": [if polite { 5 } else { 1 }, 3]});
+        sample.to_string()
+    };
+    (0..count).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_judge_is_compared_with_people_and_shown_with_the_run() {
+    let home = home();
+    judge(&home, "examiner-1", &json!({"output": {"met": true}}));
+    // Two criteria: a queue is always named, politeness is in the word.
+    let rules = json!({"rules": [
+        {"when": {"contains": "names a queue"}, "turns": [{"output": {"met": true}}]},
+        {"when": {"contains": "Kindly"}, "turns": [{"output": {"met": true}}]},
+        {"turns": [{"output": {"met": false}}]},
+    ]});
+    std::fs::write(home.path("judge.json"), rules.to_string()).unwrap();
+    std::fs::write(home.path("few.jsonl"), samples(10)).unwrap();
+    std::fs::write(home.path("many.jsonl"), samples(100)).unwrap();
+    let calibrate = |file: &str, more: &[&str]| {
+        let line = [
+            &["--json", "judge", "calibrate", file, "--suite", SUITE],
+            more,
+        ]
+        .concat();
+        home.run(&line)
+    };
+    assert_eq!(calibrate("few.jsonl", &[]).code, 2, "too few");
+    let few = calibrate("few.jsonl", &["--allow-few"]);
+    assert_eq!(few.code, 1, "{}{}", few.stdout, few.stderr);
+    let done = calibrate("many.jsonl", &[]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let found = done.document();
+    assert_eq!(
+        (&found["spearman"], &found["samples"]),
+        (&json!(1.0), &json!(100))
+    );
+    assert_eq!(found["ties"], json!({"judge": 100, "human": 100}));
+    assert!(found["costUsd"].as_f64().unwrap() > 0.0);
+    let listed = home.run(&["--json", "judge", "list"]).document();
+    assert_eq!(listed["calibrations"], json!([found]));
+
+    let report = eval(&home, &["--mode", "rubric"]).document();
+    assert_eq!(report["judge"]["identity"], found["identity"]);
+    assert_eq!(report["judge"]["calibration"], found);
+    let shown = home.run(&["run", "show", &home.run_of(&report)]).stdout;
+    assert!(
+        shown.contains("agrees with people by 1.00 (n 100)"),
+        "{shown}"
+    );
+
+    // Another model is another judge, of whom nothing is known.
+    judge(&home, "examiner-2", &json!({"output": {"met": true}}));
+    let report = eval(&home, &["--mode", "rubric"]).document();
+    assert!(report["judge"].get("calibration").is_none(), "{report}");
+    let check = |more: &[&str]| {
+        let line = [&["gate", "set"], more].concat();
+        assert_eq!(home.run(&line).code, 0);
+        let version = report["agent"]["version"].as_str().unwrap();
+        let run = home.run_of(&report);
+        let subject = format!("{AGENT}@{version}");
+        home.run(&["gate", "check", &subject, "--eval-run", &run])
+            .stdout
+    };
+    assert!(check(&["--allow-unsigned"]).contains("was never compared with people"));
+    assert!(
+        !check(&["--allow-unsigned", "--allow-uncalibrated-judge"])
+            .contains("compared with people")
+    );
+}
+
+#[test]
+fn a_judge_that_says_always_the_same_is_no_judge() {
+    let home = home();
+    judge(&home, "examiner-1", &json!({"output": {"met": true}}));
+    std::fs::write(home.path("many.jsonl"), samples(100)).unwrap();
+    let done = home.run(&[
+        "--json",
+        "judge",
+        "calibrate",
+        "many.jsonl",
+        "--suite",
+        SUITE,
+    ]);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    let said = format!("{}{}", done.stdout, done.stderr);
+    assert!(said.contains("are all the same"), "{said}");
+}

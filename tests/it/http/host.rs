@@ -15,7 +15,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use touchstone::agent::Runtime;
+use touchstone::agent::{RubricJudge, Runtime};
 use touchstone::domain::access::Roles;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
@@ -188,6 +188,7 @@ impl TestHost {
                 workflows: Workflows { fixtures: true },
                 limits,
                 webhooks: webhooks.clone(),
+                judge: Arc::new(RubricJudge),
             },
         ));
         let eval = EvalWork::new(

@@ -1,6 +1,7 @@
 //! The contract of the store: every test runs on both engines.
 
 mod annotations;
+mod calibrations;
 mod deployments;
 mod idempotency;
 mod inventory;

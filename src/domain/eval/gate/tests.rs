@@ -2,7 +2,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::domain::eval::report::{
-    AgentProvenance, EvalReport, SuiteProvenance, TaskOutcome, TaskReport,
+    AgentProvenance, EvalReport, JudgeProvenance, SuiteProvenance, TaskOutcome, TaskReport,
 };
 use crate::domain::run::fork::{ForkMode, Provenance};
 use crate::domain::run::record::PartialRerun;
@@ -472,4 +472,50 @@ fn conditions_are_named_as_they_are_written() {
     ] {
         assert_eq!(serde_json::to_value(condition).unwrap(), condition.as_str());
     }
+}
+
+#[rstest]
+#[case::uncalibrated(None, Some(0.8), true)]
+#[case::agrees(Some((0.85, 120)), Some(0.8), false)]
+#[case::asks_for_more(Some((0.85, 120)), Some(0.9), true)]
+#[case::few(Some((0.95, 60)), Some(0.8), true)]
+#[case::waived(None, None, false)]
+fn a_judge_has_to_agree_with_people(
+    #[case] calibrated: Option<(f64, usize)>,
+    #[case] least: Option<f64>,
+    #[case] refused: bool,
+) {
+    let calibration = calibrated.map(|(spearman, samples)| {
+        serde_json::from_value(serde_json::json!({
+            "provider": "p", "model": "examiner-1", "identity": "sha256-j", "suite": "vendor.acme.evals.triage@1.0.0",
+            "samples": samples, "spearman": spearman, "ties": {"judge": 0, "human": 0}, "costUsd": 0.0,
+            "calibratedAt": now(), "validUntil": now() + std::time::Duration::from_secs(1),
+        }))
+        .unwrap()
+    });
+    let mut run = passing();
+    let policy = GatePolicy {
+        min_judge_agreement: least,
+        ..GatePolicy::default()
+    };
+    let conditions = |run: &EvalReport, at| {
+        let unmet = unmet(&policy, CANDIDATE, Some(Evidence::of(run)), at);
+        unmet
+            .iter()
+            .any(|unmet| unmet.condition == Condition::JudgeCalibrated)
+    };
+    assert!(!conditions(&run, now()), "nothing was judged by a model");
+    run.judge = Some(JudgeProvenance {
+        provider: "p".to_owned(),
+        model: "examiner-1".to_owned(),
+        identity: "sha256-j".to_owned(),
+        calibration,
+    });
+    assert_eq!(conditions(&run, now()), refused);
+    let later = now() + std::time::Duration::from_secs(1);
+    assert_eq!(
+        conditions(&run, later),
+        least.is_some(),
+        "it counts for a time"
+    );
 }

@@ -3,6 +3,7 @@
 pub mod attestation;
 pub mod audit;
 pub mod gates;
+pub mod judge;
 pub mod packs;
 pub mod report;
 pub mod retry;

@@ -1,0 +1,77 @@
+//! How well the judge agrees with people: compare, list.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::domain::eval::rubric::calibration::Sample;
+use crate::domain::eval::suite_rules::{NotASuiteRef, SuiteRef};
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody};
+use crate::http::idempotency::{Done, once};
+use crate::protocol::error::Problem;
+use crate::service::access::Caller;
+
+/// `GET /v1/host/touchstone/judge/calibrations`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    let calibrations = state.runs.calibrations(&caller.tenant).await?;
+    json(StatusCode::OK, &json!({"calibrations": calibrations}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Ask {
+    suite: String,
+    samples: Vec<Sample>,
+    #[serde(default)]
+    allow_few: bool,
+}
+
+/// `POST /v1/host/touchstone/judge/calibrations`. Answers when every sample is judged.
+pub async fn calibrate(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let ask = read(&body)?;
+    let suite: SuiteRef = ask
+        .suite
+        .parse()
+        .map_err(|fault: NotASuiteRef| Problem::validation("suite", format!("`suite` {fault}")))?;
+    let (runs, asker) = (state.runs.clone(), caller.clone());
+    let endpoint = "POST /v1/host/touchstone/judge/calibrations".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let found = runs
+            .calibrate(&asker, &suite, &ask.samples, ask.allow_few)
+            .await?;
+        Ok(Done::new(StatusCode::OK, json!(found)))
+    })
+    .await
+}
+
+/// Reads the body. The refusal names the member, never the value that was sent.
+fn read(body: &Value) -> Result<Ask, Problem> {
+    // serde would take a list for an object whose members come in order.
+    let samples = body.get("samples").and_then(Value::as_array);
+    let listed = samples.is_some_and(|samples| !samples.iter().all(Value::is_object));
+    if listed || !body.is_object() {
+        return Err(undescribed("samples"));
+    }
+    serde_path_to_error::deserialize(body).map_err(|fault| undescribed(&fault.path().to_string()))
+}
+
+fn undescribed(field: &str) -> Problem {
+    Problem::validation(
+        field,
+        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
+    )
+}
