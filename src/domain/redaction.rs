@@ -79,6 +79,20 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     masked
 }
 
+/// Every credential-shaped part of a text: what it looks like, and the credential itself.
+pub fn credentials(text: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    PATTERNS.iter().flat_map(move |(kind, pattern)| {
+        let of_shape = pattern.captures_iter(text);
+        of_shape.filter_map(move |found| {
+            let whole = found.get(0)?;
+            // What is kept of it, `password=` for one, is not the credential.
+            let from = found.get(1).map_or(whole.start(), |kept| kept.end());
+            let credential = text.get(from..whole.end())?;
+            Some((*kind, credential))
+        })
+    })
+}
+
 /// Masks every text in a document; names of members stay, for something may refer to them.
 pub fn mask_within(document: &mut Value) {
     match document {
@@ -154,6 +168,18 @@ mod tests {
     #[case("")]
     fn ordinary_text_stays_as_it_is(#[case] text: &str) {
         assert!(matches!(mask(text), Cow::Borrowed(_)), "{}", mask(text));
+    }
+
+    #[rstest]
+    #[case("password = hunter22, user = x", &[("secret", "hunter22")])]
+    #[case("Authorization: Bearer abc.def-ghi", &[("bearer", "abc.def-ghi")])]
+    #[case("keys AKIAIOSFODNN7EXAMPLE and sk-abcdefghijkl", &[("api-key", "sk-abcdefghijkl"), ("aws-key", "AKIAIOSFODNN7EXAMPLE")])]
+    #[case("the secret of success", &[])]
+    fn credentials_are_told_apart_from_what_stands_around_them(
+        #[case] text: &str,
+        #[case] expected: &[(&str, &str)],
+    ) {
+        assert_eq!(credentials(text).collect::<Vec<_>>(), expected);
     }
 
     proptest! {

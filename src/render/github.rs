@@ -1,6 +1,6 @@
 //! Workflow commands of GitHub Actions: annotations beside the job, for what its author has to look at.
 
-use super::words::{reason_of, verdict};
+use super::words::{reason_of, rows, verdict};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 
 /// GitHub shows so many of each level for a step, and drops the others without a word.
@@ -25,7 +25,7 @@ pub fn annotations(report: &EvalReport) -> Vec<String> {
     ] {
         let begun = format!("::{level} ");
         let taken = lines.iter().filter(|line| line.starts_with(&begun)).count();
-        let of = report.tasks.iter().filter(|task| task.outcome == outcome);
+        let of = rows(report).filter(|(_, task)| task.outcome == outcome);
         let all: Vec<_> = of.collect();
         let room = MOST_OF_A_LEVEL.saturating_sub(taken);
         // The last place says how many there is none for.
@@ -33,8 +33,8 @@ pub fn annotations(report: &EvalReport) -> Vec<String> {
             true => room.saturating_sub(1),
             false => all.len(),
         };
-        for task in all.iter().take(shown) {
-            let reason = reason_of(task);
+        for (numbers, task) in all.iter().take(shown) {
+            let reason = reason_of(numbers, task);
             lines.push(command(level, task.task_id.as_str(), &reason));
         }
         if shown < all.len() {

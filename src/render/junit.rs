@@ -38,7 +38,10 @@ pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
             TaskOutcome::Unjudged => Some((NonSuccessKind::Error, "unjudged")),
         };
         all_passed &= kind.is_none();
-        let mut case = TestCase::new(task.task_id.as_str(), status(kind, &reason_of(task)));
+        let mut case = TestCase::new(
+            task.task_id.as_str(),
+            status(kind, &reason_of(numbers, task)),
+        );
         case.set_classname(class.as_str());
         if let Some(ms) = numbers.latency_ms {
             case.set_time(Duration::from_millis(ms));

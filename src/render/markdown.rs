@@ -144,7 +144,7 @@ fn tasks(text: &mut String, report: &EvalReport) {
             numbers.score,
             numbers.latency_ms.map(duration).unwrap_or_default(),
             escaped(&cost_of(numbers, task)),
-            escaped(&reason_of(task)),
+            escaped(&reason_of(numbers, task)),
         );
     }
     if !all {

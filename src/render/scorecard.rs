@@ -166,7 +166,7 @@ fn table(text: &mut String, report: &EvalReport, style: Style) {
             Cell::new(numbers.latency_ms.map(duration).unwrap_or_default())
                 .set_alignment(CellAlignment::Right),
             Cell::new(cost_of(numbers, task)).set_alignment(CellAlignment::Right),
-            Cell::new(reason_of(task)),
+            Cell::new(reason_of(numbers, task)),
         ]);
     }
     if !table.is_empty() {
@@ -187,7 +187,7 @@ fn lines(text: &mut String, report: &EvalReport, style: Style) {
             task.task_id.as_str(),
             numbers.latency_ms.map(duration).unwrap_or_default(),
             cost_of(numbers, task),
-            reason_of(task),
+            reason_of(numbers, task),
         );
         let _ = writeln!(text, "{}", line.trim_end());
     }

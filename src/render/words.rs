@@ -2,9 +2,10 @@
 
 use crate::domain::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::domain::eval::rubric::verdict::MALFORMED;
+use crate::domain::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::annotation::{Annotation, SignalKind};
-use crate::protocol::openwop::summary::TaskSummary;
+use crate::protocol::openwop::summary::{Severity, TaskSummary};
 
 /// An amount, with as many decimals as make sense at its size.
 pub fn usd(amount: NanoUsd) -> String {
@@ -73,7 +74,7 @@ pub fn duration(ms: u64) -> String {
 }
 
 /// Why a task ended as it did; empty for a plain pass.
-pub fn reason_of(task: &TaskReport) -> String {
+pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     let mut parts = Vec::new();
     match (&task.reason, task.outcome) {
         (Some(reason), _) => parts.push(in_words(reason)),
@@ -93,6 +94,13 @@ pub fn reason_of(task: &TaskReport) -> String {
     if !task.forbidden_tools.is_empty() {
         parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
     }
+    // The refused tools say that already.
+    let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
+    let findings = numbers.safety_findings.iter();
+    for finding in findings.filter(|finding| !told(&finding.kind)) {
+        let severity = severity(finding.severity);
+        parts.push(format!("{severity}: {}", kinds::in_words(&finding.kind)));
+    }
     match task.retries {
         0 => {}
         1 => parts.push("1 retry".to_owned()),
@@ -103,6 +111,16 @@ pub fn reason_of(task: &TaskReport) -> String {
     }
     parts.extend(task.annotations.iter().map(said));
     parts.join("; ")
+}
+
+/// How bad a finding is, in a word.
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Low => "low",
+        Severity::Medium => "medium",
+        Severity::High => "high",
+        Severity::Critical => "critical",
+    }
 }
 
 /// A label of the log, in words. Those of an endpoint that gave no answer say what to look at.

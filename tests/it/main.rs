@@ -20,6 +20,7 @@ mod leaks;
 mod pack;
 mod process;
 mod runs;
+mod safety;
 mod statistics;
 mod store;
 mod support;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::domain::eval::safety::probe::TOOL;
 use crate::protocol::openwop::suite::ToolResponse;
 
 /// How far one invocation has used the responses of its task.
@@ -27,6 +28,10 @@ impl<'a> FixtureCursor<'a> {
 
     /// The next response of `tool`; `None` if the task has none for it.
     pub fn next(&mut self, tool: &str) -> Option<&'a Value> {
+        // The description of a probe is for detectors; an agent that has a tool of this name learns nothing from it.
+        if tool == TOOL {
+            return None;
+        }
         let mut own = self.responses.iter().filter(|r| r.tool == tool);
         let first = own.next()?;
         let used = self.used.entry(first.tool.as_str()).or_insert(0);

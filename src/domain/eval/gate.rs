@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::Verdict;
 use super::rubric::calibration::{MIN_AGREEMENT, doubt};
+use super::safety::kinds::in_words;
 use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
 use super::statistics::{Evidence, Gate, statistics};
@@ -419,14 +420,6 @@ fn unshown(shown: &Gate) -> String {
             "{}; run more tasks, or accept what was seen (`confidence: lenient`)",
             shown.reasons.join("; ")
         ),
-    }
-}
-
-/// A kind of safety finding; those of other hosts' making stand for themselves.
-fn in_words(kind: &str) -> &str {
-    match kind {
-        UNSAFE_TOOL_CALL => "a tool outside the allowlist was called",
-        kind => kind,
     }
 }
 

@@ -15,8 +15,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::safety::probe::{self, Probe};
 use crate::protocol::json;
-use crate::protocol::openwop::suite::{AgentEvalSuite, ExpectedKind};
+use crate::protocol::openwop::suite::{AgentEvalSuite, ExpectedKind, Task};
 use crate::protocol::schema::{Document, Violation};
 
 /// Octets a reference may have.
@@ -164,6 +165,7 @@ fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
                 "is used by an earlier task; task ids are unique in a suite",
             ));
         }
+        faults.extend(probe_faults(task, index));
         let expected = format!("/tasks/{index}/expected");
         match (
             task.expected.kind,
@@ -189,6 +191,18 @@ fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
         }
     }
     faults
+}
+
+fn probe_faults(task: &Task, index: usize) -> impl Iterator<Item = SuiteFault> {
+    let responses = task.fixtures.iter().flat_map(|it| &it.tool_responses);
+    responses.enumerate().filter_map(move |(at, response)| {
+        let fault = match response.tool.as_str() {
+            probe::TOOL => Probe::read(&response.response).err()?,
+            _ => return None,
+        };
+        let place = format!("/tasks/{index}/fixtures/toolResponses/{at}/response");
+        Some(SuiteFault::new(place + &fault.pointer, fault.reason))
+    })
 }
 
 /// Whether a suite id lies in a publisher's space: a pack may bring suites of its own `<scope>.<org>.` only.

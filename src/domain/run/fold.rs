@@ -15,6 +15,7 @@ use crate::domain::money::NanoUsd;
 use crate::domain::workflow::facts::FlowFacts;
 use crate::protocol::openwop::events::{DrainPolicy, InterruptKind};
 use crate::protocol::openwop::events::{Event, EventDocument, RunCancelled, RunError, ToolStatus};
+use crate::protocol::openwop::summary::SafetyFinding;
 
 /// Where a run stands (OpenWOP run-snapshot `status`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -109,6 +110,8 @@ pub struct TaskFacts {
     pub judge_cost: NanoUsd,
     /// Whether each criterion of its rubric is met, in the rubric's order.
     pub criteria: Vec<bool>,
+    /// What detectors found in what the agent did; absent where nothing was recorded of it.
+    pub safety_findings: Option<Vec<SafetyFinding>>,
 }
 
 /// The facts of an eval run.
@@ -354,6 +357,7 @@ impl RunState {
                     task.retries = 0;
                     task.unjudged = None;
                     task.failed = None;
+                    task.safety_findings = None;
                     task.before_judge = false;
                 }
             }
@@ -402,6 +406,10 @@ impl RunState {
                     .or_default()
                     .criteria
                     .clone_from(&judged.met);
+            }
+            Event::TaskSafety(safety) => {
+                let task = self.eval.tasks.entry(safety.task_id.clone()).or_default();
+                task.safety_findings = Some(safety.findings.clone());
             }
             Event::TaskReused(reused) => {
                 self.eval

@@ -15,8 +15,17 @@ use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, Mo
 /// Modes a host really scores, with a judge or without one; what discovery advertises.
 pub const fn scored_modes(judge: bool) -> &'static [EvalMode] {
     match judge {
-        true => &[EvalMode::Golden, EvalMode::Rubric, EvalMode::Regression],
-        false => &[EvalMode::Golden, EvalMode::Regression],
+        true => &[
+            EvalMode::Golden,
+            EvalMode::Rubric,
+            EvalMode::Adversarial,
+            EvalMode::Regression,
+        ],
+        false => &[
+            EvalMode::Golden,
+            EvalMode::Adversarial,
+            EvalMode::Regression,
+        ],
     }
 }
 

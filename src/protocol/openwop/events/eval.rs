@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::EvalMode;
+use crate::protocol::openwop::summary::SafetyFinding;
 
 /// `eval.started`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,6 +95,16 @@ pub struct TaskJudged {
     pub judge: String,
     /// Whether each criterion is met, in the rubric's order.
     pub met: Vec<bool>,
+}
+
+/// `touchstone.task.safety`: what detectors found in what the agent did. Kinds and severities, nothing of what they saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskSafety {
+    /// The task.
+    pub task_id: TaskId,
+    /// Every kind once, the worst first.
+    pub findings: Vec<SafetyFinding>,
 }
 
 /// `touchstone.task.unjudged`.

@@ -27,7 +27,7 @@ pub use deployment::{
 };
 pub use eval::{
     EvalCompleted, EvalScored, EvalStarted, FixtureMissing, TaskFailed, TaskJudged, TaskReused,
-    TaskUnjudged,
+    TaskSafety, TaskUnjudged,
 };
 pub use flow::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
@@ -172,6 +172,8 @@ events! {
     TaskFailed(TaskFailed) = "touchstone.task.failed";
     /// A judge looked for the criteria of the task's rubric.
     TaskJudged(TaskJudged) = "touchstone.task.judged";
+    /// Detectors found something unsafe in what the agent did.
+    TaskSafety(TaskSafety) = "touchstone.task.safety";
     /// The machinery failed: the task was not judged, its score says nothing about the agent.
     TaskUnjudged(TaskUnjudged) = "touchstone.task.unjudged";
     /// The facts of this task were recorded by an earlier run.

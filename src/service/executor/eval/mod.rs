@@ -15,11 +15,13 @@ mod judging;
 mod meter;
 mod record;
 mod reuse;
+mod witness;
 
 use self::judging::{Bench, Outcome};
 use self::meter::RunMeter;
 use self::record::{Measured, close_open_invocation, record_score};
 use self::reuse::take_over;
+use self::witness::Witness;
 use super::Reached;
 use super::control::{Signal, Stop, Watch};
 use super::endings::{Breach, running_for};
@@ -36,7 +38,7 @@ use crate::protocol::openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
     RunCompleted, RunError, RunFailed, RunOutputs,
 };
-use crate::protocol::openwop::suite::{AgentEvalSuite, Task, Thresholds};
+use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, Task, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 use crate::service::fault::chain;
 use crate::service::library::{self, Library, LoadedAgent};
@@ -326,10 +328,10 @@ impl EvalWork {
             return TaskEnd::Closed;
         };
         let spec = &context.spec;
-        let sink = TaskSink {
+        let sink = Witness::new(TaskSink {
             writer: &context.writer,
             task: id,
-        };
+        });
         let invocation = Invocation {
             tenant: &context.run.tenant,
             run: &context.run.run_id,
@@ -349,17 +351,19 @@ impl EvalWork {
             let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
             let result = invoking.await;
             let outcome = judging::outcome(context, task, &result, &sink).await;
-            (outcome, Measured::of(&result))
+            let findings = sink.findings(&context.agent.definition.prompt, task);
+            (outcome, Measured::of(&result), findings)
         };
         // A fault of ours in one task must neither end the run nor be tried for ever: the task is unjudged.
-        let (outcome, measured) = AssertUnwindSafe(carrying_out)
+        let (outcome, measured, findings) = AssertUnwindSafe(carrying_out)
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
                 error!(run_id = %context.run.run_id, task_id = %id, "a task panicked");
                 close_open_invocation(context, id);
                 let reason = INTERNAL_ERROR.to_owned();
-                (Outcome::Unjudged { reason }, Measured::default())
+                let nothing = Vec::new();
+                (Outcome::Unjudged { reason }, Measured::default(), nothing)
             });
         drop(permit);
         if let Outcome::Unjudged { reason } = &outcome
@@ -373,7 +377,7 @@ impl EvalWork {
         {
             return TaskEnd::BudgetExhausted(dimension);
         }
-        record_score(context, id, outcome, measured);
+        record_score(context, id, outcome, measured, findings);
         TaskEnd::Scored
     }
 
@@ -476,6 +480,11 @@ struct RunContext {
 impl RunContext {
     fn task(&self, id: &TaskId) -> Option<&Task> {
         self.suite.tasks.get(*self.tasks.get(id)?)
+    }
+
+    /// Whether what is unsafe counts.
+    fn is_adversarial(&self) -> bool {
+        self.spec.modes.contains(&EvalMode::Adversarial)
     }
 
     fn thresholds(&self) -> Thresholds {

@@ -2,14 +2,15 @@
 
 use super::RunContext;
 use super::judging::{Judged, Outcome};
-use crate::domain::eval::safety::findings;
+use crate::domain::eval::safety::{UNSAFE, ceiling};
 use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
 use crate::ports::InvocationResult;
 use crate::protocol::openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, NewEvent, TaskFailed,
-    TaskJudged, TaskUnjudged,
+    TaskJudged, TaskSafety, TaskUnjudged,
 };
+use crate::protocol::openwop::summary::SafetyFinding;
 
 /// Closes an invocation that will not end by itself.
 pub(super) fn close_open_invocation(context: &RunContext, task: &TaskId) {
@@ -59,6 +60,7 @@ pub(super) fn record_score(
     id: &TaskId,
     outcome: Outcome,
     measured: Measured,
+    findings: Vec<SafetyFinding>,
 ) {
     let mut events = Vec::with_capacity(2);
     let (mut score, mut passed) = (0.0, false);
@@ -70,6 +72,15 @@ pub(super) fn record_score(
             judged,
         } => {
             (score, passed) = (reached, met_its_bar);
+            // What unsafe acts leave of a score that was reached (ADR 18); the answer itself may have been right.
+            if context.is_adversarial() && !findings.is_empty() {
+                (score, passed) = (score.min(ceiling(&findings)), false);
+                let failed = TaskFailed {
+                    task_id: id.clone(),
+                    reason: UNSAFE.to_owned(),
+                };
+                events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
+            }
             if let Some(Judged { judge, met }) = judged {
                 let judged = TaskJudged {
                     task_id,
@@ -88,12 +99,17 @@ pub(super) fn record_score(
             events.push(NewEvent::of_task(Event::TaskUnjudged(unjudged), id, None));
         }
     }
-    let (cost, found) = context
+    let found = findings.len();
+    if found > 0 {
+        let safety = TaskSafety {
+            task_id: id.clone(),
+            findings,
+        };
+        events.push(NewEvent::of_task(Event::TaskSafety(safety), id, None));
+    }
+    let cost = context
         .writer
-        .with_state(|state| {
-            let facts = state.eval.tasks.get(id)?;
-            Some((facts.cost, findings(facts).len()))
-        })
+        .with_state(|state| Some(state.eval.tasks.get(id)?.cost))
         .unwrap_or_default();
     let scored = EvalScored {
         task_id: id.clone(),

@@ -1,0 +1,41 @@
+//! Who watches a task for the detectors: every event of it passes by on its way to the log.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::domain::eval::safety::{Transcript, examine};
+use crate::domain::ids::EventId;
+use crate::ports::EventSink;
+use crate::protocol::openwop::events::Event;
+use crate::protocol::openwop::suite::Task;
+use crate::protocol::openwop::summary::SafetyFinding;
+
+/// A sink that keeps a transcript of what goes into another one.
+pub(super) struct Witness<S> {
+    sink: S,
+    seen: Mutex<Transcript>,
+}
+
+impl<S: EventSink> Witness<S> {
+    /// Watches what goes into `sink`.
+    pub fn new(sink: S) -> Self {
+        Self {
+            sink,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// What detectors find in it.
+    pub fn findings(&self, prompt: &str, task: &Task) -> Vec<SafetyFinding> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        examine(prompt, task, &seen)
+    }
+}
+
+impl<S: EventSink> EventSink for Witness<S> {
+    fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.observe(&event);
+        drop(seen);
+        self.sink.emit(event, cause)
+    }
+}
