@@ -7,6 +7,7 @@
 mod attest;
 mod audit;
 pub mod client;
+mod compare;
 mod context;
 mod demo;
 mod deploy;
@@ -72,6 +73,7 @@ pub struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Eval(Box<eval::Arguments>),
+    Compare(compare::Arguments),
     #[command(subcommand)]
     Run(run::Command),
     #[command(subcommand)]
@@ -165,6 +167,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
         Command::Eval(arguments) => eval::run(&context, *arguments).await,
+        Command::Compare(arguments) => compare::run(&context, &arguments).await,
         Command::Run(command) => run::run(&context, command).await,
         Command::Pack(command) => pack::run(&context, command).await,
         Command::Suite(command) => suite::run(&context, command).await,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::exit::Failure;
 use crate::render::Ink;
+use crate::render::scorecard::Style;
 
 /// Columns below which a table would be a heap of letters.
 const NARROWEST_TABLE: u16 = 72;
@@ -56,6 +57,16 @@ impl Terminal {
             && self
                 .width()
                 .is_none_or(|columns| columns >= NARROWEST_TABLE)
+    }
+
+    /// How results are drawn.
+    pub fn style(&self) -> Style {
+        Style {
+            ink: self.ink,
+            table: self.tables(),
+            width: self.width(),
+            ..Style::default()
+        }
     }
 
     /// Columns of the terminal, for tables.

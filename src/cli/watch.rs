@@ -20,7 +20,7 @@ use crate::domain::money::NanoUsd;
 use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
-use crate::render::scorecard::{Style, scorecard};
+use crate::render::scorecard::scorecard;
 use crate::render::usd;
 
 /// How long the host may gather events into one frame.
@@ -303,13 +303,7 @@ pub async fn show(
     if terminal.json() {
         terminal.document(report);
     } else {
-        let style = Style {
-            ink: terminal.ink(),
-            table: terminal.tables(),
-            width: terminal.width(),
-            ..Style::default()
-        };
-        terminal.print(&scorecard(report, baseline.as_ref(), style));
+        terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
         if terminal.interactive() {
             terminal.print(&next_steps(context, session, report));
         } else if report.verdict == Verdict::Inconclusive {

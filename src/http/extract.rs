@@ -120,6 +120,22 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
+    /// A run, which has to be named.
+    ///
+    /// # Errors
+    /// `validation_error` without one; the answer to a run that is not there for what can be none.
+    pub fn run(&self, name: &str) -> Result<RunId, Problem> {
+        let id = self.get(name).filter(|id| !id.is_empty()).ok_or_else(|| {
+            let required = format!("`{name}` is required: the id of the run to compare with");
+            Problem::validation(name, required)
+        })?;
+        if is_run_id(id) {
+            Ok(RunId::from(id))
+        } else {
+            Err(no_such_run())
+        }
+    }
+
     /// A whole number within bounds.
     ///
     /// # Errors

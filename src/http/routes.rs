@@ -291,6 +291,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             get,
+            "/v1/host/touchstone/runs/{runId}/comparison",
+            Scope::RunsRead,
+            v1::host::comparison::get,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/runs/{runId}/report",
             Scope::RunsRead,
             v1::host::report::get,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::comparison::compare;
+use super::flips::flips;
 use super::words::{
     UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
 };
@@ -37,7 +37,7 @@ pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
     }
     facts(&mut text, report);
     if let Some(baseline) = baseline {
-        flips(&mut text, report, baseline);
+        change(&mut text, report, baseline);
     }
     tasks(&mut text, report);
     text
@@ -104,20 +104,20 @@ fn facts(text: &mut String, report: &EvalReport) {
     text.push('\n');
 }
 
-fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport) {
-    let comparison = compare(report, baseline);
+fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport) {
+    let found = flips(report, baseline);
     let _ = writeln!(
         text,
         "**{:+.3}** against `{}@{}` (run `{}`)\n",
-        comparison.delta, baseline.agent.agent_id, baseline.agent.version, comparison.baseline
+        found.delta, baseline.agent.agent_id, baseline.agent.version, found.baseline
     );
-    for (label, tasks) in [("Broke", &comparison.broke), ("Fixed", &comparison.fixed)] {
+    for (label, tasks) in [("Broke", &found.broke), ("Fixed", &found.fixed)] {
         if !tasks.is_empty() {
             let names: Vec<String> = tasks.iter().map(|task| format!("`{task}`")).collect();
             let _ = writeln!(text, "- {label}: {}", names.join(", "));
         }
     }
-    if !comparison.broke.is_empty() || !comparison.fixed.is_empty() {
+    if !found.broke.is_empty() || !found.fixed.is_empty() {
         text.push('\n');
     }
 }
@@ -153,7 +153,7 @@ fn tasks(text: &mut String, report: &EvalReport) {
 }
 
 /// Text that is shown as it is: reasons can hold names of tools, which a suite's author chose.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

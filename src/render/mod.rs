@@ -2,19 +2,20 @@
 //!
 //! Pure functions over the eval report. Whatever is shown here was folded from the log; nothing is decided here.
 
-mod comparison;
+pub mod comparison;
 pub mod diff;
+mod flips;
 pub mod github;
 mod ink;
 pub mod junit;
 pub mod markdown;
 pub mod scorecard;
 pub mod statistics;
+mod table;
 mod words;
 
 #[cfg(test)]
 mod sample;
 
-pub use comparison::{Comparison, compare};
 pub use ink::Ink;
 pub use words::{reason_of, said, usd};

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle,
-};
+use comfy_table::{Attribute, Cell, CellAlignment};
 
-use super::comparison::compare;
+use super::flips::flips;
 use super::ink::Ink;
 use super::statistics::{difference, noise};
+use super::table;
 use super::words::{
     UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
 };
@@ -21,11 +20,6 @@ const SHOWN_IN_FULL: usize = 40;
 
 /// Columns of a list of names.
 const LISTED_WIDTH: usize = 100;
-
-/// Lines around the head and below the last row, none between rows.
-const LINES: TableStyle = TableStyle::new()
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// How the scorecard is drawn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +49,7 @@ pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Styl
     let statistics = statistics(Evidence::of(report), baseline, None);
     text.push_str(&noise(&statistics, style.ink));
     if let Some(baseline) = baseline {
-        flips(&mut text, report, baseline, style.ink);
+        change(&mut text, report, baseline, style.ink);
     }
     if let Some(found) = &statistics.baseline {
         text.push_str(&difference(found, style.ink));
@@ -140,24 +134,14 @@ type RowOf<'a> = (
 );
 
 fn table(text: &mut String, report: &EvalReport, style: Style) {
-    let mut table = Table::new();
-    table
-        .load_style(LINES)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .force_no_tty();
-    if let Some(width) = style.width {
-        table.set_width(width);
-    }
-    if style.ink.is_on() {
-        table.enforce_styling();
-    }
+    let mut table = table::begin(style);
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     table.set_header(["task", "", "score", "latency", "cost", "reason"].map(bold));
     for (numbers, task) in shown(report, style) {
         let colour = match task.outcome {
-            TaskOutcome::Passed => Color::Green,
-            TaskOutcome::Failed => Color::Red,
-            TaskOutcome::Unjudged => Color::Yellow,
+            TaskOutcome::Passed => table::GOOD,
+            TaskOutcome::Failed => table::BAD,
+            TaskOutcome::Unjudged => table::DOUBTFUL,
         };
         table.add_row([
             Cell::new(task.task_id.as_str()),
@@ -216,10 +200,10 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
     let _ = writeln!(text, "total   {}", numbers.join(", "));
 }
 
-fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink) {
-    let comparison = compare(report, baseline);
-    let delta = format!("{:+.3}", comparison.delta);
-    let delta = if comparison.delta < 0.0 {
+fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink) {
+    let found = flips(report, baseline);
+    let delta = format!("{:+.3}", found.delta);
+    let delta = if found.delta < 0.0 {
         ink.bad(&delta)
     } else {
         ink.good(&delta)
@@ -229,12 +213,8 @@ fn flips(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: Ink
     } else {
         format!("{}@{}", baseline.agent.agent_id, baseline.agent.version)
     };
-    let _ = writeln!(
-        text,
-        "change  {delta} against {other}, {}",
-        comparison.baseline
-    );
-    for (label, tasks) in [("broke", &comparison.broke), ("fixed", &comparison.fixed)] {
+    let _ = writeln!(text, "change  {delta} against {other}, {}", found.baseline);
+    for (label, tasks) in [("broke", &found.broke), ("fixed", &found.fixed)] {
         if !tasks.is_empty() {
             let names: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
             text.push_str(&listed(&format!("  {label} {}: ", names.len()), &names));

@@ -124,7 +124,7 @@ const fn severity(severity: Severity) -> &'static str {
 }
 
 /// A label of the log, in words. Those of an endpoint that gave no answer say what to look at.
-fn in_words(label: &str) -> String {
+pub fn in_words(label: &str) -> String {
     if label == MALFORMED {
         return "judge gave no verdict".to_owned();
     }

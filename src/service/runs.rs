@@ -4,6 +4,7 @@
 
 mod agents;
 mod calibrations;
+mod comparisons;
 mod experiments;
 mod fork;
 mod interrupts;

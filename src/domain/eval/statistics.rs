@@ -3,12 +3,15 @@
 //! `EvalSummary` is closed and its `passed` is a point estimate (RFC 0081 §C). This projection of the same facts stands beside
 //! it: intervals, paired comparison, reliability over trials, and a verdict that noise does not make.
 
-use std::collections::{BTreeMap, HashMap};
+mod trials;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::trials::{Trials, TrialsByTask, by_task};
 use super::report::{EvalReport, TaskOutcome};
-use crate::domain::ids::{RunId, TaskId};
+use crate::domain::ids::RunId;
 use crate::domain::statistics::{
     Attempts, GateVerdict, Interval, RegressionVerdict, against_margin, against_threshold,
     clustered_mean, mcnemar, mean, minimum_detectable_effect, paired, pass_at_k, pass_hat_k,
@@ -103,9 +106,9 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// McNemar's exact test, two-sided, of tasks that flipped; `null` with several trials a task.
     pub mcnemar_p: Option<f64>,
-    /// Tasks that failed before and pass now.
+    /// Tasks that failed before, in most trials, and pass now.
     pub fixed: u64,
-    /// Tasks that passed before and fail now.
+    /// Tasks that passed before, in most trials, and fail now.
     pub broken: u64,
     /// By how much it may be worse.
     pub margin: f64,
@@ -174,12 +177,6 @@ pub struct Statistics {
     pub suite_digest: String,
 }
 
-/// The judged trials of a task.
-struct Trials {
-    scores: Vec<f64>,
-    passed: usize,
-}
-
 /// The runs that are judged together.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
@@ -227,20 +224,15 @@ pub fn statistics(
         min: counts().min().unwrap_or_default(),
         max: counts().max().unwrap_or_default(),
     };
-    let attempts: Vec<Attempts> = tasks
-        .values()
-        .map(|task| Attempts {
-            trials: task.scores.len(),
-            passed: task.passed,
-        })
-        .collect();
+    let attempts: Vec<Attempts> = tasks.values().map(Trials::attempts).collect();
     let scores: Vec<Vec<f64>> = tasks.values().map(|task| task.scores.clone()).collect();
     let over_k = |chance: fn(&[Attempts], usize) -> Option<f64>| {
         (1..=per_task.max)
             .map(|k| (k, chance(&attempts, k)))
             .collect()
     };
-    let comparison = baseline.map(|baseline| compare(&tasks, baseline));
+    let comparison =
+        baseline.map(|baseline| difference(&tasks, &by_task(&[baseline]), &baseline.run_id));
     let (score, design_effect) = score_of(&scores, per_task.max);
     let deviation = comparison
         .as_ref()
@@ -271,29 +263,6 @@ pub fn statistics(
         suite_version: run.suite.version.clone(),
         suite_digest: run.suite.digest.clone(),
     }
-}
-
-fn by_task(trials: &[&EvalReport]) -> BTreeMap<TaskId, Trials> {
-    let mut tasks: BTreeMap<TaskId, Trials> = BTreeMap::new();
-    for run in trials {
-        let outcomes: HashMap<&TaskId, TaskOutcome> = run
-            .tasks
-            .iter()
-            .map(|task| (&task.task_id, task.outcome))
-            .collect();
-        for scored in &run.summary.tasks {
-            if outcomes.get(&scored.task_id) == Some(&TaskOutcome::Unjudged) {
-                continue;
-            }
-            let task = tasks.entry(scored.task_id.clone()).or_insert(Trials {
-                scores: Vec::new(),
-                passed: 0,
-            });
-            task.scores.push(scored.score);
-            task.passed += usize::from(scored.passed);
-        }
-    }
-    tasks
 }
 
 fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
@@ -346,20 +315,19 @@ fn clustered(clusters: &[Vec<f64>]) -> Option<Estimate> {
     })
 }
 
-fn compare(tasks: &BTreeMap<TaskId, Trials>, baseline: &EvalReport) -> Comparison {
-    let before = by_task(&[baseline]);
-    let average = |trials: &Trials| mean(&trials.scores, CONFIDENCE).map(|found| found.value);
-    let both: Vec<(&Trials, &Trials)> = tasks
+/// Compares trials of the same tasks, `now` with `before`, which are those of `baseline`.
+pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -> Comparison {
+    let both: Vec<(&Trials, &Trials)> = now
         .iter()
         .filter_map(|(id, now)| Some((before.get(id)?, now)))
         .collect();
     let pairs: Vec<(f64, f64)> = both
         .iter()
-        .filter_map(|(before, now)| Some((average(before)?, average(now)?)))
+        .filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)))
         .collect();
     let flips = |from: bool| {
         both.iter()
-            .filter(|(before, now)| (before.passed > 0) == from && (now.passed > 0) != from)
+            .filter(|(before, now)| before.passes() == from && now.passes() != from)
             .count() as u64
     };
     let single = both
@@ -369,9 +337,9 @@ fn compare(tasks: &BTreeMap<TaskId, Trials>, baseline: &EvalReport) -> Compariso
     let found = paired(&pairs, REGRESSION_CONFIDENCE);
     let interval = found.and_then(|found| found.interval);
     Comparison {
-        run_id: baseline.run_id.clone(),
+        run_id: baseline.clone(),
         n_paired: pairs.len(),
-        unpaired_dropped: tasks.len() + before.len() - 2 * both.len(),
+        unpaired_dropped: now.len() + before.len() - 2 * both.len(),
         mean_difference: found.map(|found| found.mean),
         se_paired: found.and_then(|found| found.se),
         low: interval.map(|it| it.low),

@@ -3,6 +3,7 @@
 mod agent_command;
 mod attest;
 mod cassettes;
+mod compare;
 mod demo;
 mod deploy;
 mod eval;

@@ -5,6 +5,7 @@ mod annotations;
 mod approvals;
 mod attestation;
 mod bundle;
+mod comparison;
 mod dedup;
 mod deployments;
 mod diff;

@@ -328,6 +328,7 @@ async fn after(surfaces: &mut Surfaces, said: &mut Surfaces, api: &Api, run: &st
             "/v1/audit/verify".to_owned(),
             transitions,
             gates.to_owned(),
+            format!("/v1/host/touchstone/runs/{run}/comparison?baseline={replay}"),
         ],
     )
     .await;

@@ -2,6 +2,7 @@
 
 pub mod attestation;
 pub mod audit;
+pub mod comparison;
 pub mod gates;
 pub mod judge;
 pub mod packs;

@@ -5,7 +5,7 @@ use crate::domain::ids::{RunId, TaskId};
 
 /// What changed from the baseline to the run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison<'a> {
+pub struct Flips<'a> {
     /// The baseline.
     pub baseline: &'a RunId,
     /// Aggregate minus the baseline's, -1.0..=1.0.
@@ -17,8 +17,8 @@ pub struct Comparison<'a> {
 }
 
 /// Compares task by task. Tasks that were not judged on both sides say nothing about a change and are left out.
-pub fn compare<'a>(report: &'a EvalReport, baseline: &'a EvalReport) -> Comparison<'a> {
-    let flips = |from: TaskOutcome, to: TaskOutcome| {
+pub fn flips<'a>(report: &'a EvalReport, baseline: &'a EvalReport) -> Flips<'a> {
+    let turned = |from: TaskOutcome, to: TaskOutcome| {
         report
             .tasks
             .iter()
@@ -32,14 +32,14 @@ pub fn compare<'a>(report: &'a EvalReport, baseline: &'a EvalReport) -> Comparis
             .map(|task| &task.task_id)
             .collect()
     };
-    Comparison {
+    Flips {
         baseline: &baseline.run_id,
         delta: report.summary.regression.as_ref().map_or_else(
             || report.summary.aggregate_score - baseline.summary.aggregate_score,
             |regression| regression.score_delta,
         ),
-        broke: flips(TaskOutcome::Passed, TaskOutcome::Failed),
-        fixed: flips(TaskOutcome::Failed, TaskOutcome::Passed),
+        broke: turned(TaskOutcome::Passed, TaskOutcome::Failed),
+        fixed: turned(TaskOutcome::Failed, TaskOutcome::Passed),
     }
 }
 
@@ -51,12 +51,12 @@ mod tests {
     #[test]
     fn only_tasks_judged_on_both_sides_flip() {
         let (before, after) = (sample::baseline(), sample::mixed());
-        let comparison = compare(&after, &before);
+        let flips = flips(&after, &before);
         let names = |tasks: &[&TaskId]| -> Vec<String> {
             tasks.iter().map(|task| task.to_string()).collect()
         };
-        assert_eq!(names(&comparison.broke), ["refund-twice"]);
-        assert_eq!(names(&comparison.fixed), ["clock-in-down"]);
-        assert!((comparison.delta - -0.25).abs() < 1e-9);
+        assert_eq!(names(&flips.broke), ["refund-twice"]);
+        assert_eq!(names(&flips.fixed), ["clock-in-down"]);
+        assert!((flips.delta - -0.25).abs() < 1e-9);
     }
 }

@@ -1,0 +1,78 @@
+//! What is the same about two runs, and what is not.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{Compared, Difference, Why};
+use crate::domain::eval::rubric::rubric;
+use crate::domain::eval::scoring::DEFAULT_PASS_SCORE;
+use crate::domain::ids::TaskId;
+use crate::protocol::openwop::suite::Task;
+
+/// Tells of a task that both runs have why its scores cannot be compared; `None` if they can.
+pub fn likeness<'a>(
+    baseline: Compared<'a>,
+    candidate: Compared<'a>,
+) -> impl Fn(&TaskId) -> Option<Why> + 'a {
+    let by_id = |tasks: &'a [Task]| -> HashMap<&'a TaskId, &'a Task> {
+        tasks.iter().map(|task| (&task.task_id, task)).collect()
+    };
+    let same_suite = baseline.spec.suite_digest == candidate.spec.suite_digest;
+    let judge = |side: Compared<'a>| side.spec.judge.as_ref().map(|judge| &judge.identity);
+    let same_judge = judge(baseline) == judge(candidate);
+    let (was, is) = (by_id(&baseline.suite.tasks), by_id(&candidate.suite.tasks));
+    move |id| {
+        let task = is.get(id)?;
+        if !same_suite && was.get(id) != Some(task) {
+            return Some(Why::TaskChanged);
+        }
+        (!same_judge && rubric(task).is_some()).then_some(Why::JudgeChanged)
+    }
+}
+
+/// What is not the same, in the order in which one would ask.
+pub fn differences(baseline: Compared<'_>, candidate: Compared<'_>) -> Vec<Difference> {
+    facts(baseline)
+        .into_iter()
+        .zip(facts(candidate))
+        .filter(|((_, was), (_, is))| was != is)
+        .map(|((what, baseline), (_, candidate))| Difference {
+            what: what.to_owned(),
+            baseline,
+            candidate,
+        })
+        .collect()
+}
+
+fn facts(side: Compared<'_>) -> [(&'static str, Value); 15] {
+    let spec = side.spec;
+    let judge = spec.judge.as_ref();
+    let thresholds = side.suite.thresholds.unwrap_or_default();
+    [
+        ("suiteId", json!(spec.suite_id)),
+        ("suiteVersion", json!(spec.suite_version)),
+        ("suiteDigest", json!(spec.suite_digest)),
+        (
+            "passScore",
+            json!(thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)),
+        ),
+        ("agentId", json!(spec.agent_id)),
+        ("agentVersion", json!(spec.agent_version)),
+        ("packIntegrity", json!(spec.pack_integrity)),
+        (
+            "model",
+            json!(format!("{}/{}", spec.model.provider, spec.model.model)),
+        ),
+        ("judge", json!(judge.map(|judge| &judge.identity))),
+        ("modes", json!(spec.modes)),
+        ("ignore", json!(spec.ignore)),
+        ("temperature", json!(spec.temperature)),
+        ("maxTokens", json!(spec.max_tokens)),
+        ("maxLoopIterations", json!(spec.max_loop_iterations)),
+        (
+            "trials",
+            json!(side.evidence.trials().len() + side.evidence.missing),
+        ),
+    ]
+}

@@ -1,0 +1,33 @@
+//! How tables are drawn.
+
+use comfy_table::{Color, ContentArrangement, LineStyle, Table, TableStyle};
+
+use super::scorecard::Style;
+
+/// Something good.
+pub const GOOD: Color = Color::Green;
+/// Something bad.
+pub const BAD: Color = Color::Red;
+/// Something to be careful with.
+pub const DOUBTFUL: Color = Color::Yellow;
+
+/// Lines around the head and below the last row, none between rows.
+const LINES: TableStyle = TableStyle::new()
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// An empty table of this style.
+pub fn begin(style: Style) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(LINES)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .force_no_tty();
+    if let Some(width) = style.width {
+        table.set_width(width);
+    }
+    if style.ink.is_on() {
+        table.enforce_styling();
+    }
+    table
+}
