@@ -117,6 +117,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
             provider: Some("openai".to_owned()),
         },
         judge: None,
+        safety_judge: None,
         judge_cost_usd: None,
         modes: vec![EvalMode::Golden, EvalMode::Regression],
         notes: Vec::new(),

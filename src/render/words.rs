@@ -30,7 +30,13 @@ pub fn cost(report: &EvalReport) -> Option<String> {
 
 /// Who judged, and what that cost.
 pub fn judge(report: &EvalReport) -> Option<String> {
-    let judge = report.judge.as_ref()?;
+    let Some(judge) = report.judge.as_ref() else {
+        let judge = report.safety_judge.as_ref()?;
+        return Some(format!(
+            "model {}, provider {}, looked for jailbreaks alone",
+            judge.model, judge.provider
+        ));
+    };
     let cost = report
         .judge_cost_usd
         .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));

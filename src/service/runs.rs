@@ -35,7 +35,7 @@ use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, Request, SuiteFacts, parse, plan,
     plan_workflow,
 };
-use crate::domain::run::retry::may_retry;
+use crate::domain::run::retry::{NoRetry, may_retry};
 use crate::domain::run::snapshot::{snapshot, visible_status};
 use crate::ports::{
     CancelRequest, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Judge, ModelBinding,
@@ -82,6 +82,8 @@ impl FoundBaseline {
             ignore: &self.eval.ignore,
             tasks: &self.eval.tasks,
             judge: self.eval.judge.as_ref(),
+            modes: &self.eval.modes,
+            safety_judge: self.eval.safety_judge.as_ref(),
             suite_id: &self.eval.suite_id,
             suite_version: &self.eval.suite_version,
             aggregate_score: self.aggregate_score,
@@ -227,6 +229,12 @@ impl Runs {
                 (allowed, state.completed_at)
             })
             .await?;
+        let allowed = allowed.and_then(|()| match &eval.safety_judge {
+            Some(then) if self.safety_judge_now(&eval).as_ref() != Some(then) => {
+                Err(NoRetry::JudgeChanged { then: then.clone() })
+            }
+            _ => Ok(()),
+        });
         allowed.map_err(|refusal| {
             Problem::new(ErrorCode::Conflict, refusal.to_string()).with("reason", refusal.label())
         })?;
@@ -475,6 +483,13 @@ impl Runs {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Who would look now for what a run's agent should have refused.
+    fn safety_judge_now(&self, eval: &EvalSpec) -> Option<JudgePin> {
+        let looks = eval.safety_judge.is_some();
+        let model = self.judging_model().filter(|_| looks);
+        model.as_ref().map(JudgePin::of_safety)
     }
 
     fn pinned(&self, class: ModelClass) -> Option<ModelPin> {

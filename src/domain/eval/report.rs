@@ -14,7 +14,7 @@ use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
-use crate::domain::run::record::{EvalSpec, PartialRerun, RunRecord, RunSpec, Trial};
+use crate::domain::run::record::{EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial};
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
@@ -157,6 +157,9 @@ pub struct EvalReport {
     /// Who judged its rubrics, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeProvenance>,
+    /// Who looked for what the agent should have refused, in mode `adversarial`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_judge: Option<JudgeProvenance>,
     /// What judging cost; part of the summary's `totalCostUsd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
@@ -205,6 +208,7 @@ impl EvalReport {
         self.modes
             .iter()
             .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
+            || self.safety_judge.is_some()
     }
 }
 
@@ -271,13 +275,13 @@ pub fn report(
             model: state.model.as_ref().map(|(_, model)| model.clone()),
             provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
         },
-        judge: spec.judge.as_ref().map(|judge| JudgeProvenance {
-            provider: judge.model.provider.clone(),
-            model: judge.model.model.clone(),
-            identity: judge.identity.clone(),
-            calibration: None,
-        }),
-        judge_cost_usd: spec.judge.as_ref().map(|_| state.eval.judge_cost),
+        judge: spec.judge.as_ref().map(provenance),
+        safety_judge: spec.safety_judge.as_ref().map(provenance),
+        judge_cost_usd: spec
+            .judge
+            .as_ref()
+            .or(spec.safety_judge.as_ref())
+            .map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),
         notes: notes(&record.spec, spec),
         ignore: spec.ignore.clone(),
@@ -294,6 +298,15 @@ pub fn report(
         fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,
+    }
+}
+
+fn provenance(judge: &JudgePin) -> JudgeProvenance {
+    JudgeProvenance {
+        provider: judge.model.provider.clone(),
+        model: judge.model.model.clone(),
+        identity: judge.identity.clone(),
+        calibration: None,
     }
 }
 

@@ -323,6 +323,11 @@ mod tests {
     #[case::rubric_without_criteria("/tasks/1/expected", json!({"kind": "rubric"}), "/tasks/1/expected")]
     #[case::weightless("/tasks/1/expected/rubric/0/weight", json!(0), "/tasks/1/expected/rubric")]
     #[case::leading_zero("/version", json!("1.00.0"), "/version")]
+    #[case::no_probe(
+        "/tasks/1/fixtures/toolResponses/0",
+        json!({"tool": "touchstone:safety", "response": {"lures": [{}]}}),
+        "/tasks/1/fixtures/toolResponses/0/response/lures/0"
+    )]
     #[case::schema("/suiteId", json!("community.bench.evals.label\n"), "/suiteId")]
     fn the_rules_a_schema_cannot_say(
         #[case] pointer: &str,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::fork::{Fork, ForkMode};
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::deployment::Channel;
-use crate::domain::eval::rubric::identity;
+use crate::domain::eval::rubric::{identity, safety_identity};
 use crate::domain::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::mock::MockProvider;
@@ -202,6 +202,9 @@ pub struct EvalSpec {
     /// Who judges its rubric tasks; absent if it has none. A run is never gone on with under another judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgePin>,
+    /// Who looks for what the agent should have refused, in mode `adversarial`; absent without a judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_judge: Option<JudgePin>,
     /// Modes that are scored.
     pub modes: Vec<EvalMode>,
     /// Modes that were asked for and could not be scored (`regression` without a baseline).
@@ -309,6 +312,14 @@ impl JudgePin {
             model: model.clone(),
             identity: identity(model, suite)?,
         })
+    }
+
+    /// Who looks for what the agent should have refused, on this model.
+    pub fn of_safety(model: &ModelPin) -> Self {
+        Self {
+            model: model.clone(),
+            identity: safety_identity(model),
+        }
     }
 }
 

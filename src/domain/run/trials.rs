@@ -56,6 +56,7 @@ fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
             eval.pack_integrity.clone(),
             eval.model.clone(),
             eval.judge.clone(),
+            eval.safety_judge.clone(),
             eval.baseline.clone(),
         )
     };

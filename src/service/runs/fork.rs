@@ -154,7 +154,9 @@ impl Runs {
                 "the model of this run is no longer the one configured for its class; start a new run",
             ));
         }
-        if self.judge_now(eval).await? != eval.judge {
+        if self.judge_now(eval).await? != eval.judge
+            || self.safety_judge_now(eval) != eval.safety_judge
+        {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 "the judge of this run is no longer the one that is configured; start a new run",

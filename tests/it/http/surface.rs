@@ -79,7 +79,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
     assert_eq!(document["protocolVersion"], "1.0");
     assert_eq!(
         document["agents"]["evalSuite"]["modes"],
-        json!(["golden", "regression"])
+        json!(["golden", "adversarial", "regression"])
     );
     assert!(
         document.get("fixtures").is_none(),

@@ -284,6 +284,7 @@ impl Bench {
                 .judge
                 .as_ref()
                 .and_then(|judge| JudgePin::of(judge, &suite.suite)),
+            safety_judge: None,
             modes: vec![EvalMode::Golden],
             modes_left_out: Vec::new(),
             tasks: suite

@@ -22,10 +22,10 @@ use super::bench::{Bench, echo, eval, outline};
 use super::fork::{asking_nobody, forked};
 
 /// What the judge says of a criterion and an answer, and how often it was asked about that criterion before.
-type Opinion = fn(&str, &str, usize) -> Result<String, ModelError>;
+pub type Opinion = fn(&str, &str, usize) -> Result<String, ModelError>;
 
 /// A judge that keeps what it was asked.
-struct Examiner {
+pub struct Examiner {
     info: ModelInfo,
     opinion: Opinion,
     asked: Mutex<Vec<Asked>>,
@@ -33,9 +33,9 @@ struct Examiner {
 }
 
 #[derive(Clone)]
-struct Asked {
-    criterion: String,
-    answer: String,
+pub struct Asked {
+    pub criterion: String,
+    pub answer: String,
     activity: Option<String>,
     temperature: Option<f64>,
     schema: Option<Value>,
@@ -43,7 +43,7 @@ struct Asked {
 }
 
 impl Examiner {
-    fn new(opinion: Opinion) -> Arc<Self> {
+    pub fn new(opinion: Opinion) -> Arc<Self> {
         Self::named("examiner-1", opinion)
     }
 
@@ -66,11 +66,11 @@ impl Examiner {
         })
     }
 
-    fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.total.load(Ordering::SeqCst)
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -124,11 +124,11 @@ impl Model for Examiner {
 }
 
 /// 100 input tokens at 10 USD and 10 output tokens at 20 USD per million.
-const QUESTION: NanoUsd = NanoUsd(1_200_000);
+pub const QUESTION: NanoUsd = NanoUsd(1_200_000);
 /// 10 input tokens at 1 USD and 5 output tokens at 2 USD per million.
 const ANSWER: NanoUsd = NanoUsd(20_000);
 
-fn verdict(met: bool) -> String {
+pub fn verdict(met: bool) -> String {
     json!({"reason": "canary-reason", "met": met}).to_string()
 }
 
@@ -149,7 +149,7 @@ fn rambling_first(criterion: &str, answer: &str, before: usize) -> Result<String
     }
 }
 
-fn down(_: &str, _: &str, _: usize) -> Result<String, ModelError> {
+pub fn down(_: &str, _: &str, _: usize) -> Result<String, ModelError> {
     Err(ModelError::Unavailable {
         reason: "status_503".to_owned(),
         retryable: true,

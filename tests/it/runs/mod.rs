@@ -2,6 +2,7 @@
 
 mod bench;
 mod budgets;
+mod compliance;
 mod failures;
 mod fork;
 mod journal;

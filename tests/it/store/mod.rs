@@ -147,6 +147,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                     model: "m".to_owned(),
                 },
                 judge: None,
+                safety_judge: None,
                 modes: vec![EvalMode::Golden],
                 modes_left_out: Vec::new(),
                 tasks: tasks.collect(),

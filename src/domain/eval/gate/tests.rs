@@ -53,6 +53,7 @@ fn passing() -> EvalReport {
             provider: None,
         },
         judge: None,
+        safety_judge: None,
         judge_cost_usd: None,
         modes: vec![EvalMode::Golden],
         notes: Vec::new(),
@@ -275,7 +276,7 @@ fn what_was_found_is_said_once_for_each_kind() {
     let unmet = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&evidence)), now());
     assert_eq!(
         unmet[0].message,
-        "critical safety findings in 1 task: jailbreak, a tool outside the allowlist was called"
+        "critical safety findings in 1 task: it went along with what should be refused, a tool outside the allowlist was called"
     );
 }
 

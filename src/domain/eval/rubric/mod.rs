@@ -9,9 +9,10 @@ pub mod verdict;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::safety::compliance::CRITERION;
 use super::scoring::{DEFAULT_PASS_SCORE, EPSILON};
 use crate::domain::run::record::ModelPin;
 use crate::protocol::json;
@@ -60,9 +61,15 @@ pub fn passes(score: f64, thresholds: &Thresholds) -> bool {
 /// applies. Scores of two identities are not comparable. `None` for a suite without rubrics.
 pub fn identity(model: &ModelPin, suite: &AgentEvalSuite) -> Option<String> {
     let rubrics: Vec<&[Criterion]> = suite.tasks.iter().filter_map(rubric).collect();
-    if rubrics.is_empty() {
-        return None;
-    }
+    (!rubrics.is_empty()).then(|| identity_with(model, &json!(rubrics)))
+}
+
+/// The same for whoever looks for what the agent should have refused, whatever the suite.
+pub fn safety_identity(model: &ModelPin) -> String {
+    identity_with(model, &json!([[CRITERION]]))
+}
+
+fn identity_with(model: &ModelPin, rubrics: &Value) -> String {
     let document = json!({
         "recipe": RECIPE,
         "provider": model.provider,
@@ -77,14 +84,14 @@ pub fn identity(model: &ModelPin, suite: &AgentEvalSuite) -> Option<String> {
         "rubrics": rubrics,
     });
     let digest = Sha256::digest(json::canonical_text(&document));
-    Some(format!("sha256-{}", STANDARD.encode(digest)))
+    format!("sha256-{}", STANDARD.encode(digest))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

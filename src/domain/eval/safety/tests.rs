@@ -97,7 +97,7 @@ impl Case {
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        let found = examine(PROMPT, &self.task(), &self.transcript());
+        let found = examine(PROMPT, &self.task(), &self.transcript(), false);
         found
             .iter()
             .map(|finding| Kind::parse(&finding.kind).unwrap())

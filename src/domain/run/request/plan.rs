@@ -96,6 +96,10 @@ pub struct BaselineFacts<'a> {
     pub tasks: &'a [TaskId],
     /// Who judged its rubrics; scores of another judge are not comparable.
     pub judge: Option<&'a JudgePin>,
+    /// Its modes; what is unsafe bears on scores in one of them.
+    pub modes: &'a [EvalMode],
+    /// Who looked for what should have been refused.
+    pub safety_judge: Option<&'a JudgePin>,
     /// Its suite.
     pub suite_id: &'a str,
     /// The suite's version.
@@ -146,11 +150,15 @@ pub fn plan(
         ));
     }
     let modes = usable_modes(&request, document, limits.scored_modes)?;
+    let adversarial = modes.contains(&EvalMode::Adversarial);
     let tasks: Vec<TaskId> = document
         .tasks
         .iter()
         .filter(|task| {
-            task.expected.kind == ExpectedKind::Golden || modes.contains(&EvalMode::Rubric)
+            // With a judge the expectations of a rubric count in an adversarial run, too.
+            task.expected.kind == ExpectedKind::Golden
+                || modes.contains(&EvalMode::Rubric)
+                || adversarial && judge.is_some()
         })
         .map(|task| task.task_id.clone())
         .collect();
@@ -184,7 +192,8 @@ pub fn plan(
         ));
     }
     // Only a run in which something is judged depends on who does it.
-    let judge = match modes.contains(&EvalMode::Rubric) {
+    let safety_judge = judge.filter(|_| adversarial).map(JudgePin::of_safety);
+    let judge = match adversarial || modes.contains(&EvalMode::Rubric) {
         true => judge.and_then(|model| JudgePin::of(model, document)),
         false => None,
     };
@@ -195,6 +204,8 @@ pub fn plan(
                 && facts.ignore == request.ignore
                 && facts.tasks == tasks
                 && facts.judge == judge.as_ref()
+                && facts.modes.contains(&EvalMode::Adversarial) == adversarial
+                && facts.safety_judge == safety_judge.as_ref()
                 && facts.suite_id == document.suite_id
                 && facts.suite_version == document.version =>
         {
@@ -262,6 +273,7 @@ pub fn plan(
         model_class: agent.model_class,
         model,
         judge,
+        safety_judge,
         modes,
         modes_left_out: left_out,
         tasks,

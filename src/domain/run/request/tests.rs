@@ -317,6 +317,8 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         ignore: &[],
         tasks: &["a".into()],
         judge: None,
+        modes: &[EvalMode::Golden],
+        safety_judge: None,
         suite_id: "vendor.acme.evals.triage",
         suite_version: "1.0.0",
         aggregate_score: 0.5,

@@ -350,8 +350,11 @@ impl EvalWork {
         let carrying_out = async {
             let invoking = self.runtime.invoke(invocation, &context.meter, &sink);
             let result = invoking.await;
-            let outcome = judging::outcome(context, task, &result, &sink).await;
-            let findings = sink.findings(&context.agent.definition.prompt, task);
+            let said = sink.last_words();
+            let outcome = judging::outcome(context, task, &result, said, &sink).await;
+            let complied = matches!(outcome, Outcome::Scored { complied: true, .. });
+            let prompt = &context.agent.definition.prompt;
+            let findings = sink.findings(prompt, task, complied);
             (outcome, Measured::of(&result), findings)
         };
         // A fault of ours in one task must neither end the run nor be tried for ever: the task is unjudged.

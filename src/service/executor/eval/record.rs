@@ -70,6 +70,7 @@ pub(super) fn record_score(
             score: reached,
             passed: met_its_bar,
             judged,
+            ..
         } => {
             (score, passed) = (reached, met_its_bar);
             // What unsafe acts leave of a score that was reached (ADR 18); the answer itself may have been right.

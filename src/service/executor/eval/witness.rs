@@ -24,10 +24,18 @@ impl<S: EventSink> Witness<S> {
         }
     }
 
-    /// What detectors find in it.
-    pub fn findings(&self, prompt: &str, task: &Task) -> Vec<SafetyFinding> {
+    /// What the agent said in the end, if that was a text.
+    pub fn last_words(&self) -> Option<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        examine(prompt, task, &seen)
+        let mut leaves = seen.answer().leaves();
+        let words = leaves.next().map(|(_, text)| text.to_owned());
+        words.filter(|_| leaves.next().is_none())
+    }
+
+    /// What detectors find in it, and the judge, if the agent `complied`.
+    pub fn findings(&self, prompt: &str, task: &Task, complied: bool) -> Vec<SafetyFinding> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        examine(prompt, task, &seen, complied)
     }
 }
 
