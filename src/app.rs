@@ -12,13 +12,16 @@ use tracing::warn;
 use crate::agent::model::cassette::Cassette;
 use crate::agent::model::command::CommandModel;
 use crate::agent::model::{self, ModelCatalog, OwnModels};
+use crate::agent::tools::{self, ToolCatalog};
 use crate::agent::{RubricJudge, Runtime};
 use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
 use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
 use crate::net::{self, WebhookClient};
-use crate::ports::{Clock, Ids, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError};
+use crate::ports::{
+    Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
+};
 use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
@@ -60,6 +63,9 @@ pub enum Error {
     /// A model cannot be set up.
     #[error(transparent)]
     Models(#[from] model::Error),
+    /// A live tool cannot be set up.
+    #[error(transparent)]
+    Tools(#[from] tools::Error),
     /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] config::Error),
@@ -106,9 +112,10 @@ impl App {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let models: Arc<dyn Models> = Arc::new(models(&config, &own, &clock)?);
-        // A cassette brings its own judge.
+        let tools = live_tools(&config, &own)?;
+        // A cassette brings its own judge, and its own tools.
         let limits = HostLimits {
-            scored_modes: scored_modes(models.judge().is_some()),
+            scored_modes: scored_modes(models.judge().is_some(), tools.is_some()),
             ..config.host_limits()
         };
         let library = Arc::new(Library::new(store.clone()));
@@ -127,7 +134,8 @@ impl App {
             Arc::new(Runtime::default()),
             config.limits.max_concurrency_per_tenant,
         )
-        .judging_with(Arc::new(RubricJudge));
+        .judging_with(Arc::new(RubricJudge))
+        .acting_with(tools);
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
@@ -332,6 +340,26 @@ fn models(
     Ok(match &own.cassette {
         Some(cassette) => models.on(cassette),
         None => models,
+    })
+}
+
+/// The live tools there are, if any: the configured ones, or those of the cassette.
+fn live_tools(
+    config: &Config,
+    own: &OwnModels,
+) -> Result<Option<Arc<dyn LiveTools>>, tools::Error> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let configured = || -> Result<Option<Arc<dyn LiveTools>>, tools::Error> {
+        let catalog = ToolCatalog::build(&config.tools, &environment)?;
+        Ok(catalog.map(|catalog| Arc::new(catalog) as Arc<dyn LiveTools>))
+    };
+    Ok(match &own.cassette {
+        None => configured()?,
+        Some(Cassette::Recording(recording)) => {
+            configured()?.map(|tools| recording.listen_to_tools(tools))
+        }
+        // A replay needs no server, and none of their keys.
+        Some(Cassette::Replay(replay)) => replay.tools(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::agent::model::{self, ModelConfig};
+use crate::agent::tools::ToolSettings;
 use crate::domain::access::Roles;
 use crate::domain::deployment::{Channel, ChannelFault};
 use crate::domain::money::NanoUsd;
@@ -48,6 +49,8 @@ pub struct Config {
     /// The model endpoint that judges rubrics; without one the mode `rubric` is not offered.
     #[serde(deserialize_with = "model::judge")]
     pub judge: Option<ModelConfig>,
+    /// Live tools; without any the mode `live-shadow` is not offered.
+    pub tools: ToolSettings,
     /// How runs are worked on.
     pub worker: WorkerConfig,
     /// Named sets of scopes that keys may hold.
@@ -311,6 +314,7 @@ impl Default for Config {
             packs: PackSettings::default(),
             models: Vec::new(),
             judge: None,
+            tools: ToolSettings::default(),
             worker: WorkerConfig::default(),
             roles: Vec::new(),
             webhooks: WebhookSettings::default(),
@@ -360,6 +364,14 @@ impl Config {
             }
             if let Some(key) = &mut config.attest.key_file {
                 *key = folder.join(&*key);
+            }
+            for stderr in config
+                .tools
+                .mcp
+                .iter_mut()
+                .filter_map(|it| it.stderr.as_mut())
+            {
+                *stderr = folder.join(&stderr);
             }
             for script in config
                 .models
@@ -468,7 +480,7 @@ impl Config {
     pub fn host_limits(&self) -> HostLimits {
         HostLimits {
             advisory_budgets: self.limits.advisory_budgets,
-            scored_modes: scored_modes(self.judge.is_some()),
+            scored_modes: scored_modes(self.judge.is_some(), !self.tools.mcp.is_empty()),
             max_tasks_per_suite: self.limits.max_tasks_per_suite,
             max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),

@@ -40,10 +40,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// Libraries that write what was said into their log lines, whatever the level. Their faults are reported by us.
+const SILENT: &[&str] = &["rmcp=off", "sse_stream=off"];
+
 /// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`. Does nothing if logs go somewhere already.
 pub fn init_logs(format: LogFormat, default_filter: &str) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
+    let silent = SILENT.iter().filter_map(|directive| directive.parse().ok());
+    let filter = silent.fold(filter, EnvFilter::add_directive);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)

@@ -72,6 +72,7 @@ impl Question<'_> {
         let mut request = ModelRequest {
             messages,
             tools: &[],
+            definitions: &[],
             response_schema: Some(&verdict::SCHEMA),
             temperature: Some(TEMPERATURE),
             max_tokens: Some(MAX_TOKENS),

@@ -8,7 +8,7 @@
 //!   [touchstone.model.retried]*
 //!   [agent.reasoned]
 //!   provider.usage [touchstone.usage.estimated]
-//!   (agent.toolCalled agent.toolReturned [touchstone.fixture.missing])*
+//!   (agent.toolCalled [touchstone.effect.intended] agent.toolReturned [touchstone.fixture.missing])*
 //! agent.decided                     decision null where none was reached
 //! agent.invocation.completed
 //! ```
@@ -20,10 +20,11 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
+use super::acting::{Acting, Surface};
 use super::calls::{Calls, Pace, Stop, millis, seed};
 use crate::domain::agent::{
     BUDGET_EXHAUSTED, Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply,
-    Next, ToolCall, ToolOutcome,
+    Next, ToolOutcome, ToolSource,
 };
 use crate::domain::ids::EventId;
 use crate::domain::run::activity::Activity;
@@ -32,8 +33,8 @@ use crate::ports::{
     ModelError, ModelInfo,
 };
 use crate::protocol::openwop::events::{
-    AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
-    AgentToolReturned, Event, FixtureMissing, InvocationOutcome, RunError, ToolStatus,
+    AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, Event,
+    InvocationOutcome,
 };
 
 /// The runtime for agents that are a prompt, an allowlist and a return schema.
@@ -51,13 +52,23 @@ impl AgentRuntime for Runtime {
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> InvocationResult {
-        let mut running = Running::start(&invocation, meter, sink);
+        let surface = Surface::of(&invocation).await;
+        let offered = match (&surface, invocation.live) {
+            (Ok(surface), Some(_)) => surface.names.len(),
+            (Err(_), _) => 0,
+            (_, None) => invocation.agent.tool_allowlist.len(),
+        };
+        let mut running = Running::start(&invocation, offered, meter, sink);
         let allowed = invocation.max_loop_iterations.unwrap_or(u32::MAX);
         let limits = Limits {
             turns: self.limits.turns.min(allowed),
             ..self.limits
         };
-        let ending = running.converse(limits).await;
+        let ending = match &surface {
+            Ok(surface) => running.converse(limits, surface).await,
+            // A task that might need a tool is not tried without it.
+            Err(missing) => Ending::unjudged(&missing.reason),
+        };
         running.finish(ending)
     }
 }
@@ -97,12 +108,14 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     fn start(
         invocation: &'a Invocation<'a>,
+        offered: usize,
         meter: &'a dyn Meter,
         sink: &'a dyn EventSink,
     ) -> Self {
         let (agent, model) = (invocation.agent, invocation.model.model.info());
         let memory_bound = invocation
             .fixtures
+            .filter(|_| invocation.live.is_none())
             .is_some_and(|fixtures| !fixtures.memory_seed.is_empty());
         let started = AgentInvocationStarted {
             invocation_id: invocation.invocation_id.clone(),
@@ -113,7 +126,7 @@ impl<'a> Running<'a> {
             resolved_provider: Some(model.provider.clone()),
             resolved_agent_version: Some(invocation.agent_version.to_owned()),
             resolved_channel: invocation.agent_channel.map(str::to_owned),
-            tool_surface_count: agent.tool_allowlist.len(),
+            tool_surface_count: offered,
             memory_bound,
         };
         let started = sink.emit(Event::AgentInvocationStarted(started), None);
@@ -131,16 +144,30 @@ impl<'a> Running<'a> {
         self.sink.emit(event, Some(&self.started))
     }
 
-    async fn converse(&mut self, limits: Limits) -> Ending {
+    async fn converse(&mut self, limits: Limits, surface: &Surface) -> Ending {
         let invocation = self.invocation;
         let agent = invocation.agent;
+        let started = self.started.clone();
+        let mut acting = Acting {
+            invocation,
+            surface,
+            sink: self.sink,
+            started: &started,
+            made: 0,
+        };
         let mut conversation = Conversation::new(Brief {
             prompt: &agent.prompt,
             tools: &agent.tool_allowlist,
             return_schema: agent.return_schema.as_ref().map(|(_, compiled)| compiled),
             task: invocation.node_id,
             input: invocation.input,
-            fixtures: invocation.fixtures,
+            source: match invocation.live {
+                None => ToolSource::Fixtures(invocation.fixtures),
+                Some(_) => ToolSource::Live {
+                    names: &surface.names,
+                    definitions: &surface.definitions,
+                },
+            },
             temperature: invocation.temperature,
             max_tokens: invocation.max_tokens,
             limits,
@@ -150,10 +177,21 @@ impl<'a> Running<'a> {
                 Ok(reply) => {
                     let step = conversation.step(reply);
                     for (call, outcome) in step.tools {
+                        // What nobody will read any more is not asked for.
+                        if outcome == ToolOutcome::Live && step.next != Next::Call {
+                            continue;
+                        }
                         if let Err(Exhausted) = self.meter.call_tool() {
                             return Ending::unjudged(BUDGET_EXHAUSTED);
                         }
-                        self.record_tool(call, outcome);
+                        if outcome != ToolOutcome::Live {
+                            acting.record(call, outcome);
+                            continue;
+                        }
+                        match acting.make(&call).await {
+                            Ok(outcome) => conversation.carried_out(&call.id, &outcome),
+                            Err(missing) => return Ending::unjudged(missing.reason),
+                        }
                     }
                     step.next
                 }
@@ -244,47 +282,6 @@ impl<'a> Running<'a> {
             provider_key: &format!("{}:chat:completions", info.provider),
         };
         activity.id()
-    }
-
-    fn record_tool(&self, call: ToolCall, outcome: ToolOutcome) {
-        let agent_id = &self.invocation.agent.agent_id;
-        let called = self.emit(Event::AgentToolCalled(AgentToolCalled {
-            agent_id: agent_id.clone(),
-            tool_name: call.tool.clone(),
-            call_id: call.id.clone(),
-            inputs: Some(call.arguments.unwrap_or_else(Value::String)),
-        }));
-        let error = outcome.error().map(|(code, message)| RunError {
-            code: code.to_owned(),
-            message: message.to_owned(),
-        });
-        let missing = outcome == ToolOutcome::FixtureMissing;
-        let (status, outcome) = match outcome {
-            ToolOutcome::Answered(value) => (ToolStatus::Ok, Some(value)),
-            ToolOutcome::Forbidden => (ToolStatus::Forbidden, None),
-            ToolOutcome::FixtureMissing | ToolOutcome::InvalidArguments => {
-                (ToolStatus::Error, None)
-            }
-        };
-        let returned = AgentToolReturned {
-            agent_id: agent_id.clone(),
-            tool_name: call.tool.clone(),
-            call_id: call.id.clone(),
-            outcome,
-            error,
-            status,
-        };
-        let returned = self
-            .sink
-            .emit(Event::AgentToolReturned(returned), Some(&called));
-        if missing {
-            let missing = FixtureMissing {
-                tool: call.tool,
-                call_id: call.id,
-            };
-            self.sink
-                .emit(Event::FixtureMissing(missing), Some(&returned));
-        }
     }
 
     fn finish(self, ending: Ending) -> InvocationResult {

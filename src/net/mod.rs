@@ -178,6 +178,16 @@ impl Client {
         Ok(OpenAnswer(response))
     }
 
+    /// The library's client for `url`, for a library that makes its requests itself, to there and nowhere else. What may be
+    /// reached is checked as ever; how much is read, and for how long, is up to that library.
+    ///
+    /// # Errors
+    /// The first rule that `url` breaks.
+    pub fn lent(&self, url: &Url) -> Result<reqwest::Client, Error> {
+        self.check(url)?;
+        self.of_scheme(url).cloned()
+    }
+
     fn of_scheme(&self, url: &Url) -> Result<&reqwest::Client, Error> {
         if url.scheme() == "http" {
             return Ok(&self.plain);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::ModelBinding;
+use super::{LiveTools, ModelBinding};
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use crate::protocol::openwop::events::Event;
@@ -47,6 +47,8 @@ pub struct Invocation<'a> {
     pub input: &'a Value,
     /// What stands in for tools and memory.
     pub fixtures: Option<&'a Fixtures>,
+    /// The tools themselves, in the place of fixtures, which are then not looked at.
+    pub live: Option<&'a dyn LiveTools>,
     /// Sampling temperature.
     pub temperature: Option<f64>,
     /// Most tokens of one answer.
@@ -108,10 +110,23 @@ pub trait Meter: Send + Sync {
     fn retry(&self) -> Result<(), Exhausted>;
 }
 
+/// What was recorded will not be kept: the run is somebody else's now, or its store is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run's log is closed")]
+pub struct Unrecorded;
+
 /// Where the runtime records what happens.
+#[async_trait]
 pub trait EventSink: Send + Sync {
     /// Records an event of this task.
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId;
+
+    /// Waits until everything recorded so far would survive the end of this process: what is about to be done to the world
+    /// must not be forgotten.
+    ///
+    /// # Errors
+    /// It never will be, and must not be done.
+    async fn kept(&self) -> Result<(), Unrecorded>;
 }
 
 /// Runs one agent invocation: model turns and tool calls until the final decision (RFC 0077).

@@ -17,6 +17,7 @@ mod ids;
 mod inventory;
 mod judge;
 mod keys;
+mod live_tools;
 mod model;
 mod pack_source;
 mod pauses;
@@ -29,7 +30,7 @@ mod webhooks;
 
 pub use agent::{
     AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
-    InvocationResult, Meter,
+    InvocationResult, Meter, Unrecorded,
 };
 pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations};
 pub use audit::AuditLog;
@@ -43,6 +44,7 @@ pub use ids::Ids;
 pub use inventory::{InstallRecord, Inventory, SuiteRecord};
 pub use judge::{Exhibition, Judge, Judgement};
 pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
+pub use live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 pub use model::{
     Heard, Model, ModelBinding, ModelError, ModelInfo, Models, Permit, Permits, RATE_LIMITED,
     TIMEOUT,

@@ -15,6 +15,9 @@ pub const RATE_LIMITED: &str = "rate_limited";
 /// The reason of a call that was not answered in time.
 pub const TIMEOUT: &str = "timeout";
 
+/// Reasons that are not worth another attempt although no endpoint has answered.
+const NO_ANSWER: &[&str] = &["blocked_address", "not_http", "tls"];
+
 /// Why a call gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -108,6 +111,9 @@ impl Heard {
             Err(ModelError::Unavailable {
                 retryable: true, ..
             }) => Self::Failed,
+            Err(ModelError::Unavailable { reason, .. }) if NO_ANSWER.contains(&reason.as_str()) => {
+                Self::Failed
+            }
             _ => Self::Answered,
         }
     }
@@ -131,5 +137,35 @@ pub trait Models: Send + Sync {
     /// The endpoint that judges rubrics, if one is configured.
     fn judge(&self) -> Option<ModelBinding> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("timeout", true, Heard::Failed)]
+    #[case("status_503", true, Heard::Failed)]
+    #[case(RATE_LIMITED, true, Heard::Throttled)]
+    #[case::it_answered("unauthorized", false, Heard::Answered)]
+    #[case::it_answered_too_much("too_large", false, Heard::Answered)]
+    #[case("tls", false, Heard::Failed)]
+    #[case("not_http", false, Heard::Failed)]
+    #[case("blocked_address", false, Heard::Failed)]
+    fn only_an_answer_says_that_an_endpoint_is_up(
+        #[case] reason: &str,
+        #[case] retryable: bool,
+        #[case] heard: Heard,
+    ) {
+        let answer: Result<(), _> = Err(ModelError::Unavailable {
+            reason: reason.to_owned(),
+            retryable,
+            retry_after: None,
+        });
+        assert_eq!(Heard::of(&answer), heard);
+        assert_eq!(Heard::of(&Ok(())), Heard::Answered);
     }
 }

@@ -2,13 +2,18 @@
 
 use serde_json::{Map, Value};
 
-/// The arguments as a document, or as they came if they are none. Some models call a tool without parameters with nothing,
+/// The arguments as an object, or as they came if they are none. Some models call a tool without parameters with nothing,
 /// and some servers send the document as a text.
 pub fn read_arguments(arguments: Option<Value>) -> Result<Value, String> {
     match arguments {
         None | Some(Value::Null) => Ok(Value::Object(Map::new())),
         Some(Value::String(text)) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
-        Some(Value::String(text)) => serde_json::from_str(&text).map_err(|_| text),
-        Some(value) => Ok(value),
+        Some(Value::String(text)) => match serde_json::from_str(&text) {
+            Ok(Value::Null) => Ok(Value::Object(Map::new())),
+            Ok(value @ Value::Object(_)) => Ok(value),
+            _ => Err(text),
+        },
+        Some(value @ Value::Object(_)) => Ok(value),
+        Some(other) => Err(other.to_string()),
     }
 }

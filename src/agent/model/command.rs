@@ -21,7 +21,9 @@ use tokio::sync::oneshot;
 
 use super::arguments::read_arguments;
 use super::plain::messages_of;
-use crate::domain::agent::{ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall};
+use crate::domain::agent::{
+    ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
+};
 use crate::domain::hex::hex;
 use crate::domain::money::TokenPrice;
 use crate::ports::{Model, ModelError, ModelInfo};
@@ -260,6 +262,8 @@ struct Question<'a> {
     input: Option<&'a Value>,
     messages: Vec<Value>,
     tools: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    definitions: &'a [ToolDefinition],
     #[serde(skip_serializing_if = "Option::is_none")]
     response_schema: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -278,6 +282,7 @@ impl<'a> Question<'a> {
                 Err(unparsed) => Value::String(unparsed.clone()),
             }),
             tools: request.tools,
+            definitions: request.definitions,
             response_schema: request.response_schema,
             temperature: request.temperature,
             max_tokens: request.max_tokens,

@@ -18,7 +18,7 @@ pub struct ModelConfig {
     pub provider: Provider,
     /// `openai` and `anthropic`: where the API starts, such as `http://127.0.0.1:9000/v1`; `a2a`: the `url` of the agent's
     /// card.
-    #[serde(default, deserialize_with = "url")]
+    #[serde(default, deserialize_with = "optional_url")]
     pub base_url: Option<Url>,
     /// The model's name at the endpoint; for `scripted` and `a2a`, the name shown (default: the provider).
     #[serde(default)]
@@ -46,7 +46,11 @@ pub struct ModelConfig {
     pub file: Option<PathBuf>,
 }
 
-fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+/// Reads a URL, without quoting it in the error.
+///
+/// # Errors
+/// The text is none.
+pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     // The parser's message does not quote the text, which may hold a password.
     text.map(|text| text.parse().map_err(serde::de::Error::custom))

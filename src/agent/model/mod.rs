@@ -14,6 +14,7 @@ mod plain;
 mod refusal;
 pub mod scripted;
 mod tool_names;
+mod tool_schema;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ use a2a::A2aAgent;
 use anthropic::AnthropicModel;
 use cassette::Cassette;
 use config::ANY;
-pub use config::{ClassSelector, ModelConfig, Provider, judge};
+pub use config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
 pub use endpoint::Error as EndpointError;
 use openai::OpenAiModel;
 pub use permits::{CIRCUIT_OPEN, EndpointPermits};

@@ -10,9 +10,10 @@ use crate::domain::ids::TaskId;
 use crate::protocol::openwop::suite::Fixtures;
 use crate::protocol::schema::CompiledSchema;
 
+use super::effects::Effects;
 use super::failure::FailureReason;
 use super::fixtures::FixtureCursor;
-use super::message::{Message, ModelReply, ModelRequest, TaskHint, ToolCall};
+use super::message::{Message, ModelReply, ModelRequest, TaskHint, ToolCall, ToolDefinition};
 use super::metering::{OVERHEAD, octets_of_call, octets_of_json};
 use super::output::{Answer, read_answer};
 
@@ -50,8 +51,8 @@ pub struct Brief<'a> {
     pub task: &'a TaskId,
     /// Its input. A string is put as it is, anything else as compact JSON.
     pub input: &'a Value,
-    /// What stands in for tools and memory.
-    pub fixtures: Option<&'a Fixtures>,
+    /// Who answers its tool calls.
+    pub source: ToolSource<'a>,
     /// Sampling temperature of the run.
     pub temperature: Option<f64>,
     /// Most tokens of one answer.
@@ -60,16 +61,40 @@ pub struct Brief<'a> {
     pub limits: Limits,
 }
 
+/// Who answers tool calls.
+#[derive(Clone, Copy, Debug)]
+pub enum ToolSource<'a> {
+    /// Fixtures, if the task has any: nothing goes live.
+    Fixtures(Option<&'a Fixtures>),
+    /// The tools themselves; no fixture is ever used beside them.
+    Live {
+        /// Those of the allowlist that there are.
+        names: &'a [String],
+        /// What is known of them.
+        definitions: &'a [ToolDefinition],
+    },
+}
+
 /// What became of one tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolOutcome {
-    /// The fixture's response.
+    /// Nothing yet: whoever drives the conversation is to make the call, and to say what came of it.
+    Live,
+    /// The fixture's response, or the tool's.
     Answered(Value),
+    /// The tool says that it could not.
+    Failed(Value),
+    /// The tool is out of reach.
+    Unavailable,
+    /// On the allowlist, but this host has no such tool.
+    NotOffered,
+    /// It changes something, and is not let.
+    EffectRefused,
     /// Not on the allowlist; did not run.
     Forbidden,
     /// On the allowlist, but the task has no response for it.
     FixtureMissing,
-    /// The arguments were no JSON.
+    /// The arguments were no JSON object.
     InvalidArguments,
 }
 
@@ -77,7 +102,14 @@ impl ToolOutcome {
     /// The label of a failure, and the same in words.
     pub const fn error(&self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Answered(_) => None,
+            Self::Answered(_) | Self::Live => None,
+            Self::Failed(_) => Some(("tool_failed", "the tool answered with an error")),
+            Self::Unavailable => Some(("tool_unavailable", "the tool's server gave no answer")),
+            Self::NotOffered => Some(("tool_not_offered", "this host has no such live tool")),
+            Self::EffectRefused => Some((
+                "side_effect_refused",
+                "the tool changes something, which this host does not allow",
+            )),
             Self::Forbidden => Some(("forbidden", "the tool is not on the agent's allowlist")),
             Self::FixtureMissing => {
                 Some(("fixture_missing", "the task has no response for this tool"))
@@ -91,13 +123,18 @@ impl ToolOutcome {
     /// What the model is told.
     fn content(&self) -> String {
         match self {
-            Self::Answered(Value::String(text)) => text.clone(),
-            Self::Answered(value) => value.to_string(),
+            Self::Answered(Value::String(text)) | Self::Failed(Value::String(text)) => text.clone(),
+            Self::Answered(value) | Self::Failed(value) => value.to_string(),
+            Self::Live => String::new(),
+            Self::EffectRefused => {
+                json!({"error": "refused", "message": "This tool changes things and was not carried out."})
+                    .to_string()
+            }
             Self::Forbidden => {
                 json!({"error": "forbidden", "message": "This tool is not available to you."})
                     .to_string()
             }
-            Self::FixtureMissing => {
+            Self::FixtureMissing | Self::Unavailable | Self::NotOffered => {
                 json!({"error": "unavailable", "message": "This tool gave no answer."}).to_string()
             }
             Self::InvalidArguments => {
@@ -155,16 +192,21 @@ pub struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// Opens the conversation: instructions, memory, task.
     pub fn new(brief: Brief<'a>) -> Self {
-        let (responses, memory) = brief
-            .fixtures
-            .map_or((&[][..], &[][..]), |f| (&f.tool_responses, &f.memory_seed));
+        let (fixtures, tools, definitions) = match brief.source {
+            ToolSource::Fixtures(fixtures) => (fixtures, brief.tools, &[][..]),
+            ToolSource::Live { names, definitions } => (None, names, definitions),
+        };
+        let (responses, memory) =
+            fixtures.map_or((&[][..], &[][..]), |f| (&f.tool_responses, &f.memory_seed));
         let schema = brief.return_schema.map(CompiledSchema::source);
-        let tools: usize = brief.tools.iter().map(|name| name.len() + OVERHEAD).sum();
+        let names: usize = tools.iter().map(|name| name.len() + OVERHEAD).sum();
+        let described: usize = definitions.iter().map(octets_of_definition).sum();
         let mut conversation = Self {
             brief,
             request: ModelRequest {
                 messages: Vec::with_capacity(3),
-                tools: brief.tools,
+                tools,
+                definitions,
                 response_schema: schema,
                 temperature: brief.temperature,
                 max_tokens: brief.max_tokens,
@@ -174,7 +216,7 @@ impl<'a> Conversation<'a> {
                 }),
                 activity: None,
             },
-            octets: tools + schema.map_or(0, octets_of_json),
+            octets: names + described + schema.map_or(0, octets_of_json),
             fixtures: FixtureCursor::new(responses),
             call_ids: HashSet::new(),
             turns: 0,
@@ -294,12 +336,41 @@ impl<'a> Conversation<'a> {
         if !self.brief.tools.contains(&call.tool) {
             return ToolOutcome::Forbidden;
         }
-        if call.arguments.is_err() {
+        if !matches!(call.arguments, Ok(Value::Object(_))) {
             return ToolOutcome::InvalidArguments;
+        }
+        if let ToolSource::Live { .. } = self.brief.source {
+            let effects = self.request.definition(&call.tool).map(|it| it.effects);
+            return match effects {
+                None => ToolOutcome::NotOffered,
+                Some(Effects::Refused) => ToolOutcome::EffectRefused,
+                Some(Effects::None | Effects::Allowed) => ToolOutcome::Live,
+            };
         }
         match self.fixtures.next(&call.tool) {
             Some(response) => ToolOutcome::Answered(response.clone()),
             None => ToolOutcome::FixtureMissing,
+        }
+    }
+
+    /// Takes what came of a live call of the last step.
+    pub fn carried_out(&mut self, call_id: &str, outcome: &ToolOutcome) {
+        let answer = self
+            .request
+            .messages
+            .iter_mut()
+            .rev()
+            .find_map(|message| match message {
+                Message::Tool {
+                    call_id: id,
+                    content,
+                } if id == call_id => Some(content),
+                _ => None,
+            });
+        if let Some(content) = answer {
+            self.octets = self.octets.saturating_sub(content.len());
+            *content = outcome.content();
+            self.octets += content.len();
         }
     }
 
@@ -346,6 +417,11 @@ fn memory_message(entries: &[Map<String, Value>]) -> String {
         let _ = write!(text, "\n{entry}");
     }
     text
+}
+
+fn octets_of_definition(definition: &ToolDefinition) -> usize {
+    let description = definition.description.as_ref().map_or(0, String::len);
+    description + octets_of_json(&definition.input_schema)
 }
 
 fn octets_of(message: &Message) -> usize {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::effects::Effects;
 use crate::domain::ids::TaskId;
 
 /// Who said a message.
@@ -56,6 +58,8 @@ pub struct ModelRequest<'a> {
     pub messages: Vec<Message>,
     /// Tools on offer, by their full `<scope>:<tool-id>`; adapters map them to names their wire allows.
     pub tools: &'a [String],
+    /// What is known of those of them that are live.
+    pub definitions: &'a [ToolDefinition],
     /// The schema the final answer must satisfy, if there is one.
     pub response_schema: Option<&'a Value>,
     /// Sampling temperature, 0.0..=2.0.
@@ -67,6 +71,28 @@ pub struct ModelRequest<'a> {
     /// The name of this call as an effect on the endpoint ([`Activity`](crate::domain::run::activity::Activity)), the same
     /// for every attempt.
     pub activity: Option<String>,
+}
+
+impl<'a> ModelRequest<'a> {
+    /// What is known of a tool on offer.
+    pub fn definition(&self, tool: &str) -> Option<&'a ToolDefinition> {
+        self.definitions.iter().find(|known| known.tool == tool)
+    }
+}
+
+/// A live tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolDefinition {
+    /// Its full name.
+    pub tool: String,
+    /// What it does, in the words of whoever offers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The schema of its arguments.
+    pub input_schema: Value,
+    /// Whether it is called.
+    pub effects: Effects,
 }
 
 /// Tokens a call used, as the provider counted them.

@@ -6,6 +6,7 @@
 mod circuit;
 mod concurrency;
 mod conversation;
+mod effects;
 mod failure;
 mod fixtures;
 mod message;
@@ -15,10 +16,13 @@ mod retry;
 
 pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
 pub use concurrency::Concurrency;
-pub use conversation::{Brief, Conversation, Limits, Next, Step, ToolOutcome};
+pub use conversation::{Brief, Conversation, Limits, Next, Step, ToolOutcome, ToolSource};
+pub use effects::{Declared, Effects, Hints};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
-pub use message::{Message, ModelReply, ModelRequest, TaskHint, TokenUsage, ToolCall};
+pub use message::{
+    Message, ModelReply, ModelRequest, TaskHint, TokenUsage, ToolCall, ToolDefinition,
+};
 pub use metering::{ASSUMED_OUTPUT_TOKENS, estimate, usage_from_size};
 pub use output::{Answer, read_answer};
 pub use retry::RetryPolicy;

@@ -98,6 +98,8 @@ pub struct TaskFacts {
     pub fixture_missing: Vec<String>,
     /// Calls that were refused because the tool is not on the allowlist.
     pub forbidden_tools: Vec<String>,
+    /// Calls of tools that change something, made or about to be.
+    pub effects: u32,
     /// Model calls that were tried again.
     pub retries: u32,
     /// The run that judged it, if it was not this one.
@@ -301,6 +303,11 @@ impl RunState {
                     task.tool_calls += 1;
                 }
             }
+            Event::EffectIntended(_) => {
+                if let Some(task) = self.task(node) {
+                    task.effects += 1;
+                }
+            }
             Event::EvalStarted(_) => self.eval.started = true,
             Event::EvalCompleted(completed) => self.eval.completed = Some(completed.passed),
             Event::EvalScored(scored) => {
@@ -354,6 +361,7 @@ impl RunState {
                     // What an attempt that was cut off did is no part of the one that is judged, but for its cost.
                     task.fixture_missing.clear();
                     task.forbidden_tools.clear();
+                    task.effects = 0;
                     task.retries = 0;
                     task.unjudged = None;
                     task.failed = None;

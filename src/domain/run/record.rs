@@ -251,6 +251,13 @@ pub struct EvalSpec {
     pub partial_rerun: Option<PartialRerun>,
 }
 
+impl EvalSpec {
+    /// Whether its agent works on live tools, never on fixtures (RFC 0081 §D). Such a run has no other mode.
+    pub fn is_live(&self) -> bool {
+        self.modes.contains(&EvalMode::LiveShadow)
+    }
+}
+
 /// One of several runs of the same thing, told apart by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -213,6 +213,7 @@ fn tool_calls(calls: &ToolCalls, node: &NodeId) -> Vec<NewEvent> {
             tool_name: call.name.clone(),
             call_id: format!("call-{}", n + 1),
             inputs: Some(call.arguments.clone().into()),
+            transport: None,
         };
         NewEvent::of_task(Event::AgentToolCalled(called), node, None)
     };

@@ -14,7 +14,7 @@ use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::{EventId, RunId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::run::record::JudgePin;
-use crate::ports::{EventSink, Exhausted, Exhibition, Judgement, Meter};
+use crate::ports::{EventSink, Exhausted, Exhibition, Judgement, Meter, Unrecorded};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::Event;
 use crate::service::access::Caller;
@@ -150,8 +150,13 @@ impl Meter for Account {
     }
 }
 
+#[async_trait]
 impl EventSink for Account {
     fn emit(&self, _: Event, _: Option<&EventId>) -> EventId {
         EventId::from("evt_calibration")
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        Ok(())
     }
 }

@@ -183,3 +183,93 @@ async fn an_unsound_cassette_is_refused_with_its_line(
     let error = Replay::open(&file).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }
+
+/// A tool that is asked for, and what it says each time.
+struct Clockwork;
+
+#[async_trait::async_trait]
+impl LiveTools for Clockwork {
+    async fn offers(
+        &self,
+        tools: &[String],
+        _: &touchstone::domain::ids::TaskId,
+    ) -> Result<Vec<touchstone::domain::agent::ToolDefinition>, ToolsUnavailable> {
+        Ok(vec![touchstone::domain::agent::ToolDefinition {
+            tool: tools[0].clone(),
+            description: Some("Looks it up.".to_owned()),
+            input_schema: json!({"type": "object"}),
+            effects: touchstone::domain::agent::Effects::None,
+        }])
+    }
+
+    async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
+        match call.arguments["q"].as_str() {
+            Some("gone") => Err(ToolsUnavailable::because("tool_closed")),
+            Some("bad") => Ok(ToolAnswer::Failed(json!("no such customer"))),
+            _ => Ok(ToolAnswer::Answered(
+                json!({"key": "sk-canary0123456789", "n": 0.1}),
+            )),
+        }
+    }
+}
+
+#[rstest]
+#[case("good", "decided")]
+#[case("bad", "decided")]
+#[case("gone", "tool_closed")]
+#[tokio::test]
+async fn live_tools_are_on_the_cassette_too(#[case] asks: &str, #[case] end: &str) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.jsonl");
+    let script = json!({"rules": [{"turns": [
+        {"toolCalls": [{"tool": TOOL, "arguments": {"q": asks}}]},
+        {"output": {"queue": "billing"}},
+    ]}]});
+    let script = Script::parse(script.to_string().as_bytes()).unwrap();
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info()));
+    let ended = |result: &InvocationResult| match &result.end {
+        InvocationEnd::Decided { .. } => "decided".to_owned(),
+        InvocationEnd::Failed { reason } | InvocationEnd::Unjudged { reason } => reason.clone(),
+    };
+    let timeless = |trial: &Trial| {
+        let mut events = events(trial);
+        for event in &mut events {
+            event["payload"]
+                .as_object_mut()
+                .unwrap()
+                .remove("durationMs");
+        }
+        serde_json::to_string(&events).unwrap()
+    };
+
+    let recording = Arc::new(Recording::create(&file).unwrap());
+    let catalog = ModelCatalog::of(model).on(&Cassette::Recording(recording.clone()));
+    let mut first = trial();
+    first.live = Some(recording.listen_to_tools(Arc::new(Clockwork)));
+    assert_eq!(ended(&first.run(&general(&catalog)).await), end);
+    assert_eq!(recording.failure(), None);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("canary0123456789"), "{text}");
+
+    let (replay, binding) = replay(&file);
+    let mut again = trial();
+    again.live = replay.tools();
+    assert_eq!(ended(&again.run(&binding).await), end);
+    assert_eq!(replay.missing(), Vec::<String>::new());
+    let masked = timeless(&first).replace("sk-canary0123456789", "[REDACTED:api-key]");
+    assert_eq!(timeless(&again), masked);
+
+    // Another task never asked.
+    let mut other = trial();
+    other.agent.tool_allowlist.push("t:more".to_owned());
+    other.live = replay.tools();
+    assert_eq!(unjudged(&other.run(&binding).await), "cassette_missing");
+    assert_eq!(replay.missing(), ["task-1"]);
+}
+
+#[tokio::test]
+async fn a_cassette_without_live_tools_offers_none() {
+    let folder = TempDir::new().unwrap();
+    let (file, _) = recorded(&folder).await;
+    assert!(replay(&file).0.tools().is_none());
+}

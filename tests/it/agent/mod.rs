@@ -5,6 +5,7 @@ mod anthropic;
 mod cassette;
 mod catalog;
 mod faults;
+mod mcp;
 mod net;
 mod openai;
 mod raw_server;

@@ -117,6 +117,7 @@ async fn ask(model: &OpenAiModel) -> Result<touchstone::domain::agent::ModelRepl
             Message::System(PROMPT.into()),
             Message::User("canary-input".into()),
         ],
+        definitions: &[],
         tools: &[],
         response_schema: None,
         temperature: None,

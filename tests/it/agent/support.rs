@@ -55,12 +55,17 @@ pub struct Recorder {
     pub events: Mutex<Vec<(Event, Option<EventId>)>>,
 }
 
+#[async_trait]
 impl EventSink for Recorder {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
         asyncapi::check_payload(event.kind(), &json!(event));
         let mut events = self.events.lock().unwrap();
         events.push((event, cause.cloned()));
         EventId::from(format!("evt_{}", events.len()))
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        Ok(())
     }
 }
 
@@ -129,6 +134,7 @@ pub struct Trial {
     pub agent: AgentDefinition,
     pub input: Value,
     pub fixtures: Fixtures,
+    pub live: Option<std::sync::Arc<dyn LiveTools>>,
     pub recorder: Recorder,
     pub ledger: Ledger,
     pub runtime: Runtime,
@@ -141,6 +147,7 @@ impl Trial {
             agent,
             input: json!({"q": "canary-input"}),
             fixtures: Fixtures::default(),
+            live: None,
             recorder: Recorder::default(),
             ledger: Ledger::default(),
             runtime: Runtime::default(),
@@ -166,6 +173,7 @@ impl Trial {
             model: binding,
             input: &self.input,
             fixtures: Some(&self.fixtures),
+            live: self.live.as_deref(),
             temperature: Some(0.0),
             max_tokens: self.max_tokens,
             max_loop_iterations: None,

@@ -13,6 +13,7 @@ mod inspect;
 mod interrupts;
 mod judge;
 mod keys;
+mod live_tools;
 mod readme;
 mod serve;
 mod suites;

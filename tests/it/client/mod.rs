@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 mod attestation;
+mod mcp_sdk;
 mod published_client;
 mod reference_checker;
 mod schemathesis;

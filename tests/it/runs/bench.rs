@@ -21,8 +21,8 @@ use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
 use touchstone::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{
-    CancelRequest, Claimable, Clock as _, Fence, Ids as _, Model, ModelBinding, ModelError,
-    ModelInfo, Models, Store, StoredEvent,
+    CancelRequest, Claimable, Clock as _, Fence, Ids as _, LiveTools, Model, ModelBinding,
+    ModelError, ModelInfo, Models, Store, StoredEvent,
 };
 use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
@@ -38,6 +38,9 @@ use crate::support::asyncapi;
 pub const JUDGED: &str = "judge: ";
 /// What is looked for in it.
 pub const CRITERIA: [(&str, f64); 3] = [("is kind", 0.5), ("is short", 0.3), ("is true", 0.2)];
+
+/// The tool the agent may call.
+pub const TOOL: &str = "t:act";
 
 pub const AGENT: &str = "community.bench.echo.default";
 
@@ -181,6 +184,25 @@ impl Bench {
         behaviour: Behaviour,
         judge: Option<Arc<dyn Model>>,
     ) -> Self {
+        Self::made(store, behaviour, judge, None)
+    }
+
+    /// One with live tools, of which the agent may call [`TOOL`].
+    pub async fn acting(behaviour: Behaviour, tools: Arc<dyn LiveTools>) -> Self {
+        let bench = Self::new(behaviour).await;
+        let acting = Self::made(bench.store.clone(), behaviour, None, Some(tools));
+        Self {
+            _dir: bench._dir,
+            ..acting
+        }
+    }
+
+    fn made(
+        store: Arc<dyn Store>,
+        behaviour: Behaviour,
+        judge: Option<Arc<dyn Model>>,
+        tools: Option<Arc<dyn LiveTools>>,
+    ) -> Self {
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
@@ -208,7 +230,8 @@ impl Bench {
             Arc::new(Runtime::default()),
             64,
         )
-        .judging_with(Arc::new(RubricJudge));
+        .judging_with(Arc::new(RubricJudge))
+        .acting_with(tools);
         let projections = Arc::new(Projections::new(store.clone()));
         let executor = Executor::new(
             store.clone(),
@@ -422,7 +445,7 @@ fn echo_pack() -> Vec<u8> {
         "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "pack.json"},
         "agents": [{"agentId": AGENT, "persona": "Echo", "modelClass": "general", "systemPrompt": "Say it back.",
-                    "toolAllowlist": []}],
+                    "toolAllowlist": [TOOL]}],
     });
     let body = manifest.to_string();
     let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(

@@ -7,6 +7,7 @@ mod failures;
 mod fork;
 mod journal;
 mod judging;
+mod live;
 mod pause;
 mod resume;
 mod reuse;

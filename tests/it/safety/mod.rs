@@ -409,6 +409,7 @@ fn a_long_transcript_takes_no_long_time() {
             tool_name: READ.to_owned(),
             call_id: "c".to_owned(),
             inputs: Some(json!({"x": long})),
+            transport: None,
         }),
         Event::AgentToolReturned(AgentToolReturned {
             agent_id: "a".into(),
@@ -417,6 +418,7 @@ fn a_long_transcript_takes_no_long_time() {
             outcome: Some(json!(long)),
             error: None,
             status: ToolStatus::Ok,
+            duration_ms: None,
         }),
         Event::AgentDecided(AgentDecided {
             agent_id: "a".into(),

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::model::dialect::{Dialect, ResponseFormat, described};
 use crate::agent::model::tool_names::ToolNames;
+use crate::agent::model::tool_schema::{ToolArguments, arguments_of, description_of};
 use crate::domain::agent::{ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ToolCall};
 
 /// The body of a request.
@@ -20,7 +21,10 @@ pub fn write_request(
     let as_format = dialect.format == ResponseFormat::JsonSchema;
     let mut system: Vec<Text<'_>> = Vec::new();
     for message in &request.messages {
-        if let Message::System(text) = message {
+        // Blocks without text are refused.
+        if let Message::System(text) = message
+            && !text.trim().is_empty()
+        {
             system.push(Text::of(&**text));
         }
     }
@@ -36,7 +40,7 @@ pub fn write_request(
         tools: request
             .tools
             .iter()
-            .map(|tool| Tool::of(tool, names))
+            .map(|tool| Tool::of(tool, request, names))
             .collect(),
         output_config: schema.filter(|_| as_format).map(|schema| OutputConfig {
             format: Format {
@@ -134,6 +138,10 @@ fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>>
     for message in messages {
         match message {
             Message::System(_) => {}
+            // Nor may a conversation begin without a task.
+            Message::User(text) if text.trim().is_empty() => {
+                say(Role::User, vec![Block::Text { text: "(empty)" }]);
+            }
             Message::User(text) => say(Role::User, vec![Block::Text { text }]),
             Message::Assistant { text, tool_calls } => {
                 // Blocks without text are refused.
@@ -170,26 +178,15 @@ fn tool_use<'a>(call: &'a ToolCall, names: &'a ToolNames<'_>) -> Block<'a> {
 struct Tool<'a> {
     name: Cow<'a, str>,
     description: &'a str,
-    input_schema: InputSchema,
-}
-
-/// Packs declare no tool schemas, so any object is an argument.
-#[derive(Serialize)]
-struct InputSchema {
-    r#type: &'static str,
-    #[serde(rename = "additionalProperties")]
-    additional_properties: bool,
+    input_schema: ToolArguments<'a>,
 }
 
 impl<'a> Tool<'a> {
-    fn of(tool: &'a str, names: &'a ToolNames<'_>) -> Self {
+    fn of(tool: &'a str, request: &'a ModelRequest<'_>, names: &'a ToolNames<'_>) -> Self {
         Self {
             name: names.to_wire(tool),
-            description: tool,
-            input_schema: InputSchema {
-                r#type: "object",
-                additional_properties: true,
-            },
+            description: description_of(request, tool),
+            input_schema: arguments_of(request, tool),
         }
     }
 }

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent::model::plain::messages_of;
-use crate::domain::agent::{ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall};
+use crate::domain::agent::{
+    ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall, ToolDefinition,
+};
 use crate::domain::hex::hex;
 use crate::domain::redaction::mask;
 use crate::ports::{ModelError, ModelInfo};
@@ -35,6 +37,8 @@ pub enum Line {
     Model(Endpoint),
     /// A request and what came of it.
     Exchange(Exchange),
+    /// A question to live tools and what came of it.
+    Tool(ToolExchange),
 }
 
 /// A model, as far as a replay needs to know it.
@@ -74,6 +78,52 @@ pub struct Exchange {
     /// Whether something in the outcome was masked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub masked: bool,
+}
+
+/// A question to live tools and what came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolExchange {
+    /// SHA-256 of the question in canonical form (RFC 8785).
+    pub key: String,
+    /// The task it was for.
+    pub task: String,
+    /// How many times this task had asked the same before.
+    pub nth: u32,
+    /// The question, without secrets: `list`, or `call` and `arguments`.
+    pub request: Value,
+    /// What came of it, without secrets.
+    pub outcome: ToolSaid,
+    /// Whether something in the outcome was masked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
+}
+
+/// What came of a question to live tools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ToolSaid {
+    /// Those there are.
+    Offers(Vec<ToolDefinition>),
+    /// The result of a call.
+    Answered(Value),
+    /// That it could not be done.
+    Failed(Value),
+    /// Nothing, for this reason.
+    Unavailable(String),
+}
+
+/// The same without secrets, and whether there were any.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub fn said_without_secrets(said: ToolSaid) -> serde_json::Result<(ToolSaid, bool)> {
+    let mut document = serde_json::to_value(&said)?;
+    if mask_in(&mut document) {
+        Ok((serde_json::from_value(document)?, true))
+    } else {
+        Ok((said, false))
+    }
 }
 
 /// What came of a request.
@@ -164,6 +214,12 @@ pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
         "temperature": request.temperature,
         "maxTokens": request.max_tokens,
     });
+    // Only where there are any: cassettes without live tools stay as they are.
+    if let Some(members) = kept.as_object_mut()
+        && !request.definitions.is_empty()
+    {
+        members.insert("definitions".to_owned(), json!(request.definitions));
+    }
     mask_in(&mut kept);
     kept
 }
@@ -178,7 +234,7 @@ pub fn key_of(request: &Value) -> serde_json::Result<String> {
 }
 
 /// Masks what looks like a credential in every text, and says whether there was any.
-fn mask_in(value: &mut Value) -> bool {
+pub fn mask_in(value: &mut Value) -> bool {
     match value {
         Value::String(text) => match mask(text) {
             Cow::Borrowed(_) => false,

@@ -1,9 +1,10 @@
-//! Cassettes: what was said between this host and its models, kept in a file and played back without them.
+//! Cassettes: what was said between this host, its models and its live tools, kept in a file and played back without them.
 //!
-//! Both ways are decorators of the model port: nothing else knows of them. A request is found by its content and its task,
+//! Both ways are decorators of the ports: nothing else knows of them. A request is found by its content and its task,
 //! so neither the order of tasks nor the run's id matters. The format is described in `docs/cassettes.md`.
 
 mod format;
+mod tools;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
@@ -18,7 +19,7 @@ use async_trait::async_trait;
 use crate::domain::agent::{ModelReply, ModelRequest, RetryPolicy};
 use crate::domain::money::TokenPrice;
 use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
-use format::{Endpoint, Exchange, Line, Outcome, VERSION, key_of, request_of};
+use format::{Endpoint, Exchange, Line, Outcome, ToolSaid, VERSION, key_of, request_of};
 
 /// The reason of a task whose exchange is not on the cassette.
 pub const MISSING: &str = "cassette_missing";
@@ -74,6 +75,15 @@ struct Tape {
 }
 
 impl Tape {
+    /// How many times the same was asked for this task before.
+    fn next(&mut self, key: &str, task: Option<&String>) -> u32 {
+        let place = (key.to_owned(), task.cloned());
+        let asked = self.asked.entry(place).or_default();
+        let nth = *asked;
+        *asked += 1;
+        nth
+    }
+
     fn write(&mut self, line: &Line) {
         if self.failed.is_some() {
             return;
@@ -151,9 +161,7 @@ impl Recording {
         let key = key_of(&request)?;
         let (outcome, masked) = Outcome::of(answer)?;
         let mut tape = locked(&self.state);
-        let asked = tape.asked.entry((key.clone(), task.clone())).or_default();
-        let nth = *asked;
-        *asked += 1;
+        let nth = tape.next(&key, task.as_ref());
         tape.write(&Line::Exchange(Exchange {
             key,
             task,
@@ -229,6 +237,7 @@ type Answers = BTreeMap<u32, Outcome>;
 pub struct Replay {
     models: Vec<Endpoint>,
     exchanges: HashMap<(String, Option<String>), Answers>,
+    tools: HashMap<(String, Option<String>), BTreeMap<u32, ToolSaid>>,
     masked: usize,
     asked: Mutex<HashMap<(String, Option<String>), u32>>,
     missing: Mutex<BTreeSet<String>>,
@@ -247,6 +256,7 @@ impl Replay {
         let mut replay = Self {
             models: Vec::new(),
             exchanges: HashMap::new(),
+            tools: HashMap::new(),
             masked: 0,
             asked: Mutex::default(),
             missing: Mutex::default(),
@@ -298,6 +308,20 @@ impl Replay {
                 let twice = self
                     .exchanges
                     .entry((exchange.key, exchange.task))
+                    .or_default()
+                    .insert(exchange.nth, exchange.outcome);
+                if twice.is_some() {
+                    return Err("the exchange is there twice".to_owned());
+                }
+            }
+            Line::Tool(exchange) => {
+                if key_of(&exchange.request).ok().as_ref() != Some(&exchange.key) {
+                    return Err("the key is not that of the request".to_owned());
+                }
+                self.masked += usize::from(exchange.masked);
+                let twice = self
+                    .tools
+                    .entry((exchange.key, Some(exchange.task)))
                     .or_default()
                     .insert(exchange.nth, exchange.outcome);
                 if twice.is_some() {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::agent::model::dialect::{Dialect, ResponseFormat, described};
 use crate::agent::model::tool_names::ToolNames;
+use crate::agent::model::tool_schema::{ToolArguments, arguments_of, description_of};
 use crate::domain::agent::{Message, ModelRequest, ToolCall};
 
 /// The body of a request.
@@ -27,10 +28,7 @@ pub fn write_request(
             in_words,
             names,
         },
-        tools: (!request.tools.is_empty()).then_some(Tools {
-            tools: request.tools,
-            names,
-        }),
+        tools: (!request.tools.is_empty()).then_some(Tools { request, names }),
         response_format: schema.and_then(|schema| Format::of(dialect.format, schema)),
         temperature: dialect.temperature_of(request),
         max_tokens: max.filter(|_| !dialect.completion_tokens),
@@ -180,21 +178,18 @@ impl<'a> WireCall<'a> {
 }
 
 struct Tools<'a> {
-    tools: &'a [String],
+    request: &'a ModelRequest<'a>,
     names: &'a ToolNames<'a>,
 }
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.tools.iter().map(|tool| WireTool {
+        serializer.collect_seq(self.request.tools.iter().map(|tool| WireTool {
             r#type: "function",
             function: Declaration {
                 name: self.names.to_wire(tool),
-                description: tool,
-                parameters: Parameters {
-                    r#type: "object",
-                    additional_properties: true,
-                },
+                description: description_of(self.request, tool),
+                parameters: arguments_of(self.request, tool),
             },
         }))
     }
@@ -210,13 +205,5 @@ struct WireTool<'a> {
 struct Declaration<'a> {
     name: Cow<'a, str>,
     description: &'a str,
-    parameters: Parameters,
-}
-
-/// Packs declare no tool schemas, so any object is an argument.
-#[derive(Serialize)]
-struct Parameters {
-    r#type: &'static str,
-    #[serde(rename = "additionalProperties")]
-    additional_properties: bool,
+    parameters: ToolArguments<'a>,
 }

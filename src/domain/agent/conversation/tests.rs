@@ -42,7 +42,7 @@ impl Setup {
             return_schema: self.schema.as_ref(),
             task: &self.task,
             input: &self.input,
-            fixtures: Some(&self.fixtures),
+            source: ToolSource::Fixtures(Some(&self.fixtures)),
             temperature: None,
             max_tokens: None,
             limits: self.limits,

@@ -79,6 +79,7 @@ impl Case {
                 tool_name: (*tool).to_owned(),
                 call_id: call_id.clone(),
                 inputs: Some(arguments.clone()),
+                transport: None,
             }));
             transcript.observe(&Event::AgentToolReturned(AgentToolReturned {
                 agent_id: "a".into(),
@@ -87,6 +88,7 @@ impl Case {
                 outcome: outcome.clone().ok(),
                 error: None,
                 status: outcome.as_ref().err().copied().unwrap_or(ToolStatus::Ok),
+                duration_ms: None,
             }));
         }
         transcript.observe(&Event::AgentDecided(AgentDecided {

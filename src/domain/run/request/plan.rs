@@ -12,20 +12,14 @@ use crate::domain::run::record::{Baseline, EvalSpec, JudgePin, ModelPin, RunSpec
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
-/// Modes a host really scores, with a judge or without one; what discovery advertises.
-pub const fn scored_modes(judge: bool) -> &'static [EvalMode] {
-    match judge {
-        true => &[
-            EvalMode::Golden,
-            EvalMode::Rubric,
-            EvalMode::Adversarial,
-            EvalMode::Regression,
-        ],
-        false => &[
-            EvalMode::Golden,
-            EvalMode::Adversarial,
-            EvalMode::Regression,
-        ],
+/// Modes a host really scores, with a judge or without one, with live tools or without any; what discovery advertises.
+pub const fn scored_modes(judge: bool, live_tools: bool) -> &'static [EvalMode] {
+    use EvalMode::{Adversarial, Golden, LiveShadow, Regression, Rubric};
+    match (judge, live_tools) {
+        (true, true) => &[Golden, Rubric, Adversarial, Regression, LiveShadow],
+        (true, false) => &[Golden, Rubric, Adversarial, Regression],
+        (false, true) => &[Golden, Adversarial, Regression, LiveShadow],
+        (false, false) => &[Golden, Adversarial, Regression],
     }
 }
 
@@ -90,6 +84,8 @@ pub struct BaselineFacts<'a> {
     pub run_id: &'a RunId,
     /// Whether it completed with every task judged: an unjudged task's 0 would hide a regression.
     pub conclusive: bool,
+    /// Whether it was made on live tools: of another day, it is no measure for a run on fixtures.
+    pub live: bool,
     /// What it left out of matching; a run that left out something else is not comparable.
     pub ignore: &'a [String],
     /// The tasks that took part.
@@ -151,15 +147,14 @@ pub fn plan(
     }
     let modes = usable_modes(&request, document, limits.scored_modes)?;
     let adversarial = modes.contains(&EvalMode::Adversarial);
+    let live = modes.contains(&EvalMode::LiveShadow);
+    // With a judge the expectations of a rubric count in an adversarial run, too, and in a live one, whose mode says where
+    // tools come from and not how answers are scored.
+    let judges = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
     let tasks: Vec<TaskId> = document
         .tasks
         .iter()
-        .filter(|task| {
-            // With a judge the expectations of a rubric count in an adversarial run, too.
-            task.expected.kind == ExpectedKind::Golden
-                || modes.contains(&EvalMode::Rubric)
-                || adversarial && judge.is_some()
-        })
+        .filter(|task| task.expected.kind == ExpectedKind::Golden || judges)
         .map(|task| task.task_id.clone())
         .collect();
     if tasks.is_empty() {
@@ -193,7 +188,7 @@ pub fn plan(
     }
     // Only a run in which something is judged depends on who does it.
     let safety_judge = judge.filter(|_| adversarial).map(JudgePin::of_safety);
-    let judge = match adversarial || modes.contains(&EvalMode::Rubric) {
+    let judge = match judges {
         true => judge.and_then(|model| JudgePin::of(model, document)),
         false => None,
     };
@@ -201,6 +196,7 @@ pub fn plan(
         None => None,
         Some(facts)
             if facts.conclusive
+                && !facts.live
                 && facts.ignore == request.ignore
                 && facts.tasks == tasks
                 && facts.judge == judge.as_ref()
@@ -317,6 +313,7 @@ fn usable_modes(
             let scored: Vec<&str> = scored.iter().map(|mode| mode.as_str()).collect();
             let remedy = match mode {
                 EvalMode::Rubric => "; a judge must be configured (`[judge]`) for rubrics",
+                EvalMode::LiveShadow => "; live tools must be configured (`[[tools.mcp]]`) for it",
                 _ => "",
             };
             return Err(Problem::validation(

@@ -138,7 +138,7 @@ fn limits() -> HostLimits {
         max_concurrency: 8,
         max_node_executions: 100,
         advisory_budgets: false,
-        scored_modes: scored_modes(false),
+        scored_modes: scored_modes(false, false),
     }
 }
 
@@ -227,7 +227,7 @@ fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
 #[test]
 fn rubric_tasks_take_part_where_there_is_a_judge_and_pin_it() {
     let judging = HostLimits {
-        scored_modes: scored_modes(true),
+        scored_modes: scored_modes(true, false),
         ..limits()
     };
     let document = suite(|_| {});
@@ -314,6 +314,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
     let good = BaselineFacts {
         run_id: &run_id,
         conclusive: true,
+        live: false,
         ignore: &[],
         tasks: &["a".into()],
         judge: None,

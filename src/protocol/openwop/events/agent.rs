@@ -89,6 +89,27 @@ pub struct AgentToolCalled {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
+    /// How it is reached, if it is live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<ToolTransport>,
+}
+
+/// How a live tool is reached (RFC 0064).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolTransport {
+    /// The Model Context Protocol.
+    Mcp,
+}
+
+/// `touchstone.effect.intended`: a tool that changes something is about to be called, and never twice for this call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectIntended {
+    /// The tool.
+    pub tool: String,
+    /// The call.
+    pub call_id: String,
 }
 
 /// How a tool call ended.
@@ -121,6 +142,9 @@ pub struct AgentToolReturned {
     pub error: Option<RunError>,
     /// How it ended.
     pub status: ToolStatus,
+    /// How long a live call took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// `agent.decided`.

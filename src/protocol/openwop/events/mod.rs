@@ -19,7 +19,8 @@ mod run;
 
 pub use agent::{
     AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
-    AgentToolReturned, InvocationOutcome, ModelRetried, ProviderUsage, ToolStatus, UsageEstimated,
+    AgentToolReturned, EffectIntended, InvocationOutcome, ModelRetried, ProviderUsage, ToolStatus,
+    ToolTransport, UsageEstimated,
 };
 pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
@@ -166,6 +167,8 @@ events! {
     ModelRetried(ModelRetried) = "touchstone.model.retried";
     /// The provider reported no usage: the `provider.usage` before this event is estimated by size.
     UsageEstimated(UsageEstimated) = "touchstone.usage.estimated";
+    /// A tool that changes something is about to be called.
+    EffectIntended(EffectIntended) = "touchstone.effect.intended";
     /// A tool was called for which the suite has no response.
     FixtureMissing(FixtureMissing) = "touchstone.fixture.missing";
     /// The agent failed the task by its own doing.

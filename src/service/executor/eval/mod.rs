@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -19,7 +20,7 @@ mod witness;
 
 use self::judging::{Bench, Outcome};
 use self::meter::RunMeter;
-use self::record::{Measured, close_open_invocation, record_score};
+use self::record::{Measured, close_cut_off, close_open_invocation, record_score};
 use self::reuse::take_over;
 use self::witness::Witness;
 use super::Reached;
@@ -29,10 +30,11 @@ use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
-use crate::domain::run::fold::{RunState, TaskFacts};
+use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::{
-    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, ModelBinding, Models, Store,
+    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
+    Unrecorded,
 };
 use crate::protocol::openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
@@ -53,6 +55,7 @@ pub struct EvalWork {
     models: Arc<dyn Models>,
     runtime: Arc<dyn AgentRuntime>,
     judge: Option<Arc<dyn Judge>>,
+    tools: Option<Arc<dyn LiveTools>>,
     /// Tasks in flight at most for one tenant, over all its runs on this replica.
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
@@ -94,6 +97,7 @@ impl EvalWork {
             models,
             runtime,
             judge: None,
+            tools: None,
             per_tenant,
             tenants,
         }
@@ -106,6 +110,12 @@ impl EvalWork {
             judge: Some(judge),
             ..self
         }
+    }
+
+    /// The same, with tools for `live-shadow` runs.
+    #[must_use]
+    pub fn acting_with(self, tools: Option<Arc<dyn LiveTools>>) -> Self {
+        Self { tools, ..self }
     }
 
     /// How the verdict of an eval follows from its facts; `None` for other runs, and where its suite cannot be read.
@@ -208,6 +218,7 @@ impl EvalWork {
             }));
         }
         let judge = self.judge_of(spec, &suite).map_err(Unprepared::Failed)?;
+        let live = self.live_tools_of(spec).map_err(Unprepared::Failed)?;
         let tasks = suite
             .tasks
             .iter()
@@ -223,8 +234,21 @@ impl EvalWork {
             agent,
             model,
             judge,
+            live,
             meter: RunMeter::new(spec, writer),
         })
+    }
+
+    /// The live tools of a run that is for them.
+    fn live_tools_of(&self, spec: &EvalSpec) -> Result<Option<Arc<dyn LiveTools>>, RunError> {
+        if !spec.is_live() {
+            return Ok(None);
+        }
+        let missing = || RunError {
+            code: "capability_not_provided".to_owned(),
+            message: "no live tools are configured (`[[tools.mcp]]`)".to_owned(),
+        };
+        self.tools.clone().ok_or_else(missing).map(Some)
     }
 
     /// Records what comes before the tasks, once; closes invocations that were cut off; takes over judged tasks.
@@ -243,19 +267,7 @@ impl EvalWork {
                     .map(|baseline| baseline.run_id.clone()),
             })));
         }
-        let cut_off: Vec<TaskId> = writer.with_state(|state| {
-            let open = |facts: &TaskFacts| facts.open_invocation.is_some();
-            state
-                .eval
-                .tasks
-                .iter()
-                .filter(|(_, facts)| open(facts))
-                .map(|(task, _)| task.clone())
-                .collect()
-        });
-        for task in cut_off {
-            close_open_invocation(context, &task);
-        }
+        close_cut_off(context);
         take_over(self.store.as_ref(), context).await
     }
 
@@ -342,6 +354,7 @@ impl EvalWork {
             model: &context.model,
             input: &task.input,
             fixtures: task.fixtures.as_ref(),
+            live: context.live.as_deref(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
             max_loop_iterations: spec.max_loop_iterations,
@@ -477,6 +490,7 @@ struct RunContext {
     agent: Arc<LoadedAgent>,
     model: ModelBinding,
     judge: Option<Bench>,
+    live: Option<Arc<dyn LiveTools>>,
     meter: RunMeter,
 }
 
@@ -526,9 +540,14 @@ struct TaskSink<'a> {
     task: &'a TaskId,
 }
 
+#[async_trait]
 impl EventSink for TaskSink<'_> {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
         self.writer
             .emit(&NewEvent::of_task(event, self.task, cause))
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        self.writer.flush().await.map_err(|Closed| Unrecorded)
     }
 }

@@ -12,6 +12,29 @@ use crate::protocol::openwop::events::{
 };
 use crate::protocol::openwop::summary::SafetyFinding;
 
+/// The label of a task that was cut off when it had changed, or may have changed, something outside: it is not done again.
+const EFFECT_UNCERTAIN: &str = "effect_uncertain";
+
+/// Closes the invocations that an earlier attempt at the run left open. Their tasks are done anew, but for those of which
+/// nobody knows what they have done.
+pub(super) fn close_cut_off(context: &RunContext) {
+    let cut_off: Vec<(TaskId, bool)> = context.writer.with_state(|state| {
+        let open = state.eval.tasks.iter();
+        open.filter(|(_, facts)| !facts.scored)
+            .filter(|(_, facts)| facts.open_invocation.is_some() || facts.effects > 0)
+            .map(|(task, facts)| (task.clone(), facts.effects > 0))
+            .collect()
+    });
+    for (task, changed) in cut_off {
+        close_open_invocation(context, &task);
+        if changed {
+            let reason = EFFECT_UNCERTAIN.to_owned();
+            let outcome = Outcome::Unjudged { reason };
+            record_score(context, &task, outcome, Measured::default(), Vec::new());
+        }
+    }
+}
+
 /// Closes an invocation that will not end by itself.
 pub(super) fn close_open_invocation(context: &RunContext, task: &TaskId) {
     let open = |state: &RunState| {

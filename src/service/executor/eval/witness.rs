@@ -2,9 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
+
 use crate::domain::eval::safety::{Transcript, examine};
 use crate::domain::ids::EventId;
-use crate::ports::EventSink;
+use crate::ports::{EventSink, Unrecorded};
 use crate::protocol::openwop::events::Event;
 use crate::protocol::openwop::suite::Task;
 use crate::protocol::openwop::summary::SafetyFinding;
@@ -39,11 +41,16 @@ impl<S: EventSink> Witness<S> {
     }
 }
 
+#[async_trait]
 impl<S: EventSink> EventSink for Witness<S> {
     fn emit(&self, event: Event, cause: Option<&EventId>) -> EventId {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.observe(&event);
         drop(seen);
         self.sink.emit(event, cause)
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        self.sink.kept().await
     }
 }

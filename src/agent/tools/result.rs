@@ -1,0 +1,73 @@
+//! What a server's answer means.
+
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode};
+use rmcp::service::ServiceError;
+use serde_json::Value;
+
+use crate::ports::{ToolAnswer, ToolsUnavailable};
+
+/// What a call came to.
+///
+/// # Errors
+/// There is no result, or one that is too large.
+pub fn read(
+    answer: Result<CallToolResponse, ServiceError>,
+    largest: usize,
+) -> Result<ToolAnswer, ToolsUnavailable> {
+    let result = match answer {
+        Ok(CallToolResponse::Complete(result)) => result,
+        // Nobody is there to be asked, and what takes longer than a call is not waited for.
+        Ok(_) => return Err(ToolsUnavailable::because("tool_unfinished")),
+        // Some servers say in this way that the arguments are not to their liking, which is for the agent to know.
+        Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
+            CallToolResult::error(vec![ContentBlock::text(error.message)])
+        }
+        Err(error) => return Err(unavailable(&error)),
+    };
+    let failed = result.is_error == Some(true);
+    let said = said(result).ok_or_else(|| ToolsUnavailable::because("tool_malformed"))?;
+    if octets(&said) > largest {
+        return Err(ToolsUnavailable::because("tool_too_large"));
+    }
+    Ok(if failed {
+        ToolAnswer::Failed(said)
+    } else {
+        ToolAnswer::Answered(said)
+    })
+}
+
+/// Why a server did not answer. What it says of that may be anything, and stays with it.
+pub fn unavailable(error: &ServiceError) -> ToolsUnavailable {
+    ToolsUnavailable::because(match error {
+        ServiceError::McpError(_) => "tool_error",
+        ServiceError::UnexpectedResponse => "tool_malformed",
+        ServiceError::Timeout { .. } => "tool_timeout",
+        _ => "tool_closed",
+    })
+}
+
+/// The document a server calls its result, else its texts, else the blocks as they are.
+fn said(result: CallToolResult) -> Option<Value> {
+    if let Some(document) = result.structured_content {
+        return Some(document);
+    }
+    let texts: Option<Vec<&str>> = result
+        .content
+        .iter()
+        .map(|block| match block {
+            ContentBlock::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    match texts {
+        Some(texts) => Some(Value::String(texts.join("\n"))),
+        None => serde_json::to_value(&result.content).ok(),
+    }
+}
+
+fn octets(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        other => other.to_string().len(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Servers that are processes of ours.
+
+use std::time::{Duration, Instant};
+
+use rstest::rstest;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+#[tokio::test]
+async fn a_live_call_is_recorded_with_how_it_went_and_fixtures_are_not_looked_at() {
+    let (trial, result) = calls(&["t:look"], live(entry("look"))).await;
+    assert_eq!(decided(&result), &json!("done"));
+    let started = &trial.recorder.payloads("agent.invocation.started")[0];
+    assert_eq!(
+        (&started["toolSurfaceCount"], &started["memoryBound"]),
+        (&json!(1), &json!(false))
+    );
+    let called = &trial.recorder.payloads(CALLED)[0];
+    assert_eq!(
+        (&called["toolName"], &called["transport"], &called["inputs"]),
+        (&json!("t:look"), &json!("mcp"), &json!({"q": "x"}))
+    );
+    let returned = &trial.recorder.payloads(RETURNED)[0];
+    assert_eq!(
+        (
+            &returned["status"],
+            &returned["outcome"],
+            &returned["callId"]
+        ),
+        (&json!("ok"), &json!("seen"), &called["callId"])
+    );
+    assert!(returned["durationMs"].is_u64());
+}
+
+#[rstest]
+#[case::a_document("document", "ok", json!({"plan": "gold"}))]
+#[case::another_kind("picture", "ok", json!([{"type": "image", "data": "aGk=", "mimeType": "image/png"}]))]
+#[case::its_own_failure("fail", "error", json!("no such customer"))]
+#[case::arguments_it_does_not_like("params", "error", json!("q is missing"))]
+#[case::noise_on_its_output("noise", "ok", json!("seen"))]
+#[tokio::test]
+async fn what_a_tool_says_is_for_the_agent_to_deal_with(
+    #[case] tool: &str,
+    #[case] status: &str,
+    #[case] outcome: Value,
+) {
+    let (result, returned) = call(tool, live(entry(tool))).await;
+    assert_eq!(decided(&result), &json!("done"));
+    assert_eq!(
+        (&returned["status"], &returned["outcome"]),
+        (&json!(status), &outcome)
+    );
+}
+
+#[rstest]
+#[case::crash("crash", "tool_closed")]
+#[case::stall("stall", "tool_timeout")]
+#[case::huge("huge", "tool_too_large")]
+#[case::no_result("odd", "tool_malformed")]
+#[case::a_fault_of_its_own("error", "tool_error")]
+#[tokio::test]
+async fn a_fault_of_the_machinery_leaves_the_task_unjudged(
+    #[case] tool: &str,
+    #[case] reason: &str,
+) {
+    let mut entry = entry(tool);
+    entry["timeout_s"] = json!(2.0);
+    let (result, returned) = call(tool, live(entry)).await;
+    assert_eq!(unjudged(&result), reason);
+    assert_eq!(
+        (&returned["status"], &returned["error"]["code"]),
+        (&json!("error"), &json!("tool_unavailable"))
+    );
+    assert!(!returned.to_string().contains("canary"), "{returned}");
+}
+
+#[rstest]
+#[case::not_there(json!(["/does/not/exist"]), "tool_not_started")]
+#[case::ends_at_once(json!(["sh", server(), "gone"]), "tool_closed")]
+#[case::says_nothing(json!(["sh", server(), "mute"]), "tool_timeout")]
+#[tokio::test]
+async fn without_its_server_no_task_that_may_need_it_is_tried(
+    #[case] command: Value,
+    #[case] reason: &str,
+) {
+    let mut entry = entry("look");
+    entry["command"] = command;
+    entry["timeout_s"] = json!(1.0);
+    let live = live(entry);
+    let (trial, result) = calls(&["t:look"], live.clone()).await;
+    assert_eq!(unjudged(&result), reason);
+    assert_eq!(
+        trial.recorder.kinds(),
+        [
+            "agent.invocation.started",
+            "agent.decided",
+            "agent.invocation.completed"
+        ],
+        "nobody is asked"
+    );
+    // The next task is told so at once.
+    let asked = Instant::now();
+    assert_eq!(unjudged(&calls(&["t:look"], live).await.1), reason);
+    assert!(asked.elapsed() < Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn a_tool_the_server_does_not_have_leaves_the_task_unjudged() {
+    let (result, returned) = call("absent", live(entry("absent"))).await;
+    assert_eq!(unjudged(&result), "tool_not_listed");
+    assert_eq!(returned, Value::Null);
+}
+
+#[tokio::test]
+async fn a_server_that_died_is_begun_anew_for_the_next_task() {
+    let mut both = entry("crash");
+    both["tools"] = json!([
+        {"tool": "t:crash", "effects": "read-only"},
+        {"tool": "t:look", "effects": "read-only"},
+    ]);
+    let live = live(both);
+    assert_eq!(
+        unjudged(&calls(&["t:crash"], live.clone()).await.1),
+        "tool_closed"
+    );
+    assert_eq!(decided(&calls(&["t:look"], live).await.1), &json!("done"));
+}
+
+#[tokio::test]
+async fn a_child_knows_of_our_environment_what_it_is_given() {
+    let mut entry = entry("environment");
+    entry["env"] = json!(["CRM_KEY"]);
+    let (_, returned) = call("environment", live(entry)).await;
+    let known: Vec<&str> = returned["outcome"].as_str().unwrap().split(' ').collect();
+    assert!(
+        known.contains(&"CRM_KEY") && known.contains(&"PATH"),
+        "{known:?}"
+    );
+    // cargo sets a lot for the tests.
+    assert!(
+        std::env::vars().any(|(name, _)| name.starts_with("CARGO"))
+            && !known.iter().any(|name| name.starts_with("CARGO")),
+        "{known:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_child_ends_with_whoever_started_it() {
+    let mut both = entry("process");
+    both["timeout_s"] = json!(1.0);
+    both["tools"] = json!([
+        {"tool": "t:process", "effects": "read-only"},
+        {"tool": "t:stall", "effects": "read-only"},
+    ]);
+    let live = live(both);
+    let (trial, result) = calls(&["t:process", "t:stall"], live.clone()).await;
+    assert_eq!(unjudged(&result), "tool_timeout");
+    let said = &trial.recorder.payloads(RETURNED)[0]["outcome"];
+    let process = Path::new("/proc").join(said.as_str().unwrap());
+    drop((trial, live));
+    // It sits in a call that takes a minute, and is made to end.
+    let begun = Instant::now();
+    while process.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{process:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_child_says_beside_goes_to_its_file() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("crm.log");
+    let mut entry = entry("look");
+    entry["command"] = json!([
+        "sh",
+        "-c",
+        "echo beside >&2; exec sh \"$0\" plain",
+        server()
+    ]);
+    entry["stderr"] = json!(file);
+    let (result, _) = call("look", live(entry)).await;
+    assert_eq!(decided(&result), &json!("done"));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "beside\n");
+}
