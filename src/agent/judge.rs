@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::calls::{Calls, Pace, Stop, seed};
-use crate::domain::agent::{BUDGET_EXHAUSTED, Message, ModelRequest, TaskHint};
+use crate::domain::agent::{BUDGET_EXHAUSTED, ModelRequest, TaskHint, octets_of};
 use crate::domain::eval::rubric::prompt::Exhibit;
 use crate::domain::eval::rubric::verdict::{self, MALFORMED};
 use crate::domain::eval::rubric::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
@@ -121,13 +121,6 @@ impl Question<'_> {
             provider_key: &format!("{}:chat:judge", exhibition.model.model.info().provider),
         };
         activity.id()
-    }
-}
-
-fn octets_of(message: &Message) -> usize {
-    match message {
-        Message::System(text) | Message::User(text) => text.len(),
-        Message::Assistant { .. } | Message::Tool { .. } => 0,
     }
 }
 

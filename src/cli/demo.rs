@@ -435,7 +435,14 @@ async fn evaluate(
         "configurable": configurable,
     });
     let started: Started = client.post("/v1/runs", &body).await?;
-    follow(context, client, &started.run_id, &mut Interrupts::listen()?).await
+    follow(
+        context,
+        client,
+        &started.run_id,
+        "",
+        &mut Interrupts::listen()?,
+    )
+    .await
 }
 
 /// Tells what happens, unless documents are asked for.

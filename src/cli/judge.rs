@@ -1,23 +1,25 @@
 //! `touchstone judge`: compare the judge of rubrics with people.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::context::{Context, Endpoints, JudgeEndpoint};
 use super::exit::{Exit, Failure};
 use crate::domain::eval::rubric::calibration::{Calibration, MIN_AGREEMENT, Sample, doubt};
 use crate::domain::eval::suite_rules::SuiteRef;
+use crate::domain::ids::TaskId;
 use crate::render::usd;
 
 const PATH: &str = "/v1/host/touchstone/judge/calibrations";
 const EXAMPLES: &str = "\
 A line of FILE is a sample that people have scored, on any scale:
   {\"item\": \"s-1\", \"task\": \"complaint\", \"output\": \"We are sorry …\", \"human\": [4, 5]}
-`task` may be left out where the suite has one rubric.
+`task` may be left out where the suite has one rubric. A file whose name ends in .csv has the columns item, output, human
+and perhaps task, with one row for every score that somebody gave.
 
 Exit codes: 0 good enough for a gate, 1 not, 2 bad input, 3 not carried out.
 
@@ -43,7 +45,7 @@ pub enum Command {
 /// What to compare.
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// The samples, JSON Lines
+    /// The samples: JSON Lines, or a table (.csv)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The suite whose rubrics are applied
@@ -137,25 +139,109 @@ fn line(found: &Calibration) -> String {
     )
 }
 
-fn read(file: &PathBuf) -> Result<Vec<Sample>, Failure> {
-    let unreadable = |cause: std::io::Error| {
-        let file = file.display();
-        Failure::bad_input("unreadable", format!("{file} cannot be read: {cause}"))
+fn read(file: &Path) -> Result<Vec<Sample>, Failure> {
+    let name = file.display();
+    let octets = std::fs::read(file).map_err(|cause| {
+        Failure::bad_input("unreadable", format!("{name} cannot be read: {cause}"))
+    })?;
+    let is_table = file
+        .extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("csv"));
+    let samples = if is_table {
+        table(&octets)
+    } else {
+        lines(&octets)
     };
-    let opened = std::fs::File::open(file).map_err(unreadable)?;
-    let mut samples = Vec::new();
-    for (number, line) in (1..).zip(BufReader::new(opened).lines()) {
-        let line = line.map_err(unreadable)?;
-        if line.trim().is_empty() {
-            continue;
+    samples.map_err(|cause| Failure::bad_input("no_sample", format!("{name}, {cause}")))
+}
+
+/// A sample a line.
+fn lines(octets: &[u8]) -> Result<Vec<Sample>, String> {
+    let lines = (1..).zip(octets.split(|octet| *octet == b'\n'));
+    lines
+        .filter(|(_, line)| !line.trim_ascii().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_slice(line).map_err(|cause| format!("line {number}: {cause}"))
+        })
+        .collect()
+}
+
+/// A row a score: those of one item are its scores together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    item: String,
+    #[serde(default)]
+    task: Option<TaskId>,
+    output: String,
+    human: f64,
+}
+
+/// A row a score, under names.
+fn table(octets: &[u8]) -> Result<Vec<Sample>, String> {
+    // Spreadsheets put a byte order mark before everything else.
+    let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::Headers)
+        .from_reader(octets);
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    // The names are the first row.
+    for (number, row) in (2..).zip(reader.deserialize()) {
+        let row: Row = row.map_err(|cause| format!("row {number}: {cause}"))?;
+        let output = Value::String(row.output);
+        let known = places
+            .get(&row.item)
+            .and_then(|place| samples.get_mut(*place));
+        match known {
+            Some(sample) if sample.output != output || sample.task != row.task => {
+                return Err(format!(
+                    "row {number}: item {:?} has another `output` or `task` than before; one item is one answer",
+                    row.item
+                ));
+            }
+            Some(sample) => sample.human.push(row.human),
+            None => {
+                places.insert(row.item.clone(), samples.len());
+                samples.push(Sample {
+                    item: row.item,
+                    task: row.task,
+                    output,
+                    human: vec![row.human],
+                });
+            }
         }
-        let sample = serde_json::from_str(&line).map_err(|cause| {
-            Failure::bad_input(
-                "no_sample",
-                format!("{}, line {number}: {cause}", file.display()),
-            )
-        })?;
-        samples.push(sample);
     }
     Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_one_item_are_its_scores() {
+        let text = "\u{feff}item, output,human\ns-1,\"Sorry, we\n\"\"hear\"\" you\",4\ns-2,No.,1\ns-1,\"Sorry, we\n\"\"hear\"\" you\",5\n";
+        let found = json!(table(text.as_bytes()).unwrap());
+        let expected = json!([
+            {"item": "s-1", "output": "Sorry, we\n\"hear\" you", "human": [4.0, 5.0]},
+            {"item": "s-2", "output": "No.", "human": [1.0]},
+        ]);
+        assert_eq!(found, expected);
+        let with_task = table(b"item,task,output,human\ns-1,complaint,x,0.5\n").unwrap();
+        assert_eq!(json!(with_task[0].task), json!("complaint"));
+    }
+
+    #[rstest]
+    #[case::no_number("item,output,human\na,x,good\n", "row 2")]
+    #[case::no_column("item,output\na,x\n", "human")]
+    #[case::a_column_too_many("item,output,human,rater\na,x,1,ann\n", "rater")]
+    #[case::two_answers("item,output,human\na,x,1\na,y,2\n", "row 3: item \"a\"")]
+    fn what_is_no_table_of_samples_is_refused(#[case] text: &str, #[case] named: &str) {
+        let fault = table(text.as_bytes()).unwrap_err();
+        assert!(fault.contains(named), "{fault}");
+    }
 }

@@ -18,6 +18,7 @@ mod judge;
 mod key;
 mod options;
 mod pack;
+mod progress;
 mod reach;
 mod run;
 mod serve;

@@ -17,6 +17,7 @@ const NARROWEST_TABLE: u16 = 72;
 pub struct Terminal {
     json: bool,
     ink: Ink,
+    notes_ink: Ink,
     interactive: bool,
 }
 
@@ -31,6 +32,7 @@ impl Terminal {
         Self {
             json,
             ink: Ink::new(!refused && (interactive || forced)),
+            notes_ink: Ink::new(!refused && (io::stderr().is_terminal() || forced)),
             interactive,
         }
     }
@@ -43,6 +45,11 @@ impl Terminal {
     /// How text is coloured.
     pub const fn ink(&self) -> Ink {
         self.ink
+    }
+
+    /// The same for what is no result, on stderr.
+    pub const fn notes_ink(&self) -> Ink {
+        self.notes_ink
     }
 
     /// Whether a person looks at stdout, so that tables and colours make sense.
@@ -83,9 +90,10 @@ impl Terminal {
         seen.or(told)
     }
 
-    /// Whether a bar may be drawn on stderr.
+    /// Whether progress may be drawn on stderr.
     pub fn bars(&self) -> bool {
-        !self.json && io::stderr().is_terminal()
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        !self.json && !dumb && io::stderr().is_terminal()
     }
 
     /// Prints a part of the result.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::StreamExt;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,14 +13,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::client::Client;
 use super::context::{Context, Session};
 use super::exit::{Exit, Failure};
+use super::progress::Progress;
 use super::terminal::Terminal;
 use crate::domain::eval::report::{EvalReport, Verdict};
-use crate::domain::money::NanoUsd;
 use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
 use crate::render::scorecard::scorecard;
-use crate::render::usd;
 
 /// How long the host may gather events into one frame.
 const BUFFER: Duration = Duration::from_millis(100);
@@ -197,7 +195,7 @@ pub async fn watch(
             }
         }
     }
-    let report = follow(context, session.client(), run, &mut interrupts).await?;
+    let report = follow(context, session.client(), run, "", &mut interrupts).await?;
     show(context, session, &report, outputs).await
 }
 
@@ -233,7 +231,7 @@ impl Interrupts {
     }
 }
 
-/// Follows a run to its end. Ctrl-C cancels the run; a second one leaves it to itself.
+/// Follows a run to its end; `label` says which one, where there are several. Ctrl-C cancels the run; a second one leaves it to itself.
 ///
 /// # Errors
 /// The run could not be followed.
@@ -241,13 +239,13 @@ pub async fn follow(
     context: &Context<'_>,
     client: &Client,
     run: &str,
+    label: &str,
     interrupts: &mut Interrupts,
 ) -> Result<EvalReport, Failure> {
-    let terminal = context.terminal();
-    let mut progress = Progress::new(terminal.bars());
+    let progress = Progress::new(context.terminal(), label);
     let mut cancelled = false;
     {
-        let mut events = std::pin::pin!(client.events(run, "updates", BUFFER, 0));
+        let mut events = std::pin::pin!(client.events(run, progress.stream(), BUFFER, 0));
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -366,105 +364,4 @@ fn left_alone(context: &Context<'_>, run: &str) -> Failure {
         format!("left run {run} before it ended"),
     )
     .or_try(format!("{} run show {run}", context.program()))
-}
-
-/// What has happened so far, as a bar on a terminal.
-struct Progress {
-    bar: ProgressBar,
-    passed: u64,
-    failed: u64,
-    unjudged: u64,
-    cost: NanoUsd,
-}
-
-impl Progress {
-    fn new(visible: bool) -> Self {
-        let bar = ProgressBar::with_draw_target(
-            None,
-            if visible {
-                ProgressDrawTarget::stderr_with_hz(10)
-            } else {
-                ProgressDrawTarget::hidden()
-            },
-        );
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:28} {pos}/{len}  {msg}  {elapsed} (ETA {eta})")
-        {
-            bar.set_style(style);
-        }
-        Self {
-            bar,
-            passed: 0,
-            failed: 0,
-            unjudged: 0,
-            cost: NanoUsd::ZERO,
-        }
-    }
-
-    fn take(&mut self, event: &Value) {
-        let payload = event.get("payload").unwrap_or(&Value::Null);
-        match event.get("type").and_then(Value::as_str) {
-            Some("eval.started") => {
-                if let Some(tasks) = payload.get("taskCount").and_then(Value::as_u64) {
-                    self.bar.set_length(tasks);
-                }
-            }
-            // Comes before the task's `eval.scored`, which counts it as not passed.
-            Some("touchstone.task.unjudged") => self.unjudged += 1,
-            Some("eval.scored") => {
-                match payload.get("passed").and_then(Value::as_bool) {
-                    Some(true) => self.passed += 1,
-                    _ => self.failed += 1,
-                }
-                let cost = payload
-                    .get("costUsd")
-                    .and_then(Value::as_f64)
-                    .and_then(NanoUsd::from_usd);
-                self.cost = self.cost + cost.unwrap_or_default();
-                self.bar.inc(1);
-                self.bar.set_message(self.message());
-            }
-            _ => {}
-        }
-    }
-
-    fn message(&self) -> String {
-        let failed = self.failed.saturating_sub(self.unjudged);
-        format!(
-            "✓ {}  ✗ {failed}  ? {}  {}",
-            self.passed,
-            self.unjudged,
-            usd(self.cost)
-        )
-    }
-
-    fn say(&self, text: &str) {
-        self.bar.println(text);
-    }
-
-    fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unjudged_task_does_not_count_as_failed() {
-        let mut progress = Progress::new(false);
-        for (kind, payload) in [
-            ("eval.started", json!({"taskCount": 3})),
-            ("eval.scored", json!({"passed": true, "costUsd": 0.001})),
-            ("touchstone.task.unjudged", json!({"taskId": "b"})),
-            ("eval.scored", json!({"passed": false, "costUsd": 0.0})),
-            ("eval.scored", json!({"passed": false, "costUsd": 0.002})),
-        ] {
-            progress.take(&json!({"type": kind, "payload": payload}));
-        }
-        assert_eq!(progress.message(), "✓ 1  ✗ 1  ? 1  $0.003000");
-        assert_eq!(progress.bar.length(), Some(3));
-        assert_eq!(progress.bar.position(), 3);
-    }
 }

@@ -63,7 +63,8 @@ pub enum Claimable<'a> {
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims the oldest unfinished run whose lease is free or over, among those that `which` allows; one that is to be
-    /// cancelled is always among them. Raises its fence. A run whose record cannot be read is reported, left under its new lease, and passed over.
+    /// cancelled is always among them. Raises its fence. A run whose record cannot be read is reported, left under its new
+    /// lease, and passed over.
     async fn claim(
         &self,
         owner: &str,

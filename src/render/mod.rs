@@ -8,6 +8,7 @@ mod flips;
 pub mod github;
 mod ink;
 pub mod junit;
+pub mod live;
 pub mod markdown;
 pub mod scorecard;
 pub mod statistics;

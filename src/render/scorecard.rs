@@ -138,14 +138,9 @@ fn table(text: &mut String, report: &EvalReport, style: Style) {
     let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
     table.set_header(["task", "", "score", "latency", "cost", "reason"].map(bold));
     for (numbers, task) in shown(report, style) {
-        let colour = match task.outcome {
-            TaskOutcome::Passed => table::GOOD,
-            TaskOutcome::Failed => table::BAD,
-            TaskOutcome::Unjudged => table::DOUBTFUL,
-        };
         table.add_row([
             Cell::new(task.task_id.as_str()),
-            Cell::new(sign(task.outcome)).fg(colour),
+            Cell::new(sign(task.outcome)).fg(table::colour(task.outcome)),
             Cell::new(format!("{:.2}", numbers.score)).set_alignment(CellAlignment::Right),
             Cell::new(numbers.latency_ms.map(duration).unwrap_or_default())
                 .set_alignment(CellAlignment::Right),

@@ -3,13 +3,14 @@
 use comfy_table::{Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::scorecard::Style;
+use crate::domain::eval::report::TaskOutcome;
 
 /// Something good.
 pub const GOOD: Color = Color::Green;
 /// Something bad.
 pub const BAD: Color = Color::Red;
 /// Something to be careful with.
-pub const DOUBTFUL: Color = Color::Yellow;
+const DOUBTFUL: Color = Color::Yellow;
 
 /// Lines around the head and below the last row, none between rows.
 const LINES: TableStyle = TableStyle::new()
@@ -30,4 +31,13 @@ pub fn begin(style: Style) -> Table {
         table.enforce_styling();
     }
     table
+}
+
+/// The colour of an outcome.
+pub const fn colour(outcome: TaskOutcome) -> Color {
+    match outcome {
+        TaskOutcome::Passed => GOOD,
+        TaskOutcome::Failed => BAD,
+        TaskOutcome::Unjudged => DOUBTFUL,
+    }
 }

@@ -232,15 +232,27 @@ pub struct Counts {
     pub unjudged: usize,
 }
 
+impl Counts {
+    /// Counts one more.
+    pub const fn add(&mut self, outcome: TaskOutcome) {
+        match outcome {
+            TaskOutcome::Passed => self.passed += 1,
+            TaskOutcome::Failed => self.failed += 1,
+            TaskOutcome::Unjudged => self.unjudged += 1,
+        }
+    }
+
+    /// All of them.
+    pub const fn all(self) -> usize {
+        self.passed + self.failed + self.unjudged
+    }
+}
+
 /// Counts the tasks of a report.
 pub fn counts(report: &EvalReport) -> Counts {
     let mut counts = Counts::default();
     for task in &report.tasks {
-        match task.outcome {
-            TaskOutcome::Passed => counts.passed += 1,
-            TaskOutcome::Failed => counts.failed += 1,
-            TaskOutcome::Unjudged => counts.unjudged += 1,
-        }
+        counts.add(task.outcome);
     }
     counts
 }

@@ -60,6 +60,7 @@ const UNFOLLOW: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
 const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
 const END: &str = "UPDATE webhook SET following = FALSE WHERE number = $1";
+
 /// What of a subscription never changes and is no secret.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -49,7 +49,8 @@ pub async fn run(
                 .post(&path, &json!({"reason": "interrupted"}))
                 .await?;
         }
-        let report = follow(context, client, run, &mut interrupts).await?;
+        let label = format!("trial {} of {trials}  ", n + 1);
+        let report = follow(context, client, run, &label, &mut interrupts).await?;
         cancelled |= report.status == RunStatus::Cancelled.as_str();
         if !terminal.json() {
             terminal.print(&line(n + 1, &report));

@@ -24,24 +24,39 @@ pub struct Import {
     /// Id of the suite that is made [default: private.imported.evals. and the file's name]
     #[arg(long, value_name = "ID", value_parser = suite_id)]
     suite_id: Option<String>,
-    /// Version of the suite that is made
-    #[arg(long, value_name = "VERSION", default_value = "1.0.0")]
-    suite_version: String,
+    /// Version of the suite that is made [default: 1.0.0]
+    #[arg(long, value_name = "VERSION")]
+    suite_version: Option<String>,
     /// The agent that the suite that is made is for
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Least mean score of the suite that is made, 0 to 1
     #[arg(long, value_name = "SCORE")]
     pass_score: Option<f64>,
-    /// How answers are compared where the file does not say: exact or contains
-    #[arg(long = "match", value_name = "HOW", default_value = "exact", value_parser = strategy)]
-    strategy: MatchStrategy,
+    /// How answers are compared where the file does not say: exact or contains [default: exact]
+    #[arg(long = "match", value_name = "HOW", value_parser = strategy)]
+    strategy: Option<MatchStrategy>,
     /// Write the suite to this file, as packs have it, instead of importing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Refuse a file of which not everything can be carried over
     #[arg(long)]
     strict: bool,
+}
+
+impl Import {
+    /// The first flag that says something of a suite that is made, and nothing of one that is there.
+    fn for_a_made_suite(&self) -> Option<&'static str> {
+        [
+            ("--suite-id", self.suite_id.is_some()),
+            ("--suite-version", self.suite_version.is_some()),
+            ("--agent", self.agent.is_some()),
+            ("--pass-score", self.pass_score.is_some()),
+            ("--match", self.strategy.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
 }
 
 fn format(text: &str) -> Result<Format, String> {
@@ -63,9 +78,20 @@ fn strategy(text: &str) -> Result<MatchStrategy, String> {
 pub async fn run(context: &Context<'_>, arguments: &Import) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let octets = read_octets(&arguments.file.file)?;
-    let (suite, losses) = match arguments.from.or_else(|| Format::of(&octets)) {
+    let foreign = arguments.from.or_else(|| Format::of(&octets));
+    if foreign.is_none()
+        && let Some(flag) = arguments.for_a_made_suite()
+    {
+        return Err(Failure::usage(format!(
+            "{flag} is for files of other tools; {} is none, and a suite says that itself",
+            arguments.file.file.display()
+        ))
+        .or_try("change it in the file, or say what the file is by --from"));
+    }
+    let (suite, losses) = match foreign {
         Some(format) => {
-            let converted = convert(&octets, format, arguments.strategy, &identity(arguments));
+            let strategy = arguments.strategy.unwrap_or(MatchStrategy::Exact);
+            let converted = convert(&octets, format, strategy, &identity(arguments));
             let Imported { suite, losses } =
                 converted.map_err(|fault| refused(arguments, fault))?;
             if arguments.strict && !losses.is_empty() {
@@ -117,7 +143,10 @@ fn identity(arguments: &Import) -> Identity {
     };
     Identity {
         suite_id: arguments.suite_id.clone().unwrap_or_else(usual),
-        version: arguments.suite_version.clone(),
+        version: arguments
+            .suite_version
+            .clone()
+            .unwrap_or_else(|| "1.0.0".to_owned()),
         target_agent_id: arguments.agent.clone(),
         pass_score: arguments.pass_score,
     }

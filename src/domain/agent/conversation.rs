@@ -424,7 +424,8 @@ fn octets_of_definition(definition: &ToolDefinition) -> usize {
     description + octets_of_json(&definition.input_schema)
 }
 
-fn octets_of(message: &Message) -> usize {
+/// About the octets of a message, for estimates.
+pub fn octets_of(message: &Message) -> usize {
     let text = match message {
         Message::System(text) | Message::User(text) => text.len(),
         Message::Tool { call_id, content } => call_id.len() + content.len(),

@@ -16,7 +16,9 @@ mod retry;
 
 pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
 pub use concurrency::Concurrency;
-pub use conversation::{Brief, Conversation, Limits, Next, Step, ToolOutcome, ToolSource};
+pub use conversation::{
+    Brief, Conversation, Limits, Next, Step, ToolOutcome, ToolSource, octets_of,
+};
 pub use effects::{Declared, Effects, Hints};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;

@@ -363,14 +363,20 @@ fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
     }
 }
 
-fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
+/// How a task that was scored has ended.
+pub const fn outcome_of(facts: &TaskFacts) -> TaskOutcome {
+    match (&facts.unjudged, facts.passed) {
+        (Some(_), _) => TaskOutcome::Unjudged,
+        (None, true) => TaskOutcome::Passed,
+        (None, false) => TaskOutcome::Failed,
+    }
+}
+
+/// A task that was scored, with its reasons.
+pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
     TaskReport {
         task_id: id.clone(),
-        outcome: match (&facts.unjudged, facts.passed) {
-            (Some(_), _) => TaskOutcome::Unjudged,
-            (None, true) => TaskOutcome::Passed,
-            (None, false) => TaskOutcome::Failed,
-        },
+        outcome: outcome_of(facts),
         reason: facts.unjudged.clone().or_else(|| facts.failed.clone()),
         fixture_missing: facts.fixture_missing.clone(),
         forbidden_tools: facts.forbidden_tools.clone(),

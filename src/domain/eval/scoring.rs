@@ -1,7 +1,7 @@
 //! What the recorded facts add up to (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
 use super::safety::findings;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{EvalFacts, TaskFacts};
 use crate::domain::run::record::EvalSpec;
@@ -151,6 +151,19 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
     found
 }
 
+/// The numbers of a task that was scored.
+pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
+    TaskSummary {
+        task_id: id.clone(),
+        score: facts.score,
+        passed: facts.passed,
+        cost_usd: Some(facts.cost),
+        latency_ms: facts.latency_ms,
+        schema_valid: facts.schema_valid,
+        safety_findings: findings(facts),
+    }
+}
+
 /// The scorecard of whatever has been scored so far in `run`, in suite order.
 pub fn summary(
     run: &RunId,
@@ -163,15 +176,7 @@ pub fn summary(
         .iter()
         .filter_map(|id| {
             let task: &TaskFacts = facts.scored(id)?;
-            Some(TaskSummary {
-                task_id: id.clone(),
-                score: task.score,
-                passed: task.passed,
-                cost_usd: Some(task.cost),
-                latency_ms: task.latency_ms,
-                schema_valid: task.schema_valid,
-                safety_findings: findings(task),
-            })
+            Some(task_summary(id, task))
         })
         .collect();
     let aggregate_score = mean(tasks.iter().map(|task| task.score));

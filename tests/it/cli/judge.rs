@@ -1,5 +1,7 @@
 //! Rubrics on the command line: a judge in the configuration, on a flag, or nowhere.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, Release};
 use touchstone::domain::eval::suite_rules::parse_suite;
@@ -248,4 +250,55 @@ fn a_judge_that_says_always_the_same_is_no_judge() {
     assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     let said = format!("{}{}", done.stdout, done.stderr);
     assert!(said.contains("are all the same"), "{said}");
+}
+
+#[test]
+fn the_judge_stands_in_what_is_attested() {
+    let home = home();
+    judge(&home, "examiner-1", &json!({"output": {"met": true}}));
+    let report = eval(&home, &["--mode", "rubric"]).document();
+    let identity = report["judge"]["identity"].as_str().unwrap();
+    assert!(identity.starts_with("sha256-"), "{report}");
+    let run = home.run_of(&report);
+    let done = home.run(&["attest", &run, "--out", "run.intoto.jsonl"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let envelopes = std::fs::read_to_string(home.path("run.intoto.jsonl")).unwrap();
+    let envelope: Value = serde_json::from_str(envelopes.lines().next().unwrap()).unwrap();
+    let payload = STANDARD
+        .decode(envelope["payload"].as_str().unwrap())
+        .unwrap();
+    let statement: Value = serde_json::from_slice(&payload).unwrap();
+    assert_eq!(statement["predicate"]["judge"], report["judge"]);
+    assert_eq!(
+        statement["predicate"]["judgeCostUsd"],
+        report["judgeCostUsd"]
+    );
+}
+
+#[test]
+fn what_people_scored_may_come_as_a_table() {
+    let home = home();
+    judge(&home, "examiner-1", &json!({"output": {"met": true}}));
+    let rules = json!({"rules": [
+        {"when": {"contains": "Kindly"}, "turns": [{"output": {"met": true}}]},
+        {"turns": [{"output": {"met": false}}]},
+    ]});
+    std::fs::write(home.path("judge.json"), rules.to_string()).unwrap();
+    let mut table = "item,output,human\n".to_owned();
+    for line in samples(100).lines() {
+        let sample: Value = serde_json::from_str(line).unwrap();
+        for score in sample["human"].as_array().unwrap() {
+            let (item, output) = (&sample["item"], &sample["output"]);
+            table.push_str(&format!("{item},{output},{score}\n"));
+        }
+    }
+    std::fs::write(home.path("many.csv"), table).unwrap();
+    let line = ["--json", "judge", "calibrate", "many.csv", "--suite", SUITE];
+    let done = home.run(&line);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    let found = done.document();
+    assert_eq!(
+        (&found["spearman"], &found["samples"]),
+        (&json!(1.0), &json!(100))
+    );
 }

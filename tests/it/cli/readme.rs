@@ -100,7 +100,11 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
 
 #[test]
 fn the_other_commands_of_the_documents_exist() {
-    for (file, language) in [("README.md", "sh"), ("docs/evaluate-your-agent.md", "sh")] {
+    for (file, language) in [
+        ("README.md", "sh"),
+        ("docs/evaluate-your-agent.md", "sh"),
+        ("docs/statistics.md", "sh"),
+    ] {
         let text = document(file);
         for block in text.split(&format!("```{language}\n")).skip(1) {
             let block = block.split("```").next().unwrap();
@@ -141,6 +145,12 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
                 .trim()
                 .trim_start_matches("- ")
                 .trim_start_matches("run: ");
+            let line = match line.split_once("$(touchstone ") {
+                Some((_, command)) => {
+                    format!("touchstone {}", command.split(['|', ')']).next().unwrap())
+                }
+                None => line.to_owned(),
+            };
             if !line.starts_with("touchstone ") {
                 continue;
             }
@@ -149,7 +159,11 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
             let line = line
                 .replace("$VERSION", "1.0.0")
                 .replace("\"$MODEL_URL\"", "http://127.0.0.1:1/v1");
-            let line = line.replace("\"$RUN\"", "run_1").replace('"', "");
+            let line = line
+                .replace("\"$RUN\"", "run_1")
+                .replace("\"$BASE_RUN\"", "run_1")
+                .replace("\"$HEAD_RUN\"", "run_2")
+                .replace('"', "");
             let parsed =
                 touchstone::cli::Cli::command().try_get_matches_from(line.split_whitespace());
             assert!(
@@ -161,5 +175,5 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
             commands += 1;
         }
     }
-    assert!(commands >= 10, "{commands}");
+    assert!(commands >= 18, "{commands}");
 }

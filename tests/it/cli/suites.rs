@@ -86,6 +86,8 @@ fn what_is_likely_not_meant_is_told_and_fails_only_if_asked() {
     );
 }
 
+const SUITE: &str = r#"{"suiteId": "local.test.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks":
+    [{"taskId": "a", "input": "x", "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}}]}"#;
 const CONFIG: &str = "prompts: ['Say {{what}}']\ntests:\n  - vars: {what: hello}\n    assert: [{type: contains, value: '{{what}}'}]\n";
 const SAMPLES: &str = "{\"input\": \"2+2?\", \"ideal\": [\"4\", \"four\"]}\n{\"input\": \"1+1?\", \"ideal\": \"2\"}\n";
 
@@ -170,6 +172,9 @@ fn tasks_of_other_tools_are_imported_and_what_is_not_is_told(
 #[case::no_id("x.csv", "input,expected\na,b\n", &["--suite-id", "X"])]
 #[case::no_format("x.csv", "input,expected\na,b\n", &["--from", "excel"])]
 #[case::no_yaml("x.yaml", "suiteId: [\n", &[])]
+#[case::a_suite_has_its_own_bar("suite.json", SUITE, &["--pass-score", "0.5"])]
+#[case::a_suite_has_its_own_name("suite.json", SUITE, &["--suite-id", "vendor.acme.evals.x"])]
+#[case::a_suite_says_how_to_compare("suite.json", SUITE, &["--match", "contains"])]
 fn what_cannot_be_imported_exits_2(#[case] file: &str, #[case] text: &str, #[case] more: &[&str]) {
     let home = Home::empty();
     std::fs::write(home.path(file), text).unwrap();

@@ -15,7 +15,7 @@ use touchstone::domain::pack::integrity;
 use touchstone::domain::pack::keys::{PublicKey, SecretKey};
 use touchstone::protocol::in_toto::{Envelope, TEST_RESULT_TYPE};
 
-use super::host::{AGENT, SIGNING_KEY, SUITE, TestHost, says};
+use super::host::{AGENT, SIGNING_KEY, SUITE, TestHost, create_body, says};
 
 fn path(run: &RunId) -> String {
     format!("/v1/host/touchstone/runs/{run}/attestation")
@@ -148,6 +148,55 @@ async fn an_inconclusive_run_has_no_test_result() {
     let predicate = &statement(&attested[0])["predicate"];
     assert_eq!(predicate["verdict"], "inconclusive");
     assert_eq!(predicate["gate"]["allowed"], false);
+}
+
+#[tokio::test]
+async fn a_trial_is_attested_with_those_beside_it_and_what_is_missing() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let trial = async |index: u32| {
+        let mut body = create_body();
+        body["configurable"] = json!({"trial": {"experimentId": "exp-1", "index": index, "of": 2}});
+        let created = host.post("/v1/runs", &body).await;
+        let run = RunId::from(created.json()["runId"].as_str().unwrap());
+        host.ended(&run).await;
+        run
+    };
+    let first = trial(1).await;
+    let alone = attestations(&host, &first, "").await;
+    assert_eq!(alone.len(), 1, "a part of an experiment is no test result");
+    let predicate = &statement(&alone[0])["predicate"];
+    assert_eq!(predicate["missingTrials"], 1);
+    assert_eq!(predicate.get("furtherTrials"), None);
+
+    let second = trial(2).await;
+    let both = attestations(&host, &first, "").await;
+    assert_eq!(both.len(), 2);
+    let predicate = &statement(&both[0])["predicate"];
+    assert_eq!(predicate["runId"], json!(first));
+    let further = predicate["furtherTrials"].as_array().unwrap();
+    assert_eq!((further.len(), &further[0]["runId"]), (1, &json!(second)));
+    assert_eq!(predicate.get("missingTrials"), None);
+    // Whoever reads it elsewhere holds all of it to a policy.
+    let verdict = verdict(&host, &first).await;
+    assert_eq!(
+        (verdict.further_trials.len(), verdict.missing_trials),
+        (1, 0)
+    );
+    let told = |verdict: &EvalVerdict| {
+        let policy = GatePolicy {
+            required_pass_score: Some(0.1),
+            ..GatePolicy::default()
+        };
+        let unmet = judge(verdict, &policy, &Expected::default(), Timestamp::now());
+        let told =
+            |it: &touchstone::domain::eval::gate::Unmet| it.message.contains("trials are there");
+        unmet.iter().any(told)
+    };
+    assert!(!told(&verdict));
+    let mut wanting = verdict.clone();
+    wanting.missing_trials = 1;
+    wanting.further_trials.clear();
+    assert!(told(&wanting));
 }
 
 #[tokio::test]

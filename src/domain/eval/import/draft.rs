@@ -89,7 +89,16 @@ impl Draft {
     pub fn add(&mut self, place: &str, wanted: Option<&Value>, input: Value, expected: Value) {
         let number = self.tasks.len() + 1;
         let id = match wanted {
-            Some(Value::String(name)) => slug(name),
+            Some(Value::String(name)) => {
+                let has = |c: char| c.is_alphanumeric() && !c.is_ascii();
+                if name.chars().any(has) || name.chars().count() > MAX_ID_CHARS {
+                    self.lose(
+                        place,
+                        "letters of a name: ids have up to 64 small ASCII letters, digits and hyphens",
+                    );
+                }
+                slug(name)
+            }
             Some(Value::Number(name)) => slug(&name.to_string()),
             None | Some(Value::Null) => String::new(),
             Some(_) => {

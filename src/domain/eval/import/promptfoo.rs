@@ -16,6 +16,9 @@ use crate::protocol::openwop::suite::MatchStrategy;
 /// Test cases that lists of values may come to.
 const MOST_COMBINATIONS: usize = 10_000;
 
+/// What templates are told by.
+const MARKS: [&str; 3] = ["{{", "{%", "{#"];
+
 static VARIABLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}").ok());
 
@@ -83,7 +86,7 @@ fn the_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
         },
         _ => return None,
     };
-    (!is_elsewhere(&one)).then_some(one)
+    (!is_elsewhere(&one) && !is_template(&one)).then_some(one)
 }
 
 /// What every test has in common.
@@ -136,10 +139,7 @@ fn case(
     let mut asserts = list(test.remove("assert"));
     asserts.extend(defaults.asserts.iter().cloned());
     draft.lose_rest(place, "a test", &test);
-    if vars
-        .values()
-        .any(|value| value.as_str().is_some_and(is_elsewhere))
-    {
+    if vars.values().any(|value| holds(value, is_elsewhere)) {
         draft.lose(
             place,
             "a test whose variables stand in another file, left out",
@@ -160,6 +160,13 @@ fn case(
         );
     }
     for vars in combinations {
+        let Some(vars) = settled(vars) else {
+            draft.lose(
+                place,
+                "a test whose variables are templates with more than plain variables, left out",
+            );
+            continue;
+        };
         let input = match (vars.is_empty(), prompt) {
             (false, _) => Value::Object(vars.clone()),
             (true, Some(prompt)) => json!(prompt),
@@ -288,11 +295,13 @@ fn demand(
         }
         ("contains", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Contains, value)),
         ("llm-rubric" | "model-graded-closedqa" | "g-eval", Some(Some(value))) => {
-            let texts: Vec<String> = list(Some(value))
-                .into_iter()
-                .filter_map(|it| it.as_str().map(str::to_owned))
-                .filter(|text| !text.trim().is_empty())
-                .collect();
+            let mut texts = Vec::new();
+            for criterion in list(Some(value)) {
+                match criterion {
+                    Value::String(text) if !text.trim().is_empty() => texts.push(text),
+                    _ => draft.lose(place, "a criterion without words, or that is no text"),
+                }
+            }
             let weight = weight.as_ref().map_or(Some(1.0), Value::as_f64);
             let weight = weight.filter(|weight| *weight > 0.0 && weight.is_finite());
             match (weight, texts.is_empty()) {
@@ -312,6 +321,35 @@ fn demand(
     }
     draft.lose_rest(place, "an assertion", &assert);
     Some(demand)
+}
+
+/// Whether a text like this stands anywhere in a value.
+fn holds(value: &Value, is: fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is(text),
+        Value::Array(items) => items.iter().any(|item| holds(item, is)),
+        Value::Object(members) => members.values().any(|member| holds(member, is)),
+        _ => false,
+    }
+}
+
+fn is_template(text: &str) -> bool {
+    MARKS.iter().any(|mark| text.contains(mark))
+}
+
+/// Variables whose values name others, with those in their places. `None` if a value cannot be told from what is here.
+fn settled(vars: Map<String, Value>) -> Option<Map<String, Value>> {
+    let plain: Map<String, Value> = vars
+        .iter()
+        .filter(|(_, value)| !holds(value, is_template))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    vars.into_iter()
+        .map(|(name, value)| match plain.contains_key(&name) {
+            true => Some((name, value)),
+            false => Some((name, rendered(&value, &plain)?)),
+        })
+        .collect()
 }
 
 fn is_elsewhere(text: &str) -> bool {
@@ -345,7 +383,7 @@ fn rendered_text(text: &str, vars: &Map<String, Value>) -> Option<String> {
     let variable = VARIABLE.as_ref()?;
     // Whatever else is a template's is looked for before values come in, which may hold anything.
     let rest = variable.replace_all(text, "");
-    if ["{{", "{%", "{#"].iter().any(|mark| rest.contains(mark)) {
+    if is_template(&rest) {
         return None;
     }
     let mut all_known = true;

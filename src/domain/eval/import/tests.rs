@@ -307,6 +307,85 @@ fn is_accounted_for(result: Result<Imported, Fault>, entries: usize) -> bool {
     }
 }
 
+#[test]
+fn variables_that_name_others_are_filled_in_or_the_test_is_left_out() {
+    let it = imported(
+        r#"{"prompts": ["p {{x}}"], "tests": [
+            {"vars": {"name": "Ann", "ask": "Is {{name}} in?"}, "assert": [{"type": "equals", "value": "yes, {{ask}}"}]},
+            {"vars": {"ask": "Is {{nobody}} in?"}, "assert": [{"type": "equals", "value": "a"}]},
+            {"vars": {"a": "{{b}}", "b": "{{a}}"}, "assert": [{"type": "equals", "value": "a"}]},
+            {"vars": {"ask": {"deep": ["file://questions.txt"]}}, "assert": [{"type": "equals", "value": "a"}]},
+            {"assert": [{"type": "equals", "value": "a"}]}]}"#,
+        Format::Promptfoo,
+    );
+    let found = tasks(&it);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, json!({"name": "Ann", "ask": "Is Ann in?"}));
+    assert_eq!(found[0].2, exact("yes, Is Ann in?"));
+    let lost = lost(&it);
+    let of = |part: &str| {
+        lost.iter()
+            .find(|(what, ..)| what.contains(part))
+            .map(|(_, n, _)| *n)
+    };
+    assert_eq!(
+        of("templates with more than plain variables"),
+        Some(2),
+        "{lost:?}"
+    );
+    assert_eq!(of("stand in another file"), Some(1), "{lost:?}");
+    assert_eq!(
+        of("asks nothing"),
+        Some(1),
+        "a prompt with a variable nobody sets: {lost:?}"
+    );
+}
+
+#[test]
+fn criteria_and_names_that_cannot_be_kept_are_said() {
+    let long = "n".repeat(70);
+    let text = json!({"tests": [
+        {"description": "Grüße", "vars": {"q": "a"}, "assert": [{"type": "llm-rubric", "value": ["is kind", 5, " "]}]},
+        {"description": long, "vars": {"q": "b"}, "assert": [{"type": "equals", "value": "x"}]},
+        {"description": "Plain, with marks!", "vars": {"q": "c"}, "assert": [{"type": "equals", "value": "x"}]},
+    ]});
+    let it = imported(&text.to_string(), Format::Promptfoo);
+    assert_eq!(
+        tasks(&it)[0].2["rubric"],
+        json!([{"criterion": "is kind", "weight": 1.0}])
+    );
+    let lost = lost(&it);
+    assert!(
+        lost.contains(&(
+            "a criterion without words, or that is no text",
+            2,
+            "tests[0]"
+        )),
+        "{lost:?}"
+    );
+    let names = lost
+        .iter()
+        .find(|(what, ..)| what.starts_with("letters of a name"))
+        .unwrap();
+    assert_eq!(names.1, 2, "{lost:?}");
+}
+
+#[test]
+fn empty_cells_of_a_table_say_nothing() {
+    let it = imported(
+        "input,target,id,choices,note\nWhat?,yes,,,\n,no,b,,\n",
+        Format::Inspect,
+    );
+    assert_eq!(
+        tasks(&it),
+        [("task-1".to_owned(), json!("What?"), exact("yes"))]
+    );
+    assert_eq!(
+        lost(&it),
+        [("a sample without `input`, left out", 1, "sample 2")]
+    );
+}
+
 proptest! {
     #[test]
     fn every_sample_is_a_task_or_a_loss(

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::agent::Message;
+use crate::domain::hex::hex;
 use crate::protocol::json;
 
 /// What is said before the quotations; `{mark}` is replaced.
@@ -98,10 +99,8 @@ fn mark(quoted: &[(&str, Cow<'_, str>)]) -> String {
             digest.update(name);
             digest.update(text.as_bytes());
         }
-        let mut mark = String::with_capacity(MARK);
-        for octet in digest.finalize().iter().take(MARK / 2) {
-            let _ = write!(mark, "{octet:02x}");
-        }
+        let mut mark = hex(&digest.finalize());
+        mark.truncate(MARK);
         // Nobody will ever see this; it costs less than an argument why.
         if !quoted.iter().any(|(_, text)| text.contains(&mark)) {
             return mark;

@@ -1,0 +1,283 @@
+//! A run while it is under way: what is being worked on, what has ended how, what it cost so far.
+//!
+//! The same fold as everywhere else, drawn every few moments. A suite that fits is shown whole; of a larger one the tasks under
+//! way and the last that did not pass, for those are what somebody would look at.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, Row, Width};
+use serde_json::Value;
+
+use super::scorecard::Style;
+use super::table;
+use super::words::{Counts, cost_of, duration, reason_of, sign, usd};
+use crate::domain::eval::report::{TaskOutcome, outcome_of, task_report};
+use crate::domain::eval::scoring::task_summary;
+use crate::domain::ids::TaskId;
+use crate::domain::run::fold::{RunState, TaskFacts};
+
+/// Rows of a terminal that nobody could measure.
+const USUAL_ROWS: usize = 24;
+/// Rows that are not tasks: the bar, the lines of the table, what says how many are not shown, the prompt.
+const OTHER_ROWS: usize = 7;
+/// Letters of a task's name that are shown.
+const NAME_WIDTH: usize = 36;
+/// Columns beside the text of a cell.
+const PADDING: usize = 2;
+/// The column with what a task cost.
+const COSTS: usize = 4;
+/// Columns below which costs are left to the line above the table.
+const NARROWEST_COSTS: u16 = 72;
+/// One round of these is a second.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// A task under way.
+struct Running {
+    task: TaskId,
+    since: Duration,
+    doing: String,
+}
+
+/// What is known of a run so far.
+#[derive(Default)]
+pub struct Live {
+    state: RunState,
+    planned: Option<usize>,
+    counts: Counts,
+    score: f64,
+    running: Vec<Running>,
+    /// Ended, in that order; only as many as may be shown.
+    ended: VecDeque<TaskId>,
+    /// Ended without a pass, likewise.
+    troubled: VecDeque<TaskId>,
+    /// The widest name so far: columns that jump about cannot be read.
+    widest: usize,
+}
+
+/// As many rows as any terminal shows.
+const KEPT: usize = 200;
+
+impl Live {
+    /// Takes an event of the log; all of them come, in order. `now` is counted from any moment, always the same one.
+    pub fn take(&mut self, event: &Value, now: Duration) {
+        // What cannot be read is no reason to end: the result is fetched in any case.
+        let Ok(body) = serde_json::to_vec(event) else {
+            return;
+        };
+        // One that was left out does not keep those after it from being seen.
+        if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
+            self.state.sequence = sequence.saturating_sub(1);
+        }
+        if self.state.apply(&body).is_err() {
+            return;
+        }
+        let text = |name: &str| event.get(name).and_then(Value::as_str);
+        let payload = event.get("payload").unwrap_or(&Value::Null);
+        let task = || text("nodeId").map(TaskId::from);
+        match text("type") {
+            Some("eval.started") => {
+                let planned = payload.get("taskCount").and_then(Value::as_u64);
+                self.planned = planned.and_then(|tasks| usize::try_from(tasks).ok());
+            }
+            Some("agent.invocation.started") => {
+                if let Some(task) = task() {
+                    self.begin(task, now);
+                }
+            }
+            Some("agent.toolCalled") => {
+                let tool = payload.get("toolName").and_then(Value::as_str);
+                self.doing(task(), &format!("calls {}", tool.unwrap_or("a tool")));
+            }
+            Some("agent.toolReturned") => self.doing(task(), ASKING),
+            Some("touchstone.model.retried") => self.doing(task(), "tries again"),
+            Some("agent.invocation.completed") => self.doing(task(), "is scored"),
+            Some("eval.scored") => {
+                let task = payload.get("taskId").and_then(Value::as_str);
+                if let Some(task) = task.map(TaskId::from) {
+                    self.end(task);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, task: TaskId, now: Duration) {
+        self.widest = self.widest.max(task.as_str().len().min(NAME_WIDTH));
+        self.running.retain(|other| other.task != task);
+        self.running.push(Running {
+            task,
+            since: now,
+            doing: ASKING.to_owned(),
+        });
+    }
+
+    fn doing(&mut self, task: Option<TaskId>, what: &str) {
+        let of_task = |running: &&mut Running| Some(&running.task) == task.as_ref();
+        if let Some(running) = self.running.iter_mut().find(of_task) {
+            what.clone_into(&mut running.doing);
+        }
+    }
+
+    fn end(&mut self, task: TaskId) {
+        self.widest = self.widest.max(task.as_str().len().min(NAME_WIDTH));
+        self.running.retain(|other| other.task != task);
+        let Some(facts) = self.state.eval.scored(&task) else {
+            return;
+        };
+        self.score += facts.score;
+        let outcome = outcome_of(facts);
+        self.counts.add(outcome);
+        keep(&mut self.ended, task.clone());
+        if outcome != TaskOutcome::Passed {
+            keep(&mut self.troubled, task);
+        }
+    }
+
+    /// Tasks that there are to be, once that is known.
+    pub fn planned(&self) -> Option<u64> {
+        self.planned.map(|tasks| tasks as u64)
+    }
+
+    /// Tasks that have ended.
+    pub fn ended(&self) -> u64 {
+        self.counts.all() as u64
+    }
+
+    /// How it stands, on one line.
+    pub fn line(&self, style: Style) -> String {
+        let (counts, ink) = (self.counts, style.ink);
+        let count = |outcome, n: usize, paint: &dyn Fn(&str) -> String| {
+            let text = format!("{} {n}", sign(outcome));
+            if n > 0 {
+                paint(&text)
+            } else {
+                ink.faint(&text)
+            }
+        };
+        let mut parts = vec![
+            count(TaskOutcome::Passed, counts.passed, &|text| ink.good(text)),
+            count(TaskOutcome::Failed, counts.failed, &|text| ink.bad(text)),
+            count(TaskOutcome::Unjudged, counts.unjudged, &|text| {
+                ink.doubtful(text)
+            }),
+        ];
+        if counts.all() > 0 {
+            parts.push(format!("score {:.2}", self.score / counts.all() as f64));
+        }
+        parts.push(usd(self.state.eval.total_cost));
+        parts.join("  ")
+    }
+
+    /// The tasks, for a terminal of so many rows.
+    pub fn tasks(&self, now: Duration, rows: Option<u16>, style: Style) -> String {
+        let room = rows
+            .map_or(USUAL_ROWS, usize::from)
+            .saturating_sub(OTHER_ROWS);
+        let fits = self.planned.is_some_and(|tasks| tasks <= room);
+        let ended: Vec<&TaskId> = match fits {
+            true => self.ended.iter().collect(),
+            false => {
+                // Tasks under way come first, but leave a place for the last that did not pass.
+                let least = self.troubled.len().min(room / 3);
+                let left = room.saturating_sub(self.running.len()).max(least);
+                last(&self.troubled, left).collect()
+            }
+        };
+        let shown = room.saturating_sub(ended.len()).min(self.running.len());
+        if ended.is_empty() && shown == 0 {
+            return String::new();
+        }
+        let mut table = table::begin(style);
+        for task in ended {
+            if let Some(facts) = self.state.eval.scored(task) {
+                table.add_row(ended_row(task, facts));
+            }
+        }
+        // Those that take longest are what one waits for.
+        for running in self.running.iter().take(shown) {
+            let cost = self.state.eval.tasks.get(&running.task);
+            let cost = cost.map(|facts| usd(facts.cost)).unwrap_or_default();
+            table.add_row(running_row(running, &cost, now));
+        }
+        let columns = style.width.unwrap_or(u16::MAX);
+        let name = self.widest.min(usize::from(columns / 3));
+        for (column, width) in table.column_iter_mut().zip([name, 1, 4, 8, 9]) {
+            let width = u16::try_from(width + PADDING).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+        }
+        let costs = table
+            .column_mut(COSTS)
+            .filter(|_| columns < NARROWEST_COSTS);
+        if let Some(costs) = costs {
+            costs.set_constraint(ColumnConstraint::Hidden);
+        }
+        let mut text = table.trim_fmt();
+        let more = self.running.len() - shown;
+        if more > 0 {
+            let more = format!("\n   and {more} more under way");
+            text.push_str(&style.ink.faint(&more));
+        }
+        text
+    }
+}
+
+const ASKING: &str = "asks the model";
+
+fn ended_row(task: &TaskId, facts: &TaskFacts) -> Row {
+    let (numbers, report) = (task_summary(task, facts), task_report(task, facts));
+    row(
+        task,
+        (sign(report.outcome), table::colour(report.outcome)),
+        [
+            format!("{:.2}", numbers.score),
+            numbers.latency_ms.map(duration).unwrap_or_default(),
+            cost_of(&numbers, &report),
+        ],
+        &reason_of(&numbers, &report),
+    )
+}
+
+fn running_row(running: &Running, cost: &str, now: Duration) -> Row {
+    let took = now.saturating_sub(running.since);
+    let turn = took.as_millis() / 100 % SPINNER.len() as u128;
+    let spinner = usize::try_from(turn)
+        .ok()
+        .and_then(|turn| SPINNER.get(turn));
+    let seconds = format!("{} s", took.as_secs());
+    row(
+        &running.task,
+        (spinner.copied().unwrap_or_default(), Color::Cyan),
+        [String::new(), seconds, cost.to_owned()],
+        &running.doing,
+    )
+}
+
+fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], what: &str) -> Row {
+    let mut name: String = task.as_str().chars().take(NAME_WIDTH).collect();
+    if name.len() < task.as_str().len() {
+        name.pop();
+        name.push('…');
+    }
+    let mut cells = vec![Cell::new(name), Cell::new(sign).fg(colour)];
+    let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
+    cells.extend(numbers.map(right));
+    cells.push(Cell::new(what));
+    let mut row = Row::from(cells);
+    row.max_height(1);
+    row
+}
+
+fn keep(tasks: &mut VecDeque<TaskId>, task: TaskId) {
+    if tasks.len() == KEPT {
+        tasks.pop_front();
+    }
+    tasks.push_back(task);
+}
+
+fn last(tasks: &VecDeque<TaskId>, n: usize) -> impl Iterator<Item = &TaskId> {
+    tasks.iter().skip(tasks.len().saturating_sub(n))
+}
+
+#[cfg(test)]
+mod tests;
