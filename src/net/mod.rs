@@ -67,6 +67,19 @@ impl OpenAnswer {
         self.0.status().as_u16()
     }
 
+    /// Headers.
+    pub fn headers(&self) -> &HeaderMap {
+        self.0.headers()
+    }
+
+    /// The answer with all of its body, if that comes within `deadline` and has at most `limit` octets.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn whole(self, limit: u64, deadline: Duration) -> Result<Answer, Error> {
+        read_whole(self.0, limit, Instant::now() + deadline).await
+    }
+
     /// The next piece of the body; `None` at its end.
     ///
     /// # Errors
@@ -206,21 +219,29 @@ impl Client {
     ) -> Result<Answer, Error> {
         let ends = Instant::now() + total;
         let head = self.policy.first_byte_timeout.min(total);
-        let mut response = tokio::time::timeout(head, request.send())
+        let response = tokio::time::timeout(head, request.send())
             .await
             .map_err(|_| Error::Timeout)?
             .map_err(|e| Error::from_reqwest(&e))?;
-        let status = response.status().as_u16();
-        let headers = std::mem::take(response.headers_mut());
-        let body = tokio::time::timeout_at(ends, read_limited(response, limit))
-            .await
-            .map_err(|_| Error::Timeout)??;
-        Ok(Answer {
-            status,
-            headers,
-            body,
-        })
+        read_whole(response, limit, ends).await
     }
+}
+
+async fn read_whole(
+    mut response: reqwest::Response,
+    limit: u64,
+    ends: Instant,
+) -> Result<Answer, Error> {
+    let status = response.status().as_u16();
+    let headers = std::mem::take(response.headers_mut());
+    let body = tokio::time::timeout_at(ends, read_limited(response, limit))
+        .await
+        .map_err(|_| Error::Timeout)??;
+    Ok(Answer {
+        status,
+        headers,
+        body,
+    })
 }
 
 async fn read_limited(mut response: reqwest::Response, limit: u64) -> Result<Bytes, Error> {

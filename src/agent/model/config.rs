@@ -38,6 +38,9 @@ pub struct ModelConfig {
     /// Longest time one attempt may take, in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_s: f64,
+    /// `openai` and `anthropic`: whether answers are asked for in pieces. `timeout_s` is then for each piece.
+    #[serde(default)]
+    pub stream: bool,
     /// Attempts of one call in all, the first included.
     #[serde(default = "default_attempts")]
     pub max_attempts: u32,
@@ -175,6 +178,7 @@ impl ModelConfig {
             output_usd_per_mtok: 0.0,
             max_concurrency: default_concurrency(),
             timeout_s: default_timeout(),
+            stream: false,
             max_attempts: default_attempts(),
             file: None,
         }

@@ -46,6 +46,8 @@ pub struct Dialect {
     pub completion_tokens: bool,
     /// No `temperature`: the model takes none.
     pub unsampled: bool,
+    /// The answer comes in pieces.
+    pub streamed: bool,
 }
 
 /// What a wire has beside the schema itself and the plain request.
@@ -86,6 +88,10 @@ impl Dialect {
                     ..self
                 })
             }
+            Refusal::Stream if self.streamed => Some(Self {
+                streamed: false,
+                ..self
+            }),
             _ => None,
         }
     }
@@ -95,30 +101,49 @@ impl Dialect {
         request.temperature.filter(|_| !self.unsampled)
     }
 
-    /// Tells the bodies of one call apart: empty for the first dialect.
+    /// Tells the bodies of one call apart: empty for the plain dialect that is tried first.
     pub fn suffix(self) -> String {
-        let unsampled = if self.unsampled { "t" } else { "" };
-        match (self.format as u8, self.completion_tokens, self.unsampled) {
-            (0, false, false) => String::new(),
-            (format, completion, _) => format!(".{format}{}{unsampled}", u8::from(completion)),
+        let format = self.format as u8;
+        let flags = [
+            ("c", self.completion_tokens),
+            ("t", self.unsampled),
+            ("s", self.streamed),
+        ];
+        let flags: String = flags.iter().filter(|f| f.1).map(|f| f.0).collect();
+        if format == 0 && flags.is_empty() {
+            String::new()
+        } else {
+            format!(".{format}{flags}")
         }
     }
 }
 
 /// The dialect an endpoint was found to speak.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Known {
     format: AtomicU8,
     completion_tokens: AtomicBool,
     unsampled: AtomicBool,
+    streamed: AtomicBool,
 }
 
 impl Known {
+    /// Nothing yet, but whether answers are wanted in pieces.
+    pub fn new(streamed: bool) -> Self {
+        Self {
+            format: AtomicU8::default(),
+            completion_tokens: AtomicBool::default(),
+            unsampled: AtomicBool::default(),
+            streamed: AtomicBool::new(streamed),
+        }
+    }
+
     pub fn dialect(&self) -> Dialect {
         Dialect {
             format: ResponseFormat::from_level(self.format.load(Ordering::Relaxed)),
             completion_tokens: self.completion_tokens.load(Ordering::Relaxed),
             unsampled: self.unsampled.load(Ordering::Relaxed),
+            streamed: self.streamed.load(Ordering::Relaxed),
         }
     }
 
@@ -130,6 +155,7 @@ impl Known {
             .fetch_or(dialect.completion_tokens, Ordering::Relaxed);
         self.unsampled
             .fetch_or(dialect.unsampled, Ordering::Relaxed);
+        self.streamed.fetch_and(dialect.streamed, Ordering::Relaxed);
     }
 }
 

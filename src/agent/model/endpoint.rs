@@ -2,7 +2,8 @@
 //!
 //! One call is one attempt; the runtime repeats it. The exception is an endpoint that does not take a member of the request:
 //! the member is given up, the same attempt goes on without it, and the adapter remembers that for as long as it lives. This
-//! holds for the return schema (which is then described in words), for the name of `max_tokens`, and for `temperature`.
+//! holds for the return schema (which is then described in words), for the name of `max_tokens`, for `temperature` and for
+//! `stream`.
 //!
 //! The key is read at construction, kept as a secret and sent as a header marked sensitive. Errors carry labels only: no
 //! body, no URL, no key.
@@ -13,18 +14,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::dialect::{Dialect, Fallbacks, Known};
 use super::refusal::{Refusal, read_refusal};
+use super::stream::{self, Pieces};
 use super::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, ModelRequest};
-use crate::net::{self, Answer, Client, Policy};
+use crate::net::{self, Answer, Client, OpenAnswer, Policy};
 use crate::ports::{Clock, Model, ModelError, ModelInfo, RATE_LIMITED};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const STREAM_OR_JSON: HeaderValue =
+    HeaderValue::from_static("text/event-stream, application/json;q=0.9");
 
 /// Why an endpoint cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,8 @@ pub enum Error {
 
 /// What tells one wire from another.
 pub trait Wire: Send + Sync + 'static {
+    /// How a streamed answer is put together.
+    type Pieces: Pieces;
     /// Where calls go, below the base URL.
     const PATH: &'static [&'static str];
     /// What it can fall back to.
@@ -79,6 +86,15 @@ impl std::fmt::Debug for Remote {
     }
 }
 
+/// An answer to a request for a stream.
+#[derive(Debug)]
+pub enum Opened {
+    /// The stream.
+    Stream(OpenAnswer),
+    /// An answer in one.
+    Whole(Answer),
+}
+
 impl Remote {
     /// The place at `url`, with the header that carries the key and another one.
     ///
@@ -116,14 +132,41 @@ impl Remote {
     /// # Errors
     /// There is no answer.
     pub async fn post(&self, body: Vec<u8>, key: Option<&str>) -> Result<Answer, ModelError> {
+        self.client
+            .post(&self.url, &self.headers(key), body)
+            .await
+            .map_err(|e| failed(&e))
+    }
+
+    /// Posts a document that asks for a stream. Endpoints that have none answer in one; failures always do.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn open(&self, body: Vec<u8>, key: Option<&str>) -> Result<Opened, ModelError> {
+        let mut headers = self.headers(key);
+        headers.insert(ACCEPT, STREAM_OR_JSON);
+        let answer = self
+            .client
+            .open(Method::POST, &self.url, &headers, Some(body.into()))
+            .await
+            .map_err(|e| failed(&e))?;
+        if (200..300).contains(&answer.status()) && is_of(answer.headers(), is_stream) {
+            return Ok(Opened::Stream(answer));
+        }
+        let policy = self.client.policy();
+        answer
+            .whole(policy.max_response_bytes, policy.total_timeout)
+            .await
+            .map(Opened::Whole)
+            .map_err(|e| failed(&e))
+    }
+
+    fn headers(&self, key: Option<&str>) -> HeaderMap {
         let mut headers = self.headers.clone();
         if let Some(key) = key.and_then(|key| HeaderValue::from_str(key).ok()) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        self.client
-            .post(&self.url, &headers, body)
-            .await
-            .map_err(|e| unavailable(e.label(), e.is_transient()))
+        headers
     }
 
     /// What an answer other than success means.
@@ -160,17 +203,24 @@ impl Remote {
 /// It is of another type.
 pub fn json_of(answer: &Answer) -> Result<&[u8], ModelError> {
     // A missing type is tolerated, a wrong one is a page of some proxy or a stream nobody asked for.
-    let typed = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if typed.is_some_and(|name| !is_json(name)) {
+    if answer.headers.contains_key(CONTENT_TYPE) && !is_of(&answer.headers, is_json) {
         return Err(unavailable("wrong_content_type", true));
     }
     Ok(&answer.body)
+}
+
+fn is_of(headers: &HeaderMap, media: fn(&[u8]) -> bool) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|typed| media(typed.as_bytes()))
 }
 
 /// An endpoint that speaks a wire.
 pub struct HttpModel<W> {
     remote: Remote,
     info: ModelInfo,
+    /// Longest time before a piece of a streamed answer.
+    silence: Duration,
     known: Known,
     wire: PhantomData<W>,
 }
@@ -194,16 +244,48 @@ impl<W: Wire> HttpModel<W> {
         info: ModelInfo,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        Self::connect(base_url, key, info, clock, false)
+    }
+
+    /// The same, with answers that come in pieces where the endpoint has that: its time limit is then for each piece, and
+    /// an answer may take ten times as long.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn streaming(
+        base_url: &Url,
+        key: Option<SecretString>,
+        info: ModelInfo,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        Self::connect(base_url, key, info, clock, true)
+    }
+
+    fn connect(
+        base_url: &Url,
+        key: Option<SecretString>,
+        info: ModelInfo,
+        clock: Arc<dyn Clock>,
+        streamed: bool,
+    ) -> Result<Self, Error> {
         let mut url = base_url.clone();
         url.path_segments_mut()
             .map_err(|()| net::Error::Url("it cannot have a path"))?
             .pop_if_empty()
             .extend(W::PATH);
         let key = key.map(|key| W::credentials(&key));
+        let remote = Remote::new(url, key, W::headers(), &info, clock)?;
+        let silence = info.timeout;
+        let timeout = if streamed {
+            silence.saturating_mul(stream::LONGEST)
+        } else {
+            silence
+        };
         Ok(Self {
-            remote: Remote::new(url, key, W::headers(), &info, clock)?,
-            info,
-            known: Known::default(),
+            remote,
+            info: ModelInfo { timeout, ..info },
+            silence,
+            known: Known::new(streamed),
             wire: PhantomData,
         })
     }
@@ -220,10 +302,19 @@ impl<W: Wire> Model for HttpModel<W> {
             // A key is for one body: a dialect that writes another has a key of its own, derived from the first one.
             let key = request.activity.as_ref();
             let key = key.map(|activity| format!("{activity}{}", dialect.suffix()));
-            let answer = self.remote.post(body, key.as_deref()).await?;
+            let answer = if dialect.streamed {
+                match self.remote.open(body, key.as_deref()).await? {
+                    Opened::Stream(answer) => {
+                        let pieces: W::Pieces = stream::read(answer, self.silence).await?;
+                        return pieces.reply(&names).ok_or_else(malformed);
+                    }
+                    Opened::Whole(answer) => answer,
+                }
+            } else {
+                self.remote.post(body, key.as_deref()).await?
+            };
             if (200..300).contains(&answer.status) {
-                return W::read(json_of(&answer)?, &names)
-                    .ok_or_else(|| unavailable("malformed_reply", true));
+                return W::read(json_of(&answer)?, &names).ok_or_else(malformed);
             }
             let refusal = match answer.status {
                 400 | 413 | 422 => read_refusal(&answer.body),
@@ -252,6 +343,16 @@ impl<W: Wire> Model for HttpModel<W> {
     }
 }
 
+/// A request without an answer.
+pub fn failed(error: &net::Error) -> ModelError {
+    unavailable(error.label(), error.is_transient())
+}
+
+/// An answer that holds no reply.
+pub fn malformed() -> ModelError {
+    unavailable("malformed_reply", true)
+}
+
 /// A call that the machinery failed.
 pub fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
     ModelError::Unavailable {
@@ -262,13 +363,18 @@ pub fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
 }
 
 fn is_json(content_type: &[u8]) -> bool {
-    let media = content_type
-        .split(|octet| *octet == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    media.eq_ignore_ascii_case(b"application/json")
-        || media.to_ascii_lowercase().ends_with(b"+json")
+    let media = media(content_type);
+    media == b"application/json" || media.ends_with(b"+json")
+}
+
+fn is_stream(content_type: &[u8]) -> bool {
+    media(content_type) == b"text/event-stream"
+}
+
+fn media(content_type: &[u8]) -> Vec<u8> {
+    let mut parts = content_type.split(|octet| *octet == b';');
+    let media = parts.next().unwrap_or_default();
+    media.trim_ascii().to_ascii_lowercase()
 }
 
 /// `Retry-After` as seconds or as an HTTP date (RFC 9110 §10.2.3).

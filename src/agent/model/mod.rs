@@ -13,6 +13,7 @@ mod permits;
 mod plain;
 mod refusal;
 pub mod scripted;
+mod stream;
 mod tool_names;
 mod tool_schema;
 
@@ -226,9 +227,19 @@ impl ModelCatalog {
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(index, config, environment, clock, A2aAgent::new)?,
                 Provider::Anthropic => {
-                    remote(index, config, environment, clock, AnthropicModel::new)?
+                    let connect = match config.stream {
+                        true => AnthropicModel::streaming,
+                        false => AnthropicModel::new,
+                    };
+                    remote(index, config, environment, clock, connect)?
                 }
-                Provider::Openai => remote(index, config, environment, clock, OpenAiModel::new)?,
+                Provider::Openai => {
+                    let connect = match config.stream {
+                        true => OpenAiModel::streaming,
+                        false => OpenAiModel::new,
+                    };
+                    remote(index, config, environment, clock, connect)?
+                }
                 Provider::Scripted => script(index, config)?,
             };
             let permits = match shared_with(config) {
@@ -299,6 +310,10 @@ fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
         Provider::A2a | Provider::Anthropic | Provider::Openai if config.file.is_some() => {
             invalid("file", "belongs to provider \"scripted\"; remove it")
         }
+        Provider::A2a | Provider::Scripted if config.stream => invalid(
+            "stream",
+            "belongs to providers \"anthropic\" and \"openai\"; remove it",
+        ),
         Provider::Scripted if config.base_url.is_some() => {
             invalid("base_url", "belongs to a provider over HTTP; remove it")
         }

@@ -15,6 +15,8 @@ pub enum Refusal {
     Temperature,
     /// The model takes no tools.
     NoTools,
+    /// `stream`: answers come in one.
+    Stream,
     /// The account is out of money: waiting does not help.
     QuotaExhausted,
     /// Anything else.
@@ -70,6 +72,14 @@ pub fn read_refusal(body: &[u8]) -> Refusal {
         "tool choice requires",
     ]) {
         Refusal::NoTools
+    } else if says(&[
+        "stream_options",
+        "'stream'",
+        "`stream`",
+        "not support stream",
+        "streaming is not supported",
+    ]) {
+        Refusal::Stream
     } else {
         Refusal::Other
     }
@@ -117,6 +127,14 @@ mod tests {
     #[case::temperature_out_of_range(
         r#"{"error":{"message":"temperature: range: 0..1"}}"#,
         Refusal::Other
+    )]
+    #[case::no_stream(
+        r#"{"error":{"message":"Unsupported value: 'stream' does not support true with this model."}}"#,
+        Refusal::Stream
+    )]
+    #[case::no_stream_options(
+        r#"{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}"#,
+        Refusal::Stream
     )]
     #[case::other("<html>", Refusal::Other)]
     fn refusals_are_sorted_by_what_servers_say(#[case] body: &str, #[case] expected: Refusal) {

@@ -12,7 +12,7 @@ use touchstone::agent::model::openai::OpenAiModel;
 use touchstone::ports::*;
 use touchstone::protocol::openwop::suite::ModelClass;
 
-use super::raw_server::{Act, RawServer, Then, deserted};
+use super::raw_server::{Act, RawServer, STREAM, Then, deserted};
 use super::support::*;
 
 const KEY: &str = "sk-canary-leak-key";
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_millis(150);
 enum Wire {
     Openai,
     Anthropic,
+    OpenaiStreamed,
+    AnthropicStreamed,
 }
 
 impl Wire {
@@ -47,27 +49,94 @@ impl Wire {
         let model: Arc<dyn Model> = match self {
             Self::Openai => Arc::new(OpenAiModel::new(&base, key, info, clock).unwrap()),
             Self::Anthropic => Arc::new(AnthropicModel::new(&base, key, info, clock).unwrap()),
+            Self::OpenaiStreamed => {
+                Arc::new(OpenAiModel::streaming(&base, key, info, clock).unwrap())
+            }
+            Self::AnthropicStreamed => {
+                Arc::new(AnthropicModel::streaming(&base, key, info, clock).unwrap())
+            }
         };
         ModelCatalog::of(model)
             .resolve(ModelClass::General)
             .unwrap()
     }
 
+    fn streamed(self) -> bool {
+        matches!(self, Self::OpenaiStreamed | Self::AnthropicStreamed)
+    }
+
+    /// The head of an answer that would go on.
+    fn head(self) -> String {
+        if self.streamed() {
+            STREAM.to_owned()
+        } else {
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+                .to_owned()
+        }
+    }
+
+    /// The events of an answer, one per word.
+    fn events(self, text: &str) -> Vec<String> {
+        let words = text.split_inclusive(' ');
+        let mut events: Vec<Value> = Vec::new();
+        match self {
+            Self::OpenaiStreamed => {
+                events.extend(words.map(
+                    |word| json!({"choices": [{"delta": {"content": word}, "finish_reason": null}]}),
+                ));
+                events.push(json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}));
+            }
+            _ => {
+                events.push(json!({"type": "content_block_start", "index": 0,
+                    "content_block": {"type": "text", "text": ""}}));
+                events.extend(words.map(|word| {
+                    json!({"type": "content_block_delta", "index": 0,
+                        "delta": {"type": "text_delta", "text": word}})
+                }));
+                events.push(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}));
+            }
+        }
+        let end = match self {
+            Self::OpenaiStreamed => "[DONE]".to_owned(),
+            _ => json!({"type": "message_stop"}).to_string(),
+        };
+        events.iter().map(Value::to_string).chain([end]).collect()
+    }
+
     fn says(self, text: &str) -> Act {
+        if self.streamed() {
+            return Act::stream(&self.events(text));
+        }
         let body = match self {
             Self::Openai => {
                 json!({"choices": [{"finish_reason": "stop", "message": {"content": text}}]})
             }
-            Self::Anthropic => {
-                json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
-            }
+            _ => json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}),
         };
         Act::json(200, &body.to_string())
     }
 
     /// A call whose arguments are put as they are.
     fn calls(self, tool: &str, arguments: Value) -> Act {
+        let text = arguments
+            .as_str()
+            .map_or_else(|| arguments.to_string(), str::to_owned);
         let body = match self {
+            Self::OpenaiStreamed => {
+                let call = json!({"choices": [{"delta": {"tool_calls": [
+                    {"index": 0, "id": "call_1", "function": {"name": tool, "arguments": text}}]}}]});
+                return Act::stream(&[call.to_string(), "[DONE]".to_owned()]);
+            }
+            Self::AnthropicStreamed => {
+                let events = [
+                    json!({"type": "content_block_start", "index": 0,
+                        "content_block": {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}}),
+                    json!({"type": "content_block_delta", "index": 0,
+                        "delta": {"type": "input_json_delta", "partial_json": text}}),
+                    json!({"type": "message_stop"}),
+                ];
+                return Act::stream(&events.map(|event| event.to_string()));
+            }
             Self::Openai => {
                 json!({"choices": [{"finish_reason": "tool_calls", "message": {"tool_calls": [
                 {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}}]}}]})
@@ -80,8 +149,10 @@ impl Wire {
 
     fn overflow(self) -> Act {
         let body = match self {
-            Self::Openai => json!({"error": {"code": "context_length_exceeded", "message": LEAK}}),
-            Self::Anthropic => json!({"type": "error", "error": {"type": "invalid_request_error",
+            Self::Openai | Self::OpenaiStreamed => {
+                json!({"error": {"code": "context_length_exceeded", "message": LEAK}})
+            }
+            _ => json!({"type": "error", "error": {"type": "invalid_request_error",
                 "message": format!("prompt is too long: {LEAK}")}}),
         };
         Act::json(400, &body.to_string())
@@ -117,16 +188,13 @@ impl Fault {
     /// What the endpoint does; `None` for one that is not there.
     fn acts(self, wire: Wire) -> Option<Vec<Act>> {
         let error = json!({"error": {"message": LEAK}}).to_string();
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+        let head = wire.head();
         let fine = wire.says("fine");
         let typed = "content-type: application/json\r\n";
         Some(match self {
             Self::Refused => return None,
             Self::ClosedAtOnce => vec![Act::new("", Then::Close)],
-            Self::ResetMidBody => vec![Act::new(
-                format!("{head}content-length: 99\r\n\r\n{{\"{LEAK}"),
-                Then::Reset,
-            )],
+            Self::ResetMidBody => vec![Act::new(format!("{head}data: {{\"{LEAK}"), Then::Reset)],
             Self::RateLimited => vec![Act::json(429, &error)],
             Self::RateLimitedOnce => vec![Act::json(429, &error), fine],
             Self::RateLimitedWithRetryAfter => vec![
@@ -138,15 +206,12 @@ impl Fault {
             Self::Overloaded529 => vec![Act::json(529, &error), fine],
             Self::SlowFirstByte => vec![fine.after(PATIENCE / 3)],
             Self::SilentFirstByte => vec![Act::new("", Then::Hang)],
-            Self::Stalled => vec![Act::new(
-                format!("{head}content-length: 99\r\n\r\n{{\"{LEAK}"),
-                Then::Hang,
-            )],
+            Self::Stalled => vec![Act::new(format!("{head}data: {{\"{LEAK}"), Then::Hang)],
             Self::Malformed => vec![Act::json(200, &format!("{{oops {LEAK}"))],
             Self::Truncated200 => vec![Act::json(200, &json!({"note": LEAK}).to_string())],
             Self::WrongContentType => vec![Act::answer(200, "content-type: text/html\r\n", LEAK)],
             Self::Huge => vec![Act::new(
-                format!("{head}content-length: 99999999999\r\n\r\n{LEAK}"),
+                format!("HTTP/1.1 200 OK\r\n{typed}content-length: 99999999999\r\n\r\n{LEAK}"),
                 Then::Hang,
             )],
             Self::InvalidArguments => {
@@ -195,7 +260,13 @@ enum End {
 #[case(Fault::Unauthorized, End::Unjudged("unauthorized"), &[])]
 #[tokio::test]
 async fn every_fault_has_its_end(
-    #[values(Wire::Openai, Wire::Anthropic)] wire: Wire,
+    #[values(
+        Wire::Openai,
+        Wire::Anthropic,
+        Wire::OpenaiStreamed,
+        Wire::AnthropicStreamed
+    )]
+    wire: Wire,
     #[case] fault: Fault,
     #[case] end: End,
     #[case] retries: &[&str],
@@ -262,4 +333,53 @@ async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
     let trial = Trial::new(agent(&[], None));
     assert_eq!(unjudged(&trial.run(&binding).await), "circuit_open");
     assert_eq!(server.requests(), 21, "nobody was asked");
+}
+
+/// What only a stream can do.
+#[rstest]
+#[case::slow_but_never_silent(|wire: Wire| Act::dripping(PATIENCE / 2, &wire.events("f i n e")), End::Decided)]
+#[case::in_one_all_the_same(|wire: Wire| match wire {
+    Wire::OpenaiStreamed => Wire::Openai.says("f i n e"),
+    _ => Wire::Anthropic.says("f i n e"),
+}, End::Decided)]
+#[case::ends_early(|wire: Wire| Act::stream(&wire.events("f i n e")[..2]), End::Unjudged("malformed_reply"))]
+#[case::no_events(|_: Wire| Act::new(format!("{STREAM}{LEAK}\n\n"), Then::Close), End::Unjudged("malformed_reply"))]
+#[case::other_events(|_: Wire| Act::stream(&[LEAK.to_owned()]), End::Unjudged("malformed_reply"))]
+#[case::gives_up(|_: Wire| Act::stream(&[json!({"type": "error", "error": {"message": LEAK}}).to_string()]), End::Unjudged("stream_error"))]
+#[tokio::test]
+async fn a_stream_has_ends_of_its_own(
+    #[values(Wire::OpenaiStreamed, Wire::AnthropicStreamed)] wire: Wire,
+    #[case] act: fn(Wire) -> Act,
+    #[case] end: End,
+) {
+    let server = RawServer::play(vec![act(wire)]).await;
+    let trial = Trial::new(agent(&[TOOL], None));
+    let result = trial.run(&wire.binding(server.url("/v1").as_str())).await;
+    match end {
+        End::Decided => assert_eq!(decided(&result), &json!("f i n e")),
+        End::Failed(reason) => assert_eq!(failed(&result), reason),
+        End::Unjudged(reason) => assert_eq!(unjudged(&result), reason),
+    }
+    let events = format!("{:?} {result:?}", trial.recorder.events.lock().unwrap());
+    assert!(!events.contains(LEAK), "{events}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_endpoint_without_streams_is_asked_for_none_again(
+    #[values(Wire::OpenaiStreamed, Wire::AnthropicStreamed)] wire: Wire,
+) {
+    let refusal =
+        json!({"error": {"message": "Unsupported value: 'stream' does not support true."}});
+    let whole = match wire {
+        Wire::OpenaiStreamed => Wire::Openai.says("fine"),
+        _ => Wire::Anthropic.says("fine"),
+    };
+    let server = RawServer::play(vec![Act::json(400, &refusal.to_string()), whole]).await;
+    let binding = wire.binding(server.url("/v1").as_str());
+    for requests in [2, 3] {
+        let trial = Trial::new(agent(&[TOOL], None));
+        assert_eq!(decided(&trial.run(&binding).await), &json!("fine"));
+        assert_eq!(server.requests(), requests);
+    }
 }

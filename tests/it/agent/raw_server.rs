@@ -8,6 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+/// The head of a stream of events that ends with its connection.
+pub const STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
 /// What happens after the octets are sent.
 #[derive(Clone, Copy)]
 pub enum Then {
@@ -21,6 +25,8 @@ pub enum Then {
 pub struct Act {
     pub wait: Duration,
     pub octets: Vec<u8>,
+    /// What follows, each after a while.
+    pub rest: Vec<(Duration, Vec<u8>)>,
     pub then: Then,
 }
 
@@ -29,6 +35,7 @@ impl Act {
         Self {
             wait: Duration::ZERO,
             octets: octets.into(),
+            rest: Vec::new(),
             then,
         }
     }
@@ -46,6 +53,24 @@ impl Act {
 
     pub fn json(status: u16, body: &str) -> Self {
         Self::answer(status, "content-type: application/json\r\n", body)
+    }
+
+    /// A stream of events, the last on its connection.
+    pub fn stream(events: &[String]) -> Self {
+        let events: String = events
+            .iter()
+            .map(|data| format!("data: {data}\n\n"))
+            .collect();
+        Self::new(format!("{STREAM}{events}"), Then::Close)
+    }
+
+    /// A stream of events with a while before each.
+    pub fn dripping(wait: Duration, events: &[String]) -> Self {
+        let event = |data: &String| (wait, format!("data: {data}\n\n").into_bytes());
+        Self {
+            rest: events.iter().map(event).collect(),
+            ..Self::new(STREAM, Then::Close)
+        }
     }
 
     /// Says nothing for a while first.
@@ -87,6 +112,11 @@ impl RawServer {
                     tokio::time::sleep(act.wait).await;
                     let _ = stream.write_all(&act.octets).await;
                     let _ = stream.flush().await;
+                    for (wait, octets) in &act.rest {
+                        tokio::time::sleep(*wait).await;
+                        let _ = stream.write_all(octets).await;
+                        let _ = stream.flush().await;
+                    }
                     match act.then {
                         Then::Close => {}
                         Then::Reset => stream.set_zero_linger().unwrap(),

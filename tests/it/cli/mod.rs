@@ -16,5 +16,6 @@ mod keys;
 mod live_tools;
 mod readme;
 mod serve;
+mod small_model;
 mod suites;
 mod webhooks;

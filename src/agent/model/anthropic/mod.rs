@@ -4,6 +4,7 @@
 //! turn, an answer always has a bound of tokens, and cached prompt tokens are counted beside the others. A schema the
 //! endpoint does not take is described in the instructions.
 
+mod pieces;
 mod reply;
 mod request;
 
@@ -26,6 +27,8 @@ pub type AnthropicModel = HttpModel<Messages>;
 pub enum Messages {}
 
 impl Wire for Messages {
+    type Pieces = pieces::Events;
+
     const PATH: &'static [&'static str] = &["messages"];
     const FALLBACKS: Fallbacks = Fallbacks {
         json_object: false,

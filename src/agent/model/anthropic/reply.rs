@@ -7,18 +7,18 @@ use crate::agent::model::arguments::read_arguments;
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, TokenUsage, ToolCall};
 
-#[derive(Deserialize)]
-struct Answer {
-    content: Vec<Block>,
+#[derive(Default, Deserialize)]
+pub struct Answer {
+    pub content: Vec<Block>,
     #[serde(default)]
-    stop_reason: Option<String>,
+    pub stop_reason: Option<String>,
     #[serde(default)]
-    usage: Option<Usage>,
+    pub usage: Option<Usage>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+pub enum Block {
     Text {
         text: String,
     },
@@ -36,8 +36,8 @@ enum Block {
     Unknown,
 }
 
-#[derive(Deserialize)]
-struct Usage {
+#[derive(Default, Deserialize)]
+pub struct Usage {
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -49,6 +49,20 @@ struct Usage {
 }
 
 impl Usage {
+    /// With what a later count says: each number is of the whole answer so far.
+    pub fn updated(self, later: Self) -> Self {
+        Self {
+            input_tokens: later.input_tokens.or(self.input_tokens),
+            output_tokens: later.output_tokens.or(self.output_tokens),
+            cache_creation_input_tokens: later
+                .cache_creation_input_tokens
+                .or(self.cache_creation_input_tokens),
+            cache_read_input_tokens: later
+                .cache_read_input_tokens
+                .or(self.cache_read_input_tokens),
+        }
+    }
+
     /// Prompt tokens that came from the cache or went into it are counted apart on this wire, and with the others by us.
     fn tokens(self) -> Option<TokenUsage> {
         let written = self.cache_creation_input_tokens.unwrap_or(0);
@@ -66,7 +80,13 @@ impl Usage {
 
 /// The reply in a successful answer; `None` if it holds none.
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
-    let answer: Answer = serde_json::from_slice(body).ok()?;
+    serde_json::from_slice(body)
+        .ok()
+        .map(|answer| reply_of(answer, names))
+}
+
+/// What an answer says.
+pub fn reply_of(answer: Answer, names: &ToolNames<'_>) -> ModelReply {
     let stop = answer.stop_reason.as_deref().unwrap_or_default();
     let mut reply = ModelReply {
         refused: stop == "refusal",
@@ -88,7 +108,7 @@ pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
             Block::Unknown => {}
         }
     }
-    Some(reply)
+    reply
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn write_request(
             },
         }),
         temperature: dialect.temperature_of(request),
-        stream: false,
+        stream: dialect.streamed,
     })
 }
 

@@ -3,6 +3,7 @@
 //! Endpoints that take no `json_schema` are asked for a `json_object`, and then for nothing; OpenAI's newer models want
 //! `max_completion_tokens`.
 
+mod chunks;
 mod reply;
 mod request;
 
@@ -22,6 +23,8 @@ pub type OpenAiModel = HttpModel<ChatCompletions>;
 pub enum ChatCompletions {}
 
 impl Wire for ChatCompletions {
+    type Pieces = chunks::Chunks;
+
     const PATH: &'static [&'static str] = &["chat", "completions"];
     const FALLBACKS: Fallbacks = Fallbacks {
         json_object: true,

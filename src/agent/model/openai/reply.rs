@@ -17,41 +17,41 @@ struct Completion {
     usage: Option<Usage>,
 }
 
-#[derive(Deserialize)]
-struct Choice {
-    message: WireReply,
+#[derive(Default, Deserialize)]
+pub struct Choice {
+    pub message: WireReply,
     #[serde(default)]
-    finish_reason: Option<String>,
+    pub finish_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct WireReply {
+#[derive(Default, Deserialize)]
+pub struct WireReply {
     #[serde(default, deserialize_with = "content")]
-    content: Option<String>,
+    pub content: Option<String>,
     #[serde(default)]
-    refusal: Option<String>,
+    pub refusal: Option<String>,
     #[serde(default)]
-    reasoning_content: Option<String>,
+    pub reasoning_content: Option<String>,
     #[serde(default)]
-    tool_calls: Option<Vec<WireCall>>,
+    pub tool_calls: Option<Vec<WireCall>>,
 }
 
 #[derive(Deserialize)]
-struct WireCall {
+pub struct WireCall {
     #[serde(default)]
-    id: Option<String>,
-    function: WireFunction,
+    pub id: Option<String>,
+    pub function: WireFunction,
 }
 
 #[derive(Deserialize)]
-struct WireFunction {
-    name: String,
+pub struct WireFunction {
+    pub name: String,
     #[serde(default)]
-    arguments: Option<Value>,
+    pub arguments: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+pub struct Usage {
     #[serde(default)]
     prompt_tokens: Option<u64>,
     #[serde(default)]
@@ -70,17 +70,22 @@ struct PromptDetails {
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
     let completion: Completion = serde_json::from_slice(body).ok()?;
     let choice = completion.choices.into_iter().next()?;
+    Some(reply_of(choice, completion.usage, names))
+}
+
+/// What a choice says.
+pub fn reply_of(choice: Choice, usage: Option<Usage>, names: &ToolNames<'_>) -> ModelReply {
     let (message, finish) = (choice.message, choice.finish_reason);
     let finish = finish.as_deref().unwrap_or_default();
     let refusal = message.refusal.filter(|text| !text.is_empty());
     let calls = message.tool_calls.unwrap_or_default();
-    Some(ModelReply {
+    ModelReply {
         refused: refusal.is_some() || finish == "content_filter",
         truncated: finish == "length",
         text: refusal.or(message.content),
         reasoning: message.reasoning_content,
         tool_calls: calls.into_iter().map(|c| tool_call(c, names)).collect(),
-        usage: completion.usage.and_then(|usage| {
+        usage: usage.and_then(|usage| {
             Some(TokenUsage {
                 input: usage.prompt_tokens?,
                 // Servers that count no output leave the member out.
@@ -88,7 +93,7 @@ pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
                 cached_input: usage.prompt_tokens_details.and_then(|d| d.cached_tokens),
             })
         }),
-    })
+    }
 }
 
 fn tool_call(call: WireCall, names: &ToolNames<'_>) -> ToolCall {

@@ -33,7 +33,10 @@ pub fn write_request(
         temperature: dialect.temperature_of(request),
         max_tokens: max.filter(|_| !dialect.completion_tokens),
         max_completion_tokens: max.filter(|_| dialect.completion_tokens),
-        stream: false,
+        stream: dialect.streamed,
+        stream_options: dialect.streamed.then_some(StreamOptions {
+            include_usage: true,
+        }),
     };
     let mut octets = Vec::with_capacity(1024);
     body.serialize(&mut serde_json::Serializer::new(&mut octets))?;
@@ -55,6 +58,13 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
     stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,102 @@
+//! Answers that come in pieces, as server-sent events.
+//!
+//! A long answer is told from a stalled one by its silence: each piece has as much time as an answer in one has. The whole
+//! is bounded all the same, in time and in octets.
+
+use std::time::Duration;
+
+use async_stream::stream;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use sse_stream::SseStream;
+use tokio::time::{Instant, timeout_at};
+
+use super::endpoint::{failed, malformed, unavailable};
+use super::tool_names::ToolNames;
+use crate::domain::agent::ModelReply;
+use crate::net::{self, OpenAnswer};
+use crate::ports::ModelError;
+
+/// Octets of a stream that are read. Each token comes with some hundred octets of its own.
+const MOST_OCTETS: usize = 64 << 20;
+/// How many times the longest silence a whole answer may take.
+pub const LONGEST: u32 = 10;
+
+/// What a wire puts together from the events of a stream.
+pub trait Pieces: Default + Send {
+    /// Takes the data of one event.
+    fn take(&mut self, data: &str) -> Taken;
+
+    /// The reply; `None` if the stream ended before the reply did.
+    fn reply(self, names: &ToolNames<'_>) -> Option<ModelReply>;
+}
+
+/// What an event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A piece, or something to pass over.
+    More,
+    /// The last one.
+    Last,
+    /// The endpoint gave up in the middle of its answer.
+    Fault,
+    /// Nothing of this wire.
+    Malformed,
+}
+
+/// Reads a stream to its last piece.
+///
+/// # Errors
+/// It breaks off, falls silent, says that something failed, or is none.
+pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P, ModelError> {
+    let mut events = Box::pin(SseStream::from_bytes_stream(octets(answer, silence)));
+    let mut pieces = P::default();
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|e| match e {
+            sse_stream::Error::Body(cause) => cause
+                .downcast_ref::<net::Error>()
+                .map_or_else(malformed, failed),
+            _ => malformed(),
+        })?;
+        // Events without data only keep the connection open.
+        let taken = event.data.map_or(Taken::More, |data| pieces.take(&data));
+        match taken {
+            Taken::More => {}
+            Taken::Last => return Ok(pieces),
+            Taken::Fault => return Err(unavailable("stream_error", true)),
+            Taken::Malformed => return Err(malformed()),
+        }
+    }
+    Ok(pieces)
+}
+
+fn octets(
+    mut answer: OpenAnswer,
+    silence: Duration,
+) -> impl Stream<Item = Result<Bytes, net::Error>> {
+    stream! {
+        let ends = Instant::now() + silence.saturating_mul(LONGEST);
+        let mut read = 0_usize;
+        loop {
+            let until = ends.min(Instant::now() + silence);
+            let piece = match timeout_at(until, answer.piece()).await {
+                Ok(Ok(Some(piece))) => piece,
+                Ok(Ok(None)) => break,
+                Ok(Err(e)) => {
+                    yield Err(e);
+                    break;
+                }
+                Err(_) => {
+                    yield Err(net::Error::Timeout);
+                    break;
+                }
+            };
+            read = read.saturating_add(piece.len());
+            if read > MOST_OCTETS {
+                yield Err(net::Error::TooLarge { limit: MOST_OCTETS as u64 });
+                break;
+            }
+            yield Ok(piece);
+        }
+    }
+}
