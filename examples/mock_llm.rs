@@ -10,7 +10,8 @@
 //!
 //! The reply is a pure function of the last user message: where it mentions `item <n>` (or `"item": n`), the answer is
 //! `word-<n·40503 mod 99991>`, or `miss-<…>` where `n` is a multiple of `--wrong-every`; everything else is answered `ok`.
-//! A harness that truly scores therefore reports an accuracy known in advance.
+//! A harness that truly scores therefore reports an accuracy known in advance. A judge's question, which quotes an
+//! `<answer …>`, is answered with a verdict: met, unless the answer is a `miss-`.
 //!
 //! `GET /stats` tells what really arrived; `POST /behaviour` with any of `latencyMs`, `jitterMs`, `wrongEvery`,
 //! `throttleEvery`, `retryAfterS` changes the behaviour and clears the counts.
@@ -316,9 +317,13 @@ impl Mock {
             .iter()
             .rev()
             .find(|message| message.role == "user");
-        let text = match question
-            .and_then(|message| item_of(message.content.as_deref().unwrap_or_default()))
-        {
+        let question = question
+            .and_then(|message| message.content.as_deref())
+            .unwrap_or_default();
+        let text = match item_of(question) {
+            _ if question.contains("\n<answer ") => {
+                serde_json::json!({"met": !question.contains("\nmiss-")}).to_string()
+            }
             None => "ok".to_owned(),
             Some(item)
                 if behaviour.wrong_every != 0 && item.is_multiple_of(behaviour.wrong_every) =>
@@ -329,11 +334,12 @@ impl Mock {
         };
         let (input, output) = (body.len() / 4, text.len() / 4 + 1);
         let model = serde_json::Value::from(request.model.as_ref());
+        let content = serde_json::Value::from(text);
         json(
             StatusCode::OK,
             format!(
                 "{{\"id\":\"mock-{number}\",\"object\":\"chat.completion\",\"created\":0,\"model\":{model},\
-                 \"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":\"{text}\"}},\
+                 \"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{content}}},\
                  \"finish_reason\":\"stop\"}}],\"usage\":{{\"prompt_tokens\":{input},\"completion_tokens\":{output},\
                  \"total_tokens\":{total}}}}}",
                 total = input + output

@@ -1,5 +1,6 @@
 //! The `[[models]]` entries of the configuration, and `[judge]`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -35,6 +36,9 @@ pub struct ModelConfig {
     /// Calls in flight at most, over all entries with the same `base_url` (the smallest number counts).
     #[serde(default = "default_concurrency")]
     pub max_concurrency: u32,
+    /// Calls a minute at most, over all entries with the same `base_url` (the smallest number counts), in this process.
+    #[serde(default)]
+    pub requests_per_minute: Option<NonZeroU32>,
     /// Longest time one attempt may take, in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_s: f64,
@@ -177,6 +181,7 @@ impl ModelConfig {
             input_usd_per_mtok: 0.0,
             output_usd_per_mtok: 0.0,
             max_concurrency: default_concurrency(),
+            requests_per_minute: None,
             timeout_s: default_timeout(),
             stream: false,
             max_attempts: default_attempts(),

@@ -220,10 +220,7 @@ impl ModelCatalog {
             .map(|(index, config)| (Place::Models(index), config));
         for (index, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
             check(index, config)?;
-            let config = &ModelConfig {
-                max_concurrency: max_concurrency(config, configs.iter().chain(judge)),
-                ..config.clone()
-            };
+            let config = &bounded(config, configs.iter().chain(judge));
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(index, config, environment, clock, A2aAgent::new)?,
                 Provider::Anthropic => {
@@ -243,10 +240,10 @@ impl ModelCatalog {
                 Provider::Scripted => script(index, config)?,
             };
             let permits = match shared_with(config) {
-                None => permits(config.max_concurrency),
+                None => permits_of(config),
                 Some(place) => shared
                     .entry(place)
-                    .or_insert_with(|| permits(config.max_concurrency))
+                    .or_insert_with(|| permits_of(config))
                     .clone(),
             };
             let binding = ModelBinding { model, permits };
@@ -267,12 +264,23 @@ fn permits(most: u32) -> Arc<dyn Permits> {
     Arc::new(EndpointPermits::new(most))
 }
 
-/// Calls in flight at most: the smallest number among the entries that share the endpoint.
-fn max_concurrency<'a>(config: &ModelConfig, all: impl Iterator<Item = &'a ModelConfig>) -> u32 {
+fn permits_of(config: &ModelConfig) -> Arc<dyn Permits> {
+    Arc::new(EndpointPermits::paced(
+        config.max_concurrency,
+        config.requests_per_minute,
+    ))
+}
+
+/// The entry with the bounds of its endpoint: the smallest numbers among the entries that share it.
+fn bounded<'a>(config: &ModelConfig, all: impl Iterator<Item = &'a ModelConfig>) -> ModelConfig {
     let place = shared_with(config);
-    all.filter(|other| place.is_some() && shared_with(other) == place)
-        .map(|other| other.max_concurrency)
-        .fold(config.max_concurrency, u32::min)
+    let mut bounded = config.clone();
+    for other in all.filter(|other| place.is_some() && shared_with(other) == place) {
+        bounded.max_concurrency = bounded.max_concurrency.min(other.max_concurrency);
+        let rates = [bounded.requests_per_minute, other.requests_per_minute];
+        bounded.requests_per_minute = rates.into_iter().flatten().min();
+    }
+    bounded
 }
 
 /// What two entries must have in common to share their permits.

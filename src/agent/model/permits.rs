@@ -1,8 +1,10 @@
-//! The permits of one endpoint: so many calls at once, as its answers suggest, and none while it is down.
+//! The permits of one endpoint: so many calls at once, as its answers suggest, so many a minute, and none while it is down.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -19,6 +21,8 @@ pub struct EndpointPermits(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     semaphore: Arc<Semaphore>,
+    /// Calls a minute.
+    pace: Option<DefaultDirectRateLimiter>,
     state: Mutex<State>,
     /// The circuit has changed.
     changed: Notify,
@@ -35,10 +39,20 @@ struct State {
 impl EndpointPermits {
     /// Calls in flight at most.
     pub fn new(most: u32) -> Self {
+        Self::paced(most, None)
+    }
+
+    /// Calls in flight and calls a minute at most; of these, as many at once as a second has.
+    pub fn paced(most: u32, per_minute: Option<NonZeroU32>) -> Self {
+        let pace = per_minute.map(|calls| {
+            let a_second = NonZeroU32::new(calls.get() / 60).unwrap_or(NonZeroU32::MIN);
+            RateLimiter::direct(Quota::per_minute(calls).allow_burst(a_second))
+        });
         let concurrency = Concurrency::new(most);
         let permits = size(concurrency.limit()).min(Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
             semaphore: Arc::new(Semaphore::new(permits)),
+            pace,
             state: Mutex::new(State {
                 concurrency,
                 circuit: Circuit::default(),
@@ -75,11 +89,15 @@ fn size(permits: u32) -> usize {
 #[async_trait]
 impl Permits for EndpointPermits {
     async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError> {
+        let mut due = self.0.pace.as_ref();
         loop {
             let permit = Arc::clone(&self.0.semaphore)
                 .acquire_owned()
                 .await
                 .map_err(|_| refused("shutting_down"))?;
+            if let Some(pace) = due.take() {
+                pace.until_ready().await;
+            }
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
             // From here on no change is missed.
@@ -189,6 +207,16 @@ mod tests {
 
     async fn hears(permits: &EndpointPermits, heard: Heard) {
         permits.acquire().await.unwrap().hear(heard);
+    }
+
+    #[tokio::test]
+    async fn calls_keep_the_pace() {
+        let permits = EndpointPermits::paced(8, NonZeroU32::new(120));
+        // Two at once, and then one every half a second.
+        assert_eq!(take_all(&permits).len(), 2);
+        assert_eq!(take_all(&permits).len(), 0);
+        permits.acquire().await.unwrap().hear(Heard::Answered);
+        assert_eq!(take_all(&permits).len(), 0);
     }
 
     #[tokio::test]

@@ -135,3 +135,14 @@ fn two_entries_for_one_class_are_refused() {
     ]);
     assert!(build(entries).err().unwrap().contains("models[1].class"));
 }
+
+#[test]
+fn the_slowest_pace_of_an_endpoint_counts() {
+    let mut hasty = entry("*", "a", "http://127.0.0.1:9/v1");
+    hasty["requests_per_minute"] = json!(6000);
+    let mut slow = entry("coding", "b", "http://127.0.0.1:9/v1");
+    slow["requests_per_minute"] = json!(60);
+    let free_of = |catalog: ModelCatalog| free(&catalog.resolve(ModelClass::General).unwrap());
+    assert_eq!(free_of(build(json!([hasty])).unwrap()), 3);
+    assert_eq!(free_of(build(json!([hasty, slow])).unwrap()), 1);
+}

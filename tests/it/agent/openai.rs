@@ -345,7 +345,7 @@ async fn another_body_for_the_same_call_has_a_key_of_its_own() {
     trial.run(&binding(&base(&server))).await;
     let keys = keys(&server).await;
     assert_eq!(keys.len(), 2);
-    assert_eq!(keys[1], format!("{}.01", keys[0]));
+    assert_eq!(keys[1], format!("{}.0c", keys[0]));
 }
 
 #[tokio::test]
