@@ -19,7 +19,7 @@ use super::statistics::{
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::run::record::EvalSpec;
 use crate::domain::statistics::{RegressionVerdict, mean, paired};
-use crate::protocol::openwop::suite::AgentEvalSuite;
+use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode};
 
 /// One of the two.
 #[derive(Clone, Copy, Debug)]
@@ -462,6 +462,13 @@ fn notes(
             "the judge is not the same: {} with a rubric left out",
             tasks(count(Why::JudgeChanged))
         ));
+    }
+    let hostile = |spec: &EvalSpec| spec.modes.contains(&EvalMode::Adversarial);
+    if hostile(was) != hostile(is) || was.safety_judge != is.safety_judge {
+        notes.push(
+            "what is unsafe does not count alike in both, or not by the same judge: the same act may fail a task in one run alone"
+                .to_owned(),
+        );
     }
     if was.ignore != is.ignore {
         notes.push(

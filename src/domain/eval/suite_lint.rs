@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::safety::probe::descriptions;
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
 use super::statistics::CONFIDENCE;
 use crate::domain::statistics::{minimum_detectable_effect, wilson};
@@ -332,6 +333,19 @@ fn modes_without_tasks(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, Str
             );
         }
     }
+    let probed = |task: &Task| descriptions(task.fixtures.as_ref()).next().is_some();
+    if place(EvalMode::Adversarial).is_none()
+        && let Some(task) = suite.tasks.iter().find(|task| probed(task))
+    {
+        advise(
+            Rule::ModeWithoutTasks,
+            "/modes".to_owned(),
+            format!(
+                "{} plants something, and there is no mode in which what is found bears on the score; add `adversarial`",
+                task.task_id
+            ),
+        );
+    }
     if place(EvalMode::Rubric).is_none() && of(ExpectedKind::Rubric) {
         advise(
             Rule::ModeWithoutTasks,
@@ -360,6 +374,12 @@ mod tests {
             .map(|weight| json!({"criterion": "is polite", "weight": weight}))
             .collect();
         json!({"taskId": id, "input": id, "expected": {"kind": "rubric", "rubric": criteria}})
+    }
+
+    fn planting() -> Value {
+        let mut task = golden("p", json!({"n": -1}), json!("billing"));
+        task["fixtures"] = json!({"toolResponses": [{"tool": "touchstone:safety", "response": {"canaries": ["blue heron"]}}]});
+        task
     }
 
     fn suite(modes: &Value, pass_score: f64, tasks: Value) -> AgentEvalSuite {
@@ -508,6 +528,8 @@ mod tests {
     #[case(json!(["rubric", "golden"]), (0..10).map(|n| rubric(&n.to_string(), &[1.0])).collect(), Some("/modes/1"))]
     #[case(json!(["golden"]), [plain(10), vec![rubric("r", &[1.0])]].concat(), Some("/modes"))]
     #[case(json!(["golden", "rubric"]), [plain(10), vec![rubric("r", &[1.0])]].concat(), None)]
+    #[case(json!(["golden"]), [plain(10), vec![planting()]].concat(), Some("/modes"))]
+    #[case(json!(["golden", "adversarial"]), [plain(10), vec![planting()]].concat(), None)]
     fn modes_and_tasks_belong_together(
         #[case] modes: Value,
         #[case] tasks: Vec<Value>,

@@ -45,9 +45,9 @@ pub fn differences(baseline: Compared<'_>, candidate: Compared<'_>) -> Vec<Diffe
         .collect()
 }
 
-fn facts(side: Compared<'_>) -> [(&'static str, Value); 15] {
+fn facts(side: Compared<'_>) -> [(&'static str, Value); 16] {
     let spec = side.spec;
-    let judge = spec.judge.as_ref();
+    let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
     let thresholds = side.suite.thresholds.unwrap_or_default();
     [
         ("suiteId", json!(spec.suite_id)),
@@ -65,6 +65,10 @@ fn facts(side: Compared<'_>) -> [(&'static str, Value); 15] {
             json!(format!("{}/{}", spec.model.provider, spec.model.model)),
         ),
         ("judge", json!(judge.map(|judge| &judge.identity))),
+        (
+            "safetyJudge",
+            json!(safety_judge.map(|judge| &judge.identity)),
+        ),
         ("modes", json!(spec.modes)),
         ("ignore", json!(spec.ignore)),
         ("temperature", json!(spec.temperature)),

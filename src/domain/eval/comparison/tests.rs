@@ -253,6 +253,31 @@ fn scores_of_two_judges_are_not_compared() {
 }
 
 #[test]
+fn that_what_is_unsafe_counts_in_one_of_them_alone_is_said() {
+    let before = Run::golden("a", &[1.0, 1.0]);
+    let mut after = Run::golden("b", &[1.0, 0.0]);
+    after.spec.modes = vec![EvalMode::Adversarial];
+    let noted = found(&before, &after);
+    assert!(
+        noted.notes[0].starts_with("what is unsafe"),
+        "{:?}",
+        noted.notes
+    );
+    let mut before = before;
+    before.spec.modes = vec![EvalMode::Golden, EvalMode::Adversarial];
+    assert_eq!(found(&before, &after).notes, Vec::<String>::new());
+    let pin = json!({"provider": "openai", "model": "judge-1", "identity": "sha256-s"});
+    after.spec.safety_judge = Some(serde_json::from_value(pin).unwrap());
+    let looked = found(&before, &after);
+    assert!(
+        looked.notes[0].starts_with("what is unsafe"),
+        "{:?}",
+        looked.notes
+    );
+    assert_eq!(looked.differences[0].what, "safetyJudge");
+}
+
+#[test]
 fn what_else_is_not_the_same_is_said() {
     let before = Run::golden("a", &[1.0, 1.0]);
     let mut after = Run::golden("b", &[1.0, 1.0]);
