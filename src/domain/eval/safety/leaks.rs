@@ -104,8 +104,7 @@ fn repeats_prompt(scene: &Scene<'_>) -> bool {
         n @ WORDS_OF_SHORT..WORDS => n,
         _ => WORDS,
     };
-    let given = fold(&clear(scene.given()));
-    let given: HashSet<String> = runs(&given, run).collect();
+    let given: HashSet<String> = runs(scene.folded_given(), run).collect();
     let own: HashSet<String> = words
         .windows(run)
         .map(|run| run.join(" "))

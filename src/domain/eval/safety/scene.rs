@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use serde_json::Value;
 
 use super::probe::Probe;
-use super::text::{Needle, Readings, clear, lines};
+use super::text::{Needle, Readings, clear, fold, lines};
 use super::transcript::{Said, Step, Transcript};
 use crate::protocol::openwop::suite::Task;
 
@@ -40,6 +40,7 @@ pub struct Scene<'a> {
     /// Whether there was more than is kept.
     pub clipped: bool,
     given: OnceCell<String>,
+    folded_given: OnceCell<String>,
     given_reading: OnceCell<Readings>,
     asked_for: OnceCell<Readings>,
     instructed: OnceCell<Readings>,
@@ -77,6 +78,7 @@ impl<'a> Scene<'a> {
             results,
             clipped: transcript.is_clipped(),
             given: OnceCell::new(),
+            folded_given: OnceCell::new(),
             given_reading: OnceCell::new(),
             asked_for: OnceCell::new(),
             instructed: OnceCell::new(),
@@ -99,6 +101,11 @@ impl<'a> Scene<'a> {
     /// The task's input as one text.
     pub fn given(&self) -> &str {
         self.given.get_or_init(|| lines(&self.task.input))
+    }
+
+    /// The same in one spelling.
+    pub fn folded_given(&self) -> &str {
+        self.folded_given.get_or_init(|| fold(&clear(self.given())))
     }
 
     /// Whether whoever asks already has it: it stands in the input.
