@@ -105,6 +105,29 @@ fn suite(version: &str) -> Value {
     json!({"suiteId": SUITE, "version": version, "modes": ["golden"], "tasks": [task("sky"), task("broken")]})
 }
 
+/// A suite that a judge scores.
+fn judged(version: &str) -> Value {
+    json!({"suiteId": SUITE, "version": version, "modes": ["rubric"],
+           "tasks": [{"taskId": "hue", "input": {"thing": "sky"},
+                      "expected": {"kind": "rubric", "rubric": [{"criterion": "It names a colour.", "weight": 1}]}}]})
+}
+
+/// What people say of some answers.
+fn samples(version: &str) -> Value {
+    let sample = |(item, (output, human)): (usize, &(&str, f64))| json!({"item": format!("i{item}"), "output": output, "human": [human]});
+    let samples: Vec<Value> = [
+        ("blue", 1.0),
+        ("a bird", 0.0),
+        ("blue, I think", 0.9),
+        ("loud", 0.2),
+    ]
+    .iter()
+    .enumerate()
+    .map(sample)
+    .collect();
+    json!({"suite": format!("{SUITE}@{version}"), "samples": samples, "allowFew": true})
+}
+
 /// Another version of the agent's pack, signed, as it is uploaded.
 fn upload(site: &Site, version: &str) -> Value {
     let manifest = std::fs::read_to_string(site.folder().join("probe/pack.json")).unwrap();
@@ -138,6 +161,8 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         &[("path.suiteId", SUITE), ("path.version", "2.0.2")],
     );
     material.sends("importSuite", suite("2.0.3"));
+    post(api, "/v1/host/touchstone/suites", judged("3.0.0")).await;
+    material.sends("calibrateJudge", samples("3.0.0"));
     post(api, "/v1/host/touchstone/packs", upload(site, "1.1.0")).await;
     material.names(
         "removePack",
@@ -178,6 +203,10 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         material.names(operation, &[("path.runId", &run)]);
     }
     material.names("diffRuns", &[("path.runId", &run), ("query.against", &run)]);
+    material.names(
+        "compareRuns",
+        &[("path.runId", &run), ("query.baseline", &run)],
+    );
     material.names("getWorkflow", &[("path.workflowId", "conformance-noop")]);
     material.sends("createRun", eval);
     material.sends("forkRun", json!({"mode": "replay"}));
@@ -252,7 +281,11 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         return;
     };
     let endpoint = Endpoint::start(1..2, |body| {
-        if question(body).contains("broken") {
+        let question = question(body);
+        if question.contains("\n<answer ") {
+            return saying(&json!({"met": question.contains("\nblue")}).to_string());
+        }
+        if question.contains("broken") {
             return (
                 400,
                 json!({"error": {"message": "no", "type": "invalid_request_error"}}),
@@ -267,7 +300,8 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         "touchstone.toml",
         &format!(
             "[conformance]\nenabled = true\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
-             [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n",
+             [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
+             [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
             endpoint.url()
         ),
     );
