@@ -12,7 +12,7 @@ use touchstone_fuzz::event_id;
 
 fn main() -> io::Result<()> {
     let pack = new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 7] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 9] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
@@ -20,6 +20,8 @@ fn main() -> io::Result<()> {
         ("last_event_id", positions()),
         ("interrupt_token", tokens()),
         ("interrupt_answer", answers()),
+        ("a2a_reply", texts(&replies())),
+        ("cassette", cassettes()),
     ];
     for (target, inputs) in seeds {
         let folder = Path::new("corpus").join(target);
@@ -30,6 +32,46 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", inputs.len());
     }
     Ok(())
+}
+
+/// Every kind of answer of an agent.
+fn replies() -> Vec<Value> {
+    let said = json!({"kind": "message", "role": "agent", "messageId": "m", "parts": [{"kind": "text", "text": "fine"}]});
+    let artifact = json!({"artifactId": "a", "parts": [{"kind": "data", "data": {"queue": 1}}]});
+    let mut results = vec![
+        said.clone(),
+        json!({"kind": "artifact-update", "taskId": "t", "append": true, "artifact": artifact}),
+    ];
+    for state in ["submitted", "working", "input-required", "completed", "canceled", "failed", "rejected", "auth-required"] {
+        let status = json!({"state": state, "message": said});
+        results.push(json!({"kind": "status-update", "taskId": "t", "status": status}));
+        results.push(json!({"kind": "task", "id": "t", "status": status, "artifacts": [artifact]}));
+    }
+    let mut replies: Vec<Value> = results
+        .into_iter()
+        .map(|result| json!({"jsonrpc": "2.0", "id": 1, "result": result}))
+        .collect();
+    replies.push(json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "x"}}));
+    replies
+}
+
+/// The lines of a cassette, from the first one on.
+fn cassettes() -> Vec<Vec<u8>> {
+    let lines = [
+        json!({"kind": "cassette", "version": 1, "madeBy": "touchstone/0.1.0"}),
+        json!({"kind": "model", "role": "*", "provider": "p", "model": "m", "inputPrice": 1.0, "outputPrice": 2.0,
+               "maxConcurrency": 4, "maxAttempts": 3}),
+        json!({"kind": "exchange", "key": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", "task": "t",
+               "nth": 0, "request": {}, "outcome": {"reply": {"text": "x"}}}),
+        json!({"kind": "tool", "key": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", "task": "t",
+               "nth": 0, "request": {}, "outcome": {"answered": {"plan": "gold"}}}),
+    ];
+    (1..=lines.len())
+        .map(|n| {
+            let lines: Vec<String> = lines.iter().take(n).map(Value::to_string).collect();
+            lines.join("\n").into_bytes()
+        })
+        .collect()
 }
 
 fn texts(values: &[Value]) -> Vec<Vec<u8>> {

@@ -150,7 +150,8 @@ impl Calls<'_> {
         let usage = reply
             .usage
             .unwrap_or_else(|| usage_from_size(octets, reply));
-        let cost = info.price.cost(usage.input, usage.output);
+        let priced = || info.price.cost(usage.input, usage.output);
+        let cost = reply.cost.unwrap_or_else(priced);
         let tokens = usage.input.saturating_add(usage.output);
         self.emit(Event::ProviderUsage(ProviderUsage {
             provider: info.provider.clone(),

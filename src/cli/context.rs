@@ -134,7 +134,9 @@ pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
 fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
     let usual = match provider {
         Provider::Anthropic => "ANTHROPIC_API_KEY",
-        Provider::A2a | Provider::Openai | Provider::Scripted => "OPENAI_API_KEY",
+        Provider::A2a | Provider::Openai | Provider::Openwop | Provider::Scripted => {
+            "OPENAI_API_KEY"
+        }
     };
     let set = |name: &&str| std::env::var_os(name).is_some_and(|key| !key.is_empty());
     ModelConfig {

@@ -140,6 +140,24 @@ impl Client {
         }
     }
 
+    /// Asks for a document; any status is an answer.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get(&self, url: &Url, headers: &HeaderMap) -> Result<Answer, Error> {
+        self.check(url)?;
+        let request = self
+            .of_scheme(url)?
+            .get(url.clone())
+            .headers(headers.clone());
+        self.exchange(
+            request,
+            self.policy.max_response_bytes,
+            self.policy.total_timeout,
+        )
+        .await
+    }
+
     /// Posts a document of which `headers` says what it is; any status is an answer.
     ///
     /// # Errors

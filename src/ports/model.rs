@@ -39,6 +39,19 @@ pub enum ModelError {
     },
 }
 
+impl ModelError {
+    /// Whether another attempt may help.
+    pub const fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable {
+                retryable: true,
+                ..
+            }
+        )
+    }
+}
+
 /// A model endpoint. One call is one attempt; retries are the runtime's, so that they are seen.
 #[async_trait]
 pub trait Model: Send + Sync {

@@ -79,7 +79,6 @@ impl FoundBaseline {
         BaselineFacts {
             run_id: &self.run_id,
             conclusive: self.conclusive,
-            live: self.eval.is_live(),
             ignore: &self.eval.ignore,
             tasks: &self.eval.tasks,
             judge: self.eval.judge.as_ref(),

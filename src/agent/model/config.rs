@@ -18,10 +18,10 @@ pub struct ModelConfig {
     /// Which adapter speaks to it.
     pub provider: Provider,
     /// `openai` and `anthropic`: where the API starts, such as `http://127.0.0.1:9000/v1`; `a2a`: the `url` of the agent's
-    /// card.
+    /// card; `openwop`: the host, before `/v1`.
     #[serde(default, deserialize_with = "optional_url")]
     pub base_url: Option<Url>,
-    /// The model's name at the endpoint; for `scripted` and `a2a`, the name shown (default: the provider).
+    /// The model's name at the endpoint; for `openwop`, the workflow; for `scripted` and `a2a`, the name shown (default: the provider).
     #[serde(default)]
     pub model: Option<String>,
     /// All but `scripted`: the environment variable that holds the API key. The key itself never stands in a file.
@@ -84,6 +84,8 @@ pub enum Provider {
     Anthropic,
     /// The OpenAI chat-completions wire.
     Openai,
+    /// A workflow of another OpenWOP host.
+    Openwop,
     /// Answers from a file.
     Scripted,
 }
@@ -95,6 +97,7 @@ impl Provider {
             Self::A2a => "a2a",
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
+            Self::Openwop => "openwop",
             Self::Scripted => "scripted",
         }
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use jiff::Timestamp;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -30,6 +31,10 @@ use crate::ports::{Clock, Model, ModelError, ModelInfo, RATE_LIMITED};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const STREAM_OR_JSON: HeaderValue =
     HeaderValue::from_static("text/event-stream, application/json;q=0.9");
+
+/// Octets of a public document that are read, and how long it may take.
+const PUBLIC_OCTETS: u64 = 256 << 10;
+const PUBLIC_TAKES: Duration = Duration::from_secs(5);
 
 /// Why an endpoint cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -169,11 +174,65 @@ impl Remote {
         headers
     }
 
+    /// Asks for a document below the place.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn get(&self, below: &[&str], query: &[(&str, &str)]) -> Result<Answer, ModelError> {
+        let mut url = self.below(below)?;
+        url.query_pairs_mut().extend_pairs(query);
+        let answer = self.client.get(&url, &self.headers).await;
+        answer.map_err(|e| failed(&e))
+    }
+
+    /// Posts a document below the place.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn post_below(&self, below: &[&str], body: Vec<u8>) -> Result<Answer, ModelError> {
+        let url = self.below(below)?;
+        let answer = self.client.post(&url, &self.headers, body).await;
+        answer.map_err(|e| failed(&e))
+    }
+
+    fn below(&self, path: &[&str]) -> Result<Url, ModelError> {
+        let mut url = self.url.clone();
+        url.path_segments_mut()
+            .map_err(|()| unavailable("invalid_url", false))?
+            .extend(path);
+        Ok(url)
+    }
+
+    /// The place.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// A small document for everybody, somewhere beside the place; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be told now.
+    pub async fn public(&self, url: &Url) -> Result<Option<Bytes>, net::Error> {
+        match self
+            .client
+            .get_limited(url, PUBLIC_OCTETS, PUBLIC_TAKES)
+            .await
+        {
+            Ok(document) => Ok(Some(document)),
+            Err(cause) if cause.is_transient() => Err(cause),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// What an answer other than success means.
     pub fn failure(&self, answer: &Answer) -> ModelError {
-        let status = answer.status;
+        self.refused(answer.status, &answer.headers)
+    }
+
+    /// What a status other than success means.
+    pub fn refused(&self, status: u16, headers: &HeaderMap) -> ModelError {
         let retry_after = || {
-            let header = answer.headers.get(RETRY_AFTER)?;
+            let header = headers.get(RETRY_AFTER)?;
             retry_after(header.to_str().ok()?, self.clock.now())
         };
         match status {

@@ -8,7 +8,9 @@ pub mod command;
 mod config;
 mod dialect;
 mod endpoint;
+mod events;
 pub mod openai;
+pub mod openwop;
 mod permits;
 mod plain;
 mod refusal;
@@ -38,6 +40,7 @@ use config::ANY;
 pub use config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
 pub use endpoint::Error as EndpointError;
 use openai::OpenAiModel;
+use openwop::OpenWopAgent;
 pub use permits::{CIRCUIT_OPEN, EndpointPermits};
 use scripted::{Script, ScriptedModel};
 
@@ -237,6 +240,7 @@ impl ModelCatalog {
                     };
                     remote(index, config, environment, clock, connect)?
                 }
+                Provider::Openwop => remote(index, config, environment, clock, OpenWopAgent::new)?,
                 Provider::Scripted => script(index, config)?,
             };
             let permits = match shared_with(config) {
@@ -315,10 +319,12 @@ fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
         return invalid("max_attempts", "must be between 1 and 10");
     }
     match config.provider {
-        Provider::A2a | Provider::Anthropic | Provider::Openai if config.file.is_some() => {
+        Provider::A2a | Provider::Anthropic | Provider::Openai | Provider::Openwop
+            if config.file.is_some() =>
+        {
             invalid("file", "belongs to provider \"scripted\"; remove it")
         }
-        Provider::A2a | Provider::Scripted if config.stream => invalid(
+        Provider::A2a | Provider::Openwop | Provider::Scripted if config.stream => invalid(
             "stream",
             "belongs to providers \"anthropic\" and \"openai\"; remove it",
         ),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::effects::Effects;
 use crate::domain::ids::TaskId;
+use crate::domain::money::NanoUsd;
 
 /// Who said a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +118,8 @@ pub struct ModelReply {
     pub tool_calls: Vec<ToolCall>,
     /// What was used; `None` if the provider did not say.
     pub usage: Option<TokenUsage>,
+    /// What it cost, where whoever answered says so; else its price says.
+    pub cost: Option<NanoUsd>,
     /// Whether the model or its content filter refused.
     pub refused: bool,
     /// Whether the answer was cut at the token limit.

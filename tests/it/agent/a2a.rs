@@ -165,3 +165,125 @@ async fn a_refusal_is_the_agents_own_failure() {
     let trial = Trial::new(agent(&[], None));
     assert_eq!(failed(&trial.run(&binding).await), "refused");
 }
+
+/// An agent that streams, or so its card says.
+async fn streaming(events: &[Value], then: Value) -> (MockServer, Bodies, ModelBinding) {
+    let server = MockServer::start().await;
+    let url = format!("{}/agent", server.uri());
+    let card = json!({"name": "x", "url": url, "capabilities": {"streaming": true}});
+    Mock::given(method("GET"))
+        .and(path("/.well-known/agent-card.json"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(card))
+        .mount(&server)
+        .await;
+    let text: String = events
+        .iter()
+        .map(|event| {
+            format!(
+                "data: {}\n\n",
+                json!({"jsonrpc": "2.0", "id": 1, "result": event})
+            )
+        })
+        .collect();
+    let bodies = Bodies::default();
+    let kept = Arc::clone(&bodies);
+    Mock::given(method("POST"))
+        .and(path("/agent"))
+        .respond_with(move |request: &Request| {
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            let streams = body["method"] == json!("message/stream");
+            kept.lock().unwrap().push(body);
+            if streams {
+                return ResponseTemplate::new(200)
+                    .set_body_raw(format!(": hello\n\n{text}"), "text/event-stream");
+            }
+            let mut answer = then.clone();
+            answer["id"] = json!(1);
+            ResponseTemplate::new(200).set_body_json(answer)
+        })
+        .mount(&server)
+        .await;
+    let agent = A2aAgent::new(
+        &url.parse().unwrap(),
+        Some(KEY.to_owned().into()),
+        info(),
+        Arc::new(Epoch),
+    )
+    .unwrap();
+    let binding = ModelCatalog::of(Arc::new(agent))
+        .resolve(ModelClass::General)
+        .unwrap();
+    (server, bodies, binding)
+}
+
+fn methods(bodies: &Bodies) -> Vec<String> {
+    let bodies = bodies.lock().unwrap();
+    let name = |body: &Value| body["method"].as_str().unwrap().to_owned();
+    bodies.iter().map(name).collect()
+}
+
+fn status(state: &str, message: Value) -> Value {
+    json!({"kind": "status-update", "taskId": "t-9", "contextId": "c", "final": false,
+           "status": {"state": state, "message": message}})
+}
+
+fn artifact(id: &str, what: &str, append: bool) -> Value {
+    json!({"kind": "artifact-update", "taskId": "t-9", "contextId": "c", "append": append,
+           "artifact": {"artifactId": id, "parts": [text(what)]}})
+}
+
+#[rstest]
+#[case::pieces(&[task("submitted", json!(null), json!(null))["result"].clone(), status("working", said("hm")),
+                 artifact("a", "fi", false), artifact("a", "ne", true), status("completed", json!(null))])]
+#[case::anew(&[artifact("a", "bad", false), artifact("a", "fine", false), status("completed", said("done"))])]
+#[case::a_message(&[said("fine")])]
+#[case::a_question(&[status("input-required", said("fine"))])]
+#[case::a_whole_task(&[task("completed", json!([{"parts": [text("fine")]}]), json!(null))["result"].clone()])]
+#[tokio::test]
+async fn an_agent_that_streams_is_followed(#[case] events: &[Value]) {
+    let (_server, bodies, binding) = streaming(events, json!({})).await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(decided(&trial.run(&binding).await), &json!("fine"));
+    assert_eq!(methods(&bodies), ["message/stream"]);
+    assert_eq!(
+        bodies.lock().unwrap()[0]["params"]["message"]["messageId"]
+            .as_str()
+            .unwrap()
+            .len(),
+        43
+    );
+}
+
+#[tokio::test]
+async fn a_task_whose_stream_ends_early_is_asked_for() {
+    let then = task("completed", json!([{"parts": [text("fine")]}]), json!(null));
+    let (_server, bodies, binding) = streaming(
+        &[status("working", json!(null)), artifact("a", "half", false)],
+        then,
+    )
+    .await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(decided(&trial.run(&binding).await), &json!("fine"));
+    assert_eq!(methods(&bodies), ["message/stream", "tasks/get"]);
+}
+
+#[rstest]
+#[case(&[status("failed", said("canary-leak"))], "agent_failed", 1)]
+#[case(&[status("auth-required", json!(null))], "unauthorized", 1)]
+#[case(&[], "malformed_reply", 3)]
+#[case(&[json!({"kind": "poem"})], "malformed_reply", 3)]
+#[case(&[artifact("a", "x", false), json!({"kind": "status-update", "taskId": "other", "status": {"state": "completed"}})],
+       "malformed_reply", 3)]
+#[tokio::test]
+async fn a_stream_that_is_no_answer_leaves_the_task_unjudged(
+    #[case] events: &[Value],
+    #[case] reason: &str,
+    #[case] asked: usize,
+) {
+    let (_server, bodies, binding) = streaming(events, json!({})).await;
+    let trial = Trial::new(agent(&[], None));
+    assert_eq!(unjudged(&trial.run(&binding).await), reason);
+    assert_eq!(methods(&bodies).len(), asked);
+    let events = format!("{:?}", trial.recorder.events.lock().unwrap());
+    assert!(!events.contains("canary-leak"), "{events}");
+}

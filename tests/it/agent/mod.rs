@@ -8,6 +8,7 @@ mod faults;
 mod mcp;
 mod net;
 mod openai;
+mod openwop;
 mod raw_server;
 mod runtime;
 mod support;

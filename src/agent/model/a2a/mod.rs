@@ -1,10 +1,12 @@
 //! A remote agent on the A2A protocol, version 0.3, JSON-RPC transport.
 //!
 //! The agent brings its own instructions, model and tools, so what it gets is the task: memory, input, and in words the schema
-//! its answer must satisfy. A task it takes longer over is asked for until it has ended, within the attempt's time. The
+//! its answer must satisfy. Where its card says that it streams, the task is followed that way (`message/stream`); a task it
+//! takes longer over, or whose stream ends early, is asked for until it has ended, within the attempt's time. The
 //! message id is that of the call as an effect, the same for every attempt, by which an agent can recognise a repetition.
 
-mod wire;
+mod card;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +15,31 @@ use async_trait::async_trait;
 use reqwest::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use url::Url;
 
 use super::dialect::described;
-use super::endpoint::{Error, Remote, json_of, unavailable};
+use super::endpoint::{Error, Opened, Remote, json_of, unavailable};
+use super::events::Events;
 use crate::domain::agent::{Message, ModelReply, ModelRequest};
+use crate::net;
 use crate::ports::{Clock, Model, ModelError, ModelInfo};
-use wire::{Progress, read_answer};
+use wire::{Progress, Streamed, read_answer};
 
 /// First wait before a task is asked for again.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// Longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// Octets of a stream that are read.
+const LARGEST: u64 = 8 << 20;
 
 /// An agent on this protocol.
 #[derive(Debug)]
 pub struct A2aAgent {
     remote: Remote,
     info: ModelInfo,
+    /// Whether its card says that it streams.
+    streams: OnceCell<bool>,
 }
 
 impl A2aAgent {
@@ -49,7 +58,59 @@ impl A2aAgent {
             (AUTHORIZATION, bearer.into())
         });
         let remote = Remote::new(url.clone(), key, None, &info, clock)?;
-        Ok(Self { remote, info })
+        Ok(Self {
+            remote,
+            info,
+            streams: OnceCell::new(),
+        })
+    }
+
+    /// Whether it streams. Looked up with the first call; what cannot be told then is asked again with the next one.
+    async fn streams(&self) -> bool {
+        let Some(place) = card::place(self.remote.url()) else {
+            return false;
+        };
+        let look = || async {
+            let card = self.remote.public(&place).await?;
+            let url = self.remote.url();
+            Ok::<_, net::Error>(card.is_some_and(|card| card::streams(&card, url)))
+        };
+        self.streams.get_or_try_init(look).await.is_ok_and(|it| *it)
+    }
+
+    /// Gives it the task and follows it as far as its stream goes.
+    async fn follow(&self, params: Value, activity: Option<&str>) -> Result<Progress, ModelError> {
+        let opened = self
+            .remote
+            .open(body("message/stream", params)?, activity)
+            .await?;
+        let answer = match opened {
+            Opened::Stream(answer) => answer,
+            // An error comes as a document.
+            Opened::Whole(answer) if !(200..300).contains(&answer.status) => {
+                return Err(self.remote.failure(&answer));
+            }
+            Opened::Whole(answer) => return read_answer(json_of(&answer)?),
+        };
+        let mut events = Events::of(answer, LARGEST);
+        let mut task = Streamed::default();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(data) => {
+                    if let Some(reply) = task.take(data.as_bytes())? {
+                        return Ok(Progress::Ended(reply));
+                    }
+                }
+                Err(cause) => match task.task() {
+                    // The task goes on without its stream.
+                    Some(task) if cause.is_transient() => return Ok(Progress::Working { task }),
+                    _ => return Err(cause),
+                },
+            }
+        }
+        let task = task.task();
+        task.map(|task| Progress::Working { task })
+            .ok_or_else(|| unavailable("malformed_reply", true))
     }
 
     async fn ask(
@@ -58,10 +119,7 @@ impl A2aAgent {
         params: Value,
         activity: Option<&str>,
     ) -> Result<Progress, ModelError> {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let body = serde_json::to_vec(&body)
-            .map_err(|_| unavailable("request_not_serialisable", false))?;
-        let answer = self.remote.post(body, activity).await?;
+        let answer = self.remote.post(body(method, params)?, activity).await?;
         if !(200..300).contains(&answer.status) {
             return Err(self.remote.failure(&answer));
         }
@@ -85,7 +143,10 @@ impl Model for A2aAgent {
                 "acceptedOutputModes": ["application/json", "text/plain"],
             },
         });
-        let mut progress = self.ask("message/send", params, activity).await?;
+        let mut progress = match self.streams().await {
+            true => self.follow(params, activity).await?,
+            false => self.ask("message/send", params, activity).await?,
+        };
         let mut wait = FIRST_WAIT;
         // The attempt's deadline is the runtime's: it drops this future.
         loop {
@@ -103,6 +164,11 @@ impl Model for A2aAgent {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
+}
+
+fn body(method: &str, params: Value) -> Result<Vec<u8>, ModelError> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    serde_json::to_vec(&body).map_err(|_| unavailable("request_not_serialisable", false))
 }
 
 /// What the agent is told. The first message is the pack's prompt, for which the agent has its own.

@@ -36,14 +36,36 @@ struct RpcError {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 enum Outcome {
     Message(Said),
     Task(Task),
+    StatusUpdate(StatusUpdate),
+    ArtifactUpdate(ArtifactUpdate),
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusUpdate {
+    task_id: String,
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ArtifactUpdate {
+    task_id: String,
+    artifact: Said,
+    /// Whether it goes on where the artifact of this id ended.
+    #[serde(default)]
+    append: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Said {
+    #[serde(default)]
+    artifact_id: Option<String>,
     parts: Vec<Part>,
 }
 
@@ -95,19 +117,87 @@ enum Part {
 /// # Errors
 /// It says that nothing will come, or nothing at all.
 pub fn read_answer(body: &[u8]) -> Result<Progress, ModelError> {
-    let malformed = || unavailable("malformed_reply", true);
+    match outcome(body)? {
+        Outcome::Message(said) => Ok(Progress::Ended(reply(text_of(&[said])))),
+        Outcome::Task(task) => task.progress(),
+        Outcome::StatusUpdate(_) | Outcome::ArtifactUpdate(_) => Err(malformed()),
+    }
+}
+
+fn malformed() -> ModelError {
+    unavailable("malformed_reply", true)
+}
+
+fn outcome(body: &[u8]) -> Result<Outcome, ModelError> {
     let answer: Answer = serde_json::from_slice(body).map_err(|_| malformed())?;
     if let Some(error) = answer.error {
         let internal = error.code == INTERNAL_ERROR;
         return Err(unavailable("a2a_error", internal));
     }
-    match answer.result.ok_or_else(malformed)? {
-        Outcome::Message(said) => Ok(ended(text_of(&[said]))),
-        Outcome::Task(task) => task.progress(),
+    answer.result.ok_or_else(malformed)
+}
+
+/// A task as a stream tells it, piece by piece.
+#[derive(Default)]
+pub struct Streamed(Option<Task>);
+
+impl Streamed {
+    /// Takes what the agent sent; its reply, if that ends the task.
+    ///
+    /// # Errors
+    /// As for an answer.
+    pub fn take(&mut self, data: &[u8]) -> Result<Option<ModelReply>, ModelError> {
+        match outcome(data)? {
+            Outcome::Message(said) => return Ok(Some(reply(text_of(&[said])))),
+            Outcome::Task(task) => self.0 = Some(task),
+            Outcome::StatusUpdate(update) => self.of(update.task_id)?.status = update.status,
+            Outcome::ArtifactUpdate(update) => {
+                let artifacts = self.of(update.task_id)?.artifacts.get_or_insert_default();
+                let same = |known: &&mut Said| known.artifact_id == update.artifact.artifact_id;
+                match artifacts.iter_mut().find(same) {
+                    Some(known) if update.append => known.parts.extend(update.artifact.parts),
+                    Some(known) => *known = update.artifact,
+                    None => artifacts.push(update.artifact),
+                }
+            }
+        }
+        match self.0.take_if(|task| !task.is_under_way()) {
+            None => Ok(None),
+            Some(task) => match task.progress()? {
+                Progress::Ended(reply) => Ok(Some(reply)),
+                Progress::Working { .. } => Ok(None),
+            },
+        }
+    }
+
+    /// The task that is still under way, if there is one.
+    pub fn task(self) -> Option<String> {
+        self.0.map(|task| task.id)
+    }
+
+    /// The task, which goes by this id.
+    fn of(&mut self, id: String) -> Result<&mut Task, ModelError> {
+        let task = self.0.get_or_insert_with(|| Task {
+            id: id.clone(),
+            status: Status {
+                state: State::Working,
+                message: None,
+            },
+            artifacts: None,
+        });
+        match task.id == id {
+            true => Ok(task),
+            // One message is one task.
+            false => Err(malformed()),
+        }
     }
 }
 
 impl Task {
+    fn is_under_way(&self) -> bool {
+        matches!(self.status.state, State::Submitted | State::Working)
+    }
+
     fn progress(self) -> Result<Progress, ModelError> {
         let said = self.status.message.map(|message| vec![message]);
         match self.status.state {
@@ -115,10 +205,11 @@ impl Task {
             // An answer stands in artifacts; small agents leave it in the last message.
             State::Completed => {
                 let artifacts = self.artifacts.filter(|artifacts| !artifacts.is_empty());
-                Ok(ended(text_of(&artifacts.or(said).unwrap_or_default())))
+                let said = artifacts.or(said).unwrap_or_default();
+                Ok(Progress::Ended(reply(text_of(&said))))
             }
             // Nobody is there to answer: the question is the agent's decision.
-            State::InputRequired => Ok(ended(text_of(&said.unwrap_or_default()))),
+            State::InputRequired => Ok(Progress::Ended(reply(text_of(&said.unwrap_or_default())))),
             State::Rejected => Ok(Progress::Ended(ModelReply {
                 text: text_of(&said.unwrap_or_default()),
                 refused: true,
@@ -127,16 +218,16 @@ impl Task {
             State::AuthRequired => Err(unavailable("unauthorized", false)),
             State::Failed => Err(unavailable("agent_failed", false)),
             State::Canceled => Err(unavailable("agent_canceled", false)),
-            State::Unknown => Err(unavailable("malformed_reply", true)),
+            State::Unknown => Err(malformed()),
         }
     }
 }
 
-fn ended(text: Option<String>) -> Progress {
-    Progress::Ended(ModelReply {
+fn reply(text: Option<String>) -> ModelReply {
+    ModelReply {
         text,
         ..ModelReply::default()
-    })
+    }
 }
 
 /// The texts one after the other; without any, the first document.

@@ -12,6 +12,7 @@ use crate::domain::agent::{
     ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall, ToolDefinition,
 };
 use crate::domain::hex::hex;
+use crate::domain::money::NanoUsd;
 use crate::domain::redaction::mask;
 use crate::ports::{ModelError, ModelInfo};
 
@@ -165,6 +166,9 @@ pub struct Reply {
     tool_calls: Vec<Call>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+    /// Nano-dollars, where whoever answered said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     refused: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -327,6 +331,7 @@ impl Reply {
                 output: usage.output,
                 cached_input: usage.cached_input,
             }),
+            cost: reply.cost.map(|cost| cost.0),
             refused: reply.refused,
             truncated: reply.truncated,
         }
@@ -355,6 +360,7 @@ impl From<Reply> for ModelReply {
                 output: usage.output,
                 cached_input: usage.cached_input,
             }),
+            cost: reply.cost.map(NanoUsd),
             refused: reply.refused,
             truncated: reply.truncated,
         }

@@ -80,6 +80,7 @@ pub fn reply_of(choice: Choice, usage: Option<Usage>, names: &ToolNames<'_>) -> 
     let refusal = message.refusal.filter(|text| !text.is_empty());
     let calls = message.tool_calls.unwrap_or_default();
     ModelReply {
+        cost: None,
         refused: refusal.is_some() || finish == "content_filter",
         truncated: finish == "length",
         text: refusal.or(message.content),

@@ -84,8 +84,6 @@ pub struct BaselineFacts<'a> {
     pub run_id: &'a RunId,
     /// Whether it completed with every task judged: an unjudged task's 0 would hide a regression.
     pub conclusive: bool,
-    /// Whether it was made on live tools: of another day, it is no measure for a run on fixtures.
-    pub live: bool,
     /// What it left out of matching; a run that left out something else is not comparable.
     pub ignore: &'a [String],
     /// The tasks that took part.
@@ -196,7 +194,8 @@ pub fn plan(
         None => None,
         Some(facts)
             if facts.conclusive
-                && !facts.live
+                // Live tools of another day are no measure for a run on fixtures.
+                && !facts.modes.contains(&EvalMode::LiveShadow)
                 && facts.ignore == request.ignore
                 && facts.tasks == tasks
                 && facts.judge == judge.as_ref()

@@ -314,7 +314,6 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
     let good = BaselineFacts {
         run_id: &run_id,
         conclusive: true,
-        live: false,
         ignore: &[],
         tasks: &["a".into()],
         judge: None,
@@ -346,6 +345,39 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
     })
     .unwrap_err();
     assert_eq!(running.message, other.message);
+    let live = plan(&BaselineFacts {
+        modes: &[EvalMode::LiveShadow],
+        ..good
+    });
+    assert!(live.is_err(), "live tools of another day are no measure");
+}
+
+#[test]
+fn a_live_run_stands_alone_and_scores_as_its_tasks_say() {
+    let live = suite(|s| s["modes"] = json!(["golden", "live-shadow"]));
+    let planned = |modes: Value, judge: bool, tools: bool| {
+        let limits = HostLimits {
+            scored_modes: scored_modes(judge, tools),
+            ..limits()
+        };
+        let body = with("/configurable/evalModes", modes);
+        planned_with(&body, &live, &limits, &|_| true, None)
+    };
+    let spec = planned(json!(["live-shadow"]), true, true).unwrap();
+    assert!(eval(&spec).is_live() && eval(&spec).judge.is_some());
+    assert_eq!(eval(&spec).tasks.len(), 2);
+    let mixed = planned(json!(["golden", "live-shadow"]), true, true).unwrap_err();
+    assert!(
+        mixed.message.contains("cannot be mixed"),
+        "{}",
+        mixed.message
+    );
+    let without = planned(json!(["live-shadow"]), true, false).unwrap_err();
+    assert!(
+        without.message.contains("[[tools.mcp]]"),
+        "{}",
+        without.message
+    );
 }
 
 #[test]

@@ -1,0 +1,26 @@
+//! A cassette of unknown origin: refused with a reason, or ready to be played, by which nothing is missing yet.
+
+#![no_main]
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use tempfile::NamedTempFile;
+use touchstone::agent::model::cassette::Replay;
+use touchstone::ports::Model as _;
+
+fuzz_target!(|data: &[u8]| {
+    let mut file = NamedTempFile::new().expect("a file");
+    file.write_all(data).expect("room for it");
+    match Replay::open(file.path()) {
+        Err(refusal) => assert!(!refusal.to_string().is_empty(), "refused without a reason"),
+        Ok(replay) => {
+            let replay = Arc::new(replay);
+            let models = replay.models();
+            assert!(models.iter().all(|(_, model)| model.info().max_concurrency > 0));
+            let _ = replay.tools();
+            assert!(replay.missing().is_empty());
+        }
+    }
+});

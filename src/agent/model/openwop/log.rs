@@ -1,0 +1,135 @@
+//! What the log of a run says: what it came to, and what it used (OpenWOP run-event).
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::agent::model::endpoint::unavailable;
+use crate::domain::agent::{ModelReply, TokenUsage};
+use crate::domain::money::NanoUsd;
+use crate::ports::ModelError;
+
+/// A log as far as it was read.
+#[derive(Debug, Default)]
+pub struct Log {
+    last: u64,
+    usage: Option<TokenUsage>,
+    cost: Option<NanoUsd>,
+    waits: bool,
+    ended: bool,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    events: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    sequence: u64,
+    r#type: String,
+    #[serde(default)]
+    payload: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Usage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cost_estimate_usd: Option<f64>,
+}
+
+impl Log {
+    /// The last event that was read.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether the run has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Reads a page; says how it ends if it does.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn take(
+        &mut self,
+        page: &[u8],
+    ) -> Result<Option<Result<ModelReply, ModelError>>, ModelError> {
+        let page: Page =
+            serde_json::from_slice(page).map_err(|_| unavailable("malformed_reply", true))?;
+        for entry in page.events {
+            // What was read already is not counted twice.
+            if entry.sequence <= self.last {
+                continue;
+            }
+            self.last = entry.sequence;
+            let end = match entry.r#type.as_str() {
+                "provider.usage" => {
+                    self.count(entry.payload);
+                    continue;
+                }
+                "run.completed" => Ok(self.reply(entry.payload)),
+                "run.failed" => Err(unavailable("agent_failed", false)),
+                "run.cancelled" => Err(unavailable("agent_canceled", false)),
+                "interrupt.requested" => {
+                    self.waits = true;
+                    continue;
+                }
+                "interrupt.resolved" => {
+                    self.waits = false;
+                    continue;
+                }
+                _ => continue,
+            };
+            self.ended = true;
+            return Ok(Some(end));
+        }
+        // Nobody is there to answer it, nor to approve.
+        let waits = || Err(unavailable("agent_waits", false));
+        Ok(self.waits.then(waits))
+    }
+
+    fn count(&mut self, payload: Value) {
+        let used: Usage = serde_json::from_value(payload).unwrap_or_default();
+        let sum = self.usage.get_or_insert_default();
+        sum.input = sum.input.saturating_add(used.input_tokens);
+        sum.output = sum.output.saturating_add(used.output_tokens);
+        if let Some(cost) = used.cost_estimate_usd.and_then(NanoUsd::from_usd) {
+            self.cost = Some(self.cost.unwrap_or_default() + cost);
+        }
+    }
+
+    fn reply(&self, payload: Value) -> ModelReply {
+        let outputs = match payload {
+            Value::Object(mut members) => members.remove("outputs").unwrap_or_default(),
+            _ => Value::Null,
+        };
+        let said = match outputs {
+            Value::Object(members) => only(members),
+            other => other,
+        };
+        ModelReply {
+            text: match said {
+                Value::Null => None,
+                Value::String(text) => Some(text),
+                other => Some(other.to_string()),
+            },
+            usage: self.usage,
+            cost: self.cost,
+            ..ModelReply::default()
+        }
+    }
+}
+
+/// A single output is the answer itself.
+fn only(mut outputs: Map<String, Value>) -> Value {
+    let name = outputs.keys().next().cloned();
+    match name {
+        Some(name) if outputs.len() == 1 => outputs.remove(&name).unwrap_or_default(),
+        None => Value::Null,
+        _ => Value::Object(outputs),
+    }
+}

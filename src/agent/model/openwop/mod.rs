@@ -1,0 +1,162 @@
+//! An agent on another OpenWOP host: a run of one of its workflows per task.
+//!
+//! The run gets the task's input and nothing else; instructions, model and tools are the other host's. It is followed by long
+//! polls, which hand out the whole log (OpenWOP rest-endpoints), until it ends, and cancelled when nobody waits for it any
+//! more. The run is created under the call's name as an effect, so that another attempt finds the same run.
+
+mod log;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::header::AUTHORIZATION;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::endpoint::{Error, Remote, json_of, unavailable};
+use crate::domain::agent::{ModelReply, ModelRequest};
+use crate::net;
+use crate::ports::{Clock, Model, ModelError, ModelInfo, TIMEOUT};
+use log::Log;
+
+/// How long one poll waits for something new.
+const POLL_SECONDS: u64 = 10;
+/// How long a cancellation may take.
+const CANCEL_TAKES: Duration = Duration::from_secs(5);
+/// What is left of an attempt's time for telling the other host that nobody waits any more.
+const LEFT_FOR_CANCELLING: Duration = Duration::from_millis(200);
+
+/// A workflow of another host as an agent.
+#[derive(Debug)]
+pub struct OpenWopAgent {
+    remote: Arc<Remote>,
+    info: ModelInfo,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    run_id: String,
+}
+
+impl OpenWopAgent {
+    /// The workflow `info.model` of the host at `base_url`, which ends before `/v1`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new(
+        base_url: &Url,
+        key: Option<SecretString>,
+        info: ModelInfo,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let mut url = base_url.clone();
+        url.path_segments_mut()
+            .map_err(|()| net::Error::Url("it cannot have a path"))?
+            .pop_if_empty()
+            .extend(["v1", "runs"]);
+        let key = key.map(|key| {
+            let bearer = format!("Bearer {}", key.expose_secret());
+            (AUTHORIZATION, bearer.into())
+        });
+        let remote = Arc::new(Remote::new(url, key, None, &info, clock)?);
+        Ok(Self { remote, info })
+    }
+
+    async fn create(&self, request: &ModelRequest<'_>) -> Result<Run, ModelError> {
+        let body = json!({"workflowId": self.info.model, "inputs": inputs(request)});
+        let body = serde_json::to_vec(&body)
+            .map_err(|_| unavailable("request_not_serialisable", false))?;
+        let answer = self.remote.post(body, request.activity.as_deref()).await?;
+        if !(200..300).contains(&answer.status) {
+            return Err(self.remote.failure(&answer));
+        }
+        let created: Created = serde_json::from_slice(json_of(&answer)?)
+            .map_err(|_| unavailable("malformed_reply", true))?;
+        Ok(Run {
+            remote: Arc::clone(&self.remote),
+            id: created.run_id,
+            ended: false,
+        })
+    }
+}
+
+#[async_trait]
+impl Model for OpenWopAgent {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        // The other host is told before the attempt's own deadline drops this future; and another attempt would only find
+        // the cancelled run again.
+        let patience = self.info.timeout;
+        let patience = patience
+            .saturating_sub(LEFT_FOR_CANCELLING)
+            .max(patience / 2);
+        let mut run = self.create(request).await?;
+        match tokio::time::timeout(patience, run.follow()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(unavailable(TIMEOUT, false)),
+        }
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+/// What the run is given: the members of the task's input, or the input as the member `input`.
+fn inputs(request: &ModelRequest<'_>) -> Value {
+    match request.task.map(|task| task.input) {
+        Some(input @ Value::Object(_)) => input.clone(),
+        Some(other) => json!({"input": other}),
+        None => json!({}),
+    }
+}
+
+/// A run at the other host. One that is dropped before it has ended is cancelled.
+struct Run {
+    remote: Arc<Remote>,
+    id: String,
+    ended: bool,
+}
+
+impl Run {
+    async fn follow(&mut self) -> Result<ModelReply, ModelError> {
+        let mut log = Log::default();
+        loop {
+            let last = log.last().to_string();
+            let wait = POLL_SECONDS.to_string();
+            let query = [("lastSequence", &*last), ("timeout", &*wait)];
+            let answer = self
+                .remote
+                .get(&[self.id.as_str(), "events", "poll"], &query)
+                .await?;
+            if !(200..300).contains(&answer.status) {
+                return Err(self.remote.failure(&answer));
+            }
+            if let Some(end) = log.take(json_of(&answer)?)? {
+                self.ended = log.has_ended();
+                return end;
+            }
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if self.ended {
+            return;
+        }
+        let (remote, id) = (Arc::clone(&self.remote), std::mem::take(&mut self.id));
+        // Whether it was heard is not known to anybody who waits.
+        runtime.spawn(async move {
+            let place = [id.as_str(), "cancel"];
+            let cancelling = remote.post_below(&place, b"{}".to_vec());
+            let _ = tokio::time::timeout(CANCEL_TAKES, cancelling).await;
+        });
+    }
+}

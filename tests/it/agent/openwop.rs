@@ -1,0 +1,248 @@
+//! Workflows of another OpenWOP host as agents.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::openwop::OpenWopAgent;
+use touchstone::ports::*;
+use touchstone::protocol::openwop::suite::ModelClass;
+use wiremock::matchers::{header, method, path, path_regex};
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+
+use super::support::*;
+use crate::process::{Site, TOO_LONG};
+
+struct Epoch;
+
+impl Clock for Epoch {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+fn agent_at(url: &str, key: &str, workflow: &str, timeout: Duration) -> ModelBinding {
+    let info = ModelInfo {
+        model: workflow.to_owned(),
+        timeout,
+        ..info()
+    };
+    let url = url.parse().unwrap();
+    let agent =
+        OpenWopAgent::new(&url, Some(key.to_owned().into()), info, Arc::new(Epoch)).unwrap();
+    ModelCatalog::of(Arc::new(agent))
+        .resolve(ModelClass::General)
+        .unwrap()
+}
+
+async fn given(input: Value, binding: &ModelBinding) -> (Trial, InvocationResult) {
+    let mut trial = Trial::new(agent(&[], None));
+    trial.input = input;
+    let result = trial.run(binding).await;
+    (trial, result)
+}
+
+#[tokio::test]
+async fn a_real_host_answers_fails_and_is_told_when_nobody_waits() {
+    let site = Site::embedded();
+    site.configure("host.toml", "[conformance]\nenabled = true\n");
+    // A tenant each: the name of the call is the same every time, and no host carries out two things under one name.
+    let keys = ["a", "b", "c", "d"].map(|tenant| site.key(tenant));
+    let host = site.serve("host.toml");
+    let place = host.api(&keys[0]);
+    let of = |n: usize, workflow: &str, seconds: u64| {
+        let key: &String = &keys[n];
+        agent_at(
+            place.base_url(),
+            key,
+            workflow,
+            Duration::from_secs(seconds),
+        )
+    };
+
+    let input = json!({"payload": {"queue": "billing"}});
+    let identity = of(0, "conformance-identity", 60);
+    let (_, result) = given(input.clone(), &identity).await;
+    assert_eq!(decided(&result), &json!("{\"queue\":\"billing\"}"));
+    // Another attempt finds the same run.
+    let (_, again) = given(input, &identity).await;
+    assert_eq!(again.end, result.end);
+
+    let (_, result) = given(json!({}), &of(1, "conformance-failure", 60)).await;
+    assert_eq!(unjudged(&result), "agent_failed");
+
+    for (n, workflow, input, reason) in [
+        (2, "conformance-approval", json!({}), "agent_waits"),
+        (
+            3,
+            "conformance-delay",
+            json!({"delayMs": 300_000}),
+            "timeout",
+        ),
+    ] {
+        let agent = of(n, workflow, if n == 3 { 3 } else { 60 });
+        let (_, result) = given(input.clone(), &agent).await;
+        assert_eq!(unjudged(&result), reason);
+        let begun = Instant::now();
+        while unjudged(&given(input.clone(), &agent).await.1) != "agent_canceled" {
+            assert!(begun.elapsed() < TOO_LONG, "{workflow} is not cancelled");
+        }
+    }
+    let (_, result) = given(json!({}), &of(0, "no-such-workflow", 60)).await;
+    assert!(unjudged(&result).starts_with("status_4"), "{result:?}");
+}
+
+fn event(sequence: u64, kind: &str, payload: Value) -> Value {
+    json!({"eventId": format!("e{sequence}"), "runId": "run_9", "type": kind, "sequence": sequence,
+           "timestamp": "2026-01-01T00:00:00Z", "payload": payload})
+}
+
+fn usage(input: u64, output: u64, cost: f64) -> Value {
+    json!({"provider": "p", "model": "m", "inputTokens": input, "outputTokens": output, "costEstimateUsd": cost})
+}
+
+/// A host whose run has these pages of events.
+async fn host(pages: Vec<Value>) -> (MockServer, Arc<Mutex<Vec<Value>>>) {
+    let server = MockServer::start().await;
+    let created = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&created);
+    Mock::given(method("POST"))
+        .and(path("/v1/runs"))
+        .and(header("authorization", "Bearer canary-key"))
+        .respond_with(move |request: &Request| {
+            let key = request.headers["idempotency-key"].to_str().unwrap();
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            kept.lock().unwrap().push(json!({"key": key, "body": body}));
+            ResponseTemplate::new(201).set_body_json(json!({"runId": "run_9", "status": "pending"}))
+        })
+        .mount(&server)
+        .await;
+    Mock::given(method("GET"))
+        .and(path("/v1/runs/run_9/events/poll"))
+        .respond_with(move |request: &Request| {
+            let query = request.url.query().unwrap();
+            let page = pages.iter().rfind(|page| {
+                let before = page[0]["sequence"].as_u64().unwrap() - 1;
+                query.contains(&format!("lastSequence={before}&"))
+            });
+            ResponseTemplate::new(200).set_body_json(json!({"events": page, "isComplete": false}))
+        })
+        .mount(&server)
+        .await;
+    Mock::given(method("POST"))
+        .and(path("/v1/runs/run_9/cancel"))
+        .respond_with(ResponseTemplate::new(202))
+        .mount(&server)
+        .await;
+    (server, created)
+}
+
+#[tokio::test]
+async fn what_the_run_used_and_cost_is_taken_over() {
+    let (server, created) = host(vec![
+        json!([
+            event(1, "run.started", json!({})),
+            event(2, "provider.usage", usage(10, 2, 0.001))
+        ]),
+        json!([
+            event(3, "provider.usage", usage(5, 1, 0.0005)),
+            event(
+                4,
+                "run.completed",
+                json!({"outputs": {"queue": "billing", "priority": "low"}})
+            ),
+        ]),
+    ])
+    .await;
+    let agent = agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    );
+    let (trial, result) = given(json!("a text"), &agent).await;
+    assert_eq!(
+        decided(&result),
+        &json!("{\"priority\":\"low\",\"queue\":\"billing\"}")
+    );
+    let used = &trial.recorder.payloads("provider.usage")[0];
+    assert_eq!(
+        (
+            &used["inputTokens"],
+            &used["outputTokens"],
+            &used["costEstimateUsd"]
+        ),
+        (&json!(15), &json!(3), &json!(0.0015))
+    );
+    assert!(
+        trial
+            .recorder
+            .payloads("touchstone.usage.estimated")
+            .is_empty()
+    );
+    let created = created.lock().unwrap().clone();
+    assert_eq!(
+        created[0]["body"],
+        json!({"workflowId": "triage", "inputs": {"input": "a text"}})
+    );
+    assert_eq!(created[0]["key"].as_str().unwrap().len(), 43);
+    let asked = server.received_requests().await.unwrap();
+    assert!(
+        !asked
+            .iter()
+            .any(|request| request.url.path().ends_with("/cancel"))
+    );
+}
+
+#[rstest]
+#[case("run.failed", json!({"error": {"code": "x", "message": "canary-leak"}}), "agent_failed")]
+#[case("run.cancelled", json!({"reason": "canary-leak", "cancelledBy": "x"}), "agent_canceled")]
+#[case("interrupt.requested", json!({"kind": "approval", "title": "canary-leak"}), "agent_waits")]
+#[tokio::test]
+async fn what_is_no_answer_leaves_the_task_unjudged(
+    #[case] kind: &str,
+    #[case] payload: Value,
+    #[case] reason: &str,
+) {
+    let (server, _) = host(vec![json!([event(1, kind, payload)])]).await;
+    let agent = agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    );
+    let (trial, result) = given(json!({}), &agent).await;
+    assert_eq!(unjudged(&result), reason);
+    let events = format!("{:?}", trial.recorder.events.lock().unwrap());
+    assert!(!events.contains("canary-leak"), "{events}");
+}
+
+#[tokio::test]
+async fn a_page_that_is_none_and_a_key_that_is_refused() {
+    let (server, _) = host(Vec::new()).await;
+    let agent = agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    );
+    assert_eq!(
+        unjudged(&given(json!({}), &agent).await.1),
+        "malformed_reply"
+    );
+    let refusing = MockServer::start().await;
+    Mock::given(path_regex("/v1/.*"))
+        .respond_with(ResponseTemplate::new(401))
+        .mount(&refusing)
+        .await;
+    let agent = agent_at(
+        &refusing.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    );
+    assert_eq!(unjudged(&given(json!({}), &agent).await.1), "unauthorized");
+}
