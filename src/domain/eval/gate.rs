@@ -281,7 +281,14 @@ pub fn unmet(
     if run.is_judged() {
         let found = statistics(evidence, None, policy.required_pass_score);
         let score = found.score.map_or(0.0, |score| score.value);
+        let unjudged = evidence.further.iter().filter(|run| !run.is_judged());
+        let open = evidence.missing + unjudged.count();
         match policy.confidence {
+            // The trial that is not there may be the one that failed.
+            Strictness::Lenient if open > 0 => refuse(
+                Condition::Conclusive,
+                format!("{open} other trials of the experiment are missing or were not judged"),
+            ),
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
                 refuse(Condition::Confidence, unshown(&found.gate));
             }

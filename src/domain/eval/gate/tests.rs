@@ -141,6 +141,17 @@ fn of_an_experiment_every_trial_counts() {
             "{policy:?}"
         );
     }
+    let mut stopped = of(0, 20);
+    stopped.verdict = Verdict::Inconclusive;
+    for (further, missing) in [([].as_slice(), 1), ([stopped].as_slice(), 0)] {
+        let open = Evidence {
+            further,
+            missing,
+            ..evidence
+        };
+        let unmet = unmet(&by_point(), CANDIDATE, Some(open), now());
+        assert_eq!(unmet[0].condition, Condition::Conclusive, "{missing}");
+    }
     let mut old = of(20, 20);
     old.completed_at = Some(now() - std::time::Duration::from_secs(7200));
     let further = [old];
