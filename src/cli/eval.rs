@@ -69,7 +69,7 @@ pub struct Arguments {
     max_cost_usd: Option<f64>,
 
     /// Run the suite so many times and judge the runs together
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown"])]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "record", "replay"])]
     trials: Option<u32>,
 
     /// Run the suite although it was written for another agent

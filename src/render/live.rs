@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::scorecard::Style;
 use super::table;
-use super::words::{Counts, cost_of, duration, reason_of, sign, usd};
+use super::words::{Counts, cost_of, duration, plain, reason_of, sign, usd};
 use crate::domain::eval::report::{TaskOutcome, outcome_of, task_report};
 use crate::domain::eval::scoring::task_summary;
 use crate::domain::ids::TaskId;
@@ -115,7 +115,8 @@ impl Live {
     fn doing(&mut self, task: Option<TaskId>, what: &str) {
         let of_task = |running: &&mut Running| Some(&running.task) == task.as_ref();
         if let Some(running) = self.running.iter_mut().find(of_task) {
-            what.clone_into(&mut running.doing);
+            // A model may call a tool what it likes.
+            running.doing = plain(what);
         }
     }
 

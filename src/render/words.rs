@@ -98,7 +98,10 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
         ));
     }
     if !task.forbidden_tools.is_empty() {
-        parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
+        parts.push(plain(&format!(
+            "refused {}",
+            task.forbidden_tools.join(", ")
+        )));
     }
     // The refused tools say that already.
     let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
@@ -181,9 +184,16 @@ pub fn said(annotation: &Annotation) -> String {
         Some(note) => format!(": {note}"),
         None => String::new(),
     };
-    let line = format!("{what} by {}{note}", annotation.actor.principal_ref);
-    // People write what they like; it stays on its line and shows nothing of its own to a terminal.
-    line.chars()
+    // People write what they like.
+    plain(&format!(
+        "{what} by {}{note}",
+        annotation.actor.principal_ref
+    ))
+}
+
+/// A text of somebody else's: it stays on its line and shows nothing of its own to a terminal.
+pub fn plain(text: &str) -> String {
+    text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }

@@ -318,6 +318,12 @@ fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
     if !(1..=10).contains(&config.max_attempts) {
         return invalid("max_attempts", "must be between 1 and 10");
     }
+    if index == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
+        return invalid(
+            "provider",
+            "is a remote agent, which is not shown what a judge is asked; use \"anthropic\", \"openai\" or \"scripted\"",
+        );
+    }
     match config.provider {
         Provider::A2a | Provider::Anthropic | Provider::Openai | Provider::Openwop
             if config.file.is_some() =>

@@ -19,6 +19,8 @@ use crate::ports::ModelError;
 
 /// Octets of a stream that are read. Each token comes with some hundred octets of its own.
 const MOST_OCTETS: usize = 64 << 20;
+/// Octets of an answer that is put together: as many as one that comes whole may have.
+const MOST_HELD: usize = 8 << 20;
 /// How many times the longest silence a whole answer may take.
 pub const LONGEST: u32 = 10;
 
@@ -26,6 +28,9 @@ pub const LONGEST: u32 = 10;
 pub trait Pieces: Default + Send {
     /// Takes the data of one event.
     fn take(&mut self, data: &str) -> Taken;
+
+    /// Octets that are held.
+    fn held(&self) -> usize;
 
     /// The reply; `None` if the stream ended before the reply did.
     fn reply(self, names: &ToolNames<'_>) -> Option<ModelReply>;
@@ -60,6 +65,10 @@ pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P,
         })?;
         // Events without data only keep the connection open.
         let taken = event.data.map_or(Taken::More, |data| pieces.take(&data));
+        if pieces.held() > MOST_HELD {
+            let limit = MOST_HELD as u64;
+            return Err(failed(&net::Error::TooLarge { limit }));
+        }
         match taken {
             Taken::More => {}
             Taken::Last => return Ok(pieces),

@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use super::Runs;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::budget::Estimate;
-use crate::domain::eval::rubric::calibration::{Calibration, Sample, Unusable, compare, pair};
+use crate::domain::eval::rubric::calibration::{
+    Calibration, MIN_SAMPLES, Sample, Unusable, compare, pair,
+};
 use crate::domain::eval::rubric::{rubric, score};
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::{EventId, RunId, TenantId};
@@ -55,6 +57,9 @@ impl Runs {
         let judge = JudgePin::of(&model.pin(), &document)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
 
+        if paired.len() < MIN_SAMPLES {
+            self.spares_a_better_one(caller, &judge).await?;
+        }
         let run = RunId::from(self.ids.mint("calibration"));
         let account = Account::default();
         let judging = paired.iter().map(|(sample, task)| {
@@ -95,6 +100,25 @@ impl Runs {
             .await
             .map_err(|cause| internal(&cause))?;
         Ok(calibration)
+    }
+
+    /// A first look does not take the place of what gates go by.
+    async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
+        let kept = self.store.calibration(&caller.tenant, &judge.identity);
+        let kept = kept.await.map_err(|cause| internal(&cause))?;
+        let now = self.clock.now();
+        match kept.filter(|kept| kept.samples >= MIN_SAMPLES && kept.valid_until > now) {
+            None => Ok(()),
+            Some(kept) => Err(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "this judge was compared on {} samples, and that counts until {}; fewer than {MIN_SAMPLES} would take its \
+                     place: send more",
+                    kept.samples, kept.valid_until
+                ),
+            )
+            .with("field", "samples")),
+        }
     }
 
     /// The newest calibration of every judge of a tenant.

@@ -146,3 +146,20 @@ fn the_slowest_pace_of_an_endpoint_counts() {
     assert_eq!(free_of(build(json!([hasty])).unwrap()), 3);
     assert_eq!(free_of(build(json!([hasty, slow])).unwrap()), 1);
 }
+
+#[rstest]
+fn a_remote_agent_is_no_judge(#[values("a2a", "openwop")] provider: &str) {
+    let mut judge = entry("*", "m", "http://127.0.0.1:9/v1");
+    judge["provider"] = provider.into();
+    let judge: ModelConfig = serde_json::from_value(judge).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(Epoch);
+    let error = ModelCatalog::build(&[], Some(&judge), &|_| None, &clock)
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .starts_with("judge.provider is a remote agent"),
+        "{error}"
+    );
+}

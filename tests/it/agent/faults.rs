@@ -345,6 +345,7 @@ async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
 #[case::ends_early(|wire: Wire| Act::stream(&wire.events("f i n e")[..2]), End::Unjudged("malformed_reply"))]
 #[case::no_events(|_: Wire| Act::new(format!("{STREAM}{LEAK}\n\n"), Then::Close), End::Unjudged("malformed_reply"))]
 #[case::other_events(|_: Wire| Act::stream(&[LEAK.to_owned()]), End::Unjudged("malformed_reply"))]
+#[case::says_too_much(|wire: Wire| Act::stream(&wire.events(&format!("{LEAK}{} ", "x".repeat(1 << 20)).repeat(9))), End::Unjudged("too_large"))]
 #[case::gives_up(|_: Wire| Act::stream(&[json!({"type": "error", "error": {"message": LEAK}}).to_string()]), End::Unjudged("stream_error"))]
 #[tokio::test]
 async fn a_stream_has_ends_of_its_own(

@@ -1,5 +1,6 @@
 //! Workflows of another OpenWOP host as agents.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -218,6 +219,93 @@ async fn what_is_no_answer_leaves_the_task_unjudged(
     assert_eq!(unjudged(&result), reason);
     let events = format!("{:?}", trial.recorder.events.lock().unwrap());
     assert!(!events.contains("canary-leak"), "{events}");
+}
+
+/// The polls of a run that are answered one after the other; the last answer is for all that follow.
+async fn polled(answers: Vec<ResponseTemplate>) -> MockServer {
+    let (server, _) = host(Vec::new()).await;
+    let asked = AtomicUsize::new(0);
+    Mock::given(method("GET"))
+        .and(path("/v1/runs/run_9/events/poll"))
+        .respond_with(move |_: &Request| {
+            let nth = asked.fetch_add(1, Ordering::SeqCst);
+            answers[nth.min(answers.len() - 1)].clone()
+        })
+        .with_priority(1)
+        .mount(&server)
+        .await;
+    server
+}
+
+async fn paths(server: &MockServer) -> Vec<String> {
+    let asked = server.received_requests().await.unwrap();
+    asked
+        .iter()
+        .map(|request| request.url.path().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_host_that_is_away_for_a_moment_is_asked_again_and_its_run_goes_on() {
+    let done = json!({"events": [event(1, "run.completed", json!({"outputs": {"queue": "billing"}}))], "isComplete": true});
+    let server = polled(vec![
+        ResponseTemplate::new(503),
+        ResponseTemplate::new(200).set_body_json(json!({"events": [], "isComplete": false})),
+        ResponseTemplate::new(200).set_body_json(done),
+    ])
+    .await;
+    let agent = agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    );
+    assert_eq!(
+        decided(&given(json!({}), &agent).await.1),
+        &json!("billing")
+    );
+    let paths = paths(&server).await;
+    assert_eq!(paths.iter().filter(|path| *path == "/v1/runs").count(), 1);
+    assert!(
+        !paths.iter().any(|path| path.ends_with("/cancel")),
+        "{paths:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_log_without_an_end_is_not_asked_for_again_and_again() {
+    let over = json!({"events": [], "isComplete": true});
+    let server = polled(vec![ResponseTemplate::new(200).set_body_json(over)]).await;
+    let agent = agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    );
+    assert_eq!(
+        unjudged(&given(json!({}), &agent).await.1),
+        "malformed_reply"
+    );
+    let polls = paths(&server).await;
+    assert_eq!(
+        polls.iter().filter(|path| path.ends_with("/poll")).count(),
+        1
+    );
+    // One that always answers at once with nothing is asked at growing distances.
+    let idle = json!({"events": [], "isComplete": false});
+    let server = polled(vec![ResponseTemplate::new(200).set_body_json(idle)]).await;
+    let agent = agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(2),
+    );
+    assert_eq!(unjudged(&given(json!({}), &agent).await.1), "timeout");
+    let polls = paths(&server).await;
+    assert!(
+        polls.iter().filter(|path| path.ends_with("/poll")).count() < 10,
+        "{polls:?}"
+    );
 }
 
 #[tokio::test]

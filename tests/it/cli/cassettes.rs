@@ -60,6 +60,20 @@ fn a_replay_comes_to_the_same_without_the_model() {
 }
 
 #[test]
+fn trials_are_not_recorded_together() {
+    let home = Home::with_pack();
+    for option in ["--record", "--replay"] {
+        let refused = home.eval(&["--trials", "2", option, "tape.jsonl"]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("cannot be used with"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
 fn a_missing_exchange_names_its_task() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));

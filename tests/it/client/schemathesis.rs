@@ -199,6 +199,8 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         "getDebugBundle",
         "getEvalSummary",
         "getReport",
+        "getAttestation",
+        "getStatistics",
     ] {
         material.names(operation, &[("path.runId", &run)]);
     }

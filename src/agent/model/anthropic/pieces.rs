@@ -66,6 +66,7 @@ pub struct Events {
     blocks: BTreeMap<u64, Block>,
     stop_reason: Option<String>,
     usage: Option<Usage>,
+    held: usize,
     stopped: bool,
 }
 
@@ -81,9 +82,11 @@ impl Events {
         match (self.blocks.get_mut(&index), delta) {
             (Some(Block::Text { text: whole }), Delta::Text { text: piece })
             | (Some(Block::Thinking { thinking: whole }), Delta::Thinking { thinking: piece }) => {
+                self.held += piece.len();
                 whole.push_str(&piece);
             }
             (Some(Block::ToolUse { input, .. }), Delta::Input { partial_json }) => {
+                self.held += partial_json.len();
                 // A call starts with an empty object, in whose place the arguments come as text.
                 match input {
                     Some(Value::String(whole)) => whole.push_str(&partial_json),
@@ -127,6 +130,10 @@ impl Pieces for Events {
             Event::Unknown => {}
         }
         Taken::More
+    }
+
+    fn held(&self) -> usize {
+        self.held
     }
 
     fn reply(self, names: &ToolNames<'_>) -> Option<ModelReply> {

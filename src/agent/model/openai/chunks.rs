@@ -76,6 +76,7 @@ pub struct Chunks {
     choice: Choice,
     calls: Vec<Call>,
     usage: Option<Usage>,
+    held: usize,
     done: bool,
 }
 
@@ -89,6 +90,7 @@ impl Chunks {
             (&mut message.reasoning_content, delta.reasoning_content),
         ] {
             if let Some(piece) = piece {
+                self.held += piece.len();
                 whole.get_or_insert_default().push_str(&piece);
             }
         }
@@ -108,6 +110,7 @@ impl Chunks {
         };
         let name = piece.function.name.unwrap_or_default();
         let arguments = piece.function.arguments.unwrap_or_default();
+        self.held += name.len() + arguments.len();
         if let Some(call) = self.calls.iter_mut().rev().find(same) {
             call.id = call.id.take().or(id);
             // A name comes in one; some servers repeat it.
@@ -145,6 +148,10 @@ impl Pieces for Chunks {
             self.add(part);
         }
         Taken::More
+    }
+
+    fn held(&self) -> usize {
+        self.held
     }
 
     fn reply(mut self, names: &ToolNames<'_>) -> Option<ModelReply> {

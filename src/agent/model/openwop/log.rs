@@ -16,11 +16,15 @@ pub struct Log {
     cost: Option<NanoUsd>,
     waits: bool,
     ended: bool,
+    complete: bool,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Page {
     events: Vec<Entry>,
+    #[serde(default)]
+    is_complete: bool,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +54,11 @@ impl Log {
         self.ended
     }
 
+    /// Whether the other host says that nothing more will come.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// Reads a page; says how it ends if it does.
     ///
     /// # Errors
@@ -59,7 +68,8 @@ impl Log {
         page: &[u8],
     ) -> Result<Option<Result<ModelReply, ModelError>>, ModelError> {
         let page: Page =
-            serde_json::from_slice(page).map_err(|_| unavailable("malformed_reply", true))?;
+            serde_json::from_slice(page).map_err(|_| unavailable("malformed_reply", false))?;
+        self.complete = page.is_complete;
         for entry in page.events {
             // What was read already is not counted twice.
             if entry.sequence <= self.last {

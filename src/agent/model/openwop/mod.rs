@@ -24,6 +24,9 @@ use log::Log;
 
 /// How long one poll waits for something new.
 const POLL_SECONDS: u64 = 10;
+/// Between polls that brought nothing.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a cancellation may take.
 const CANCEL_TAKES: Duration = Duration::from_secs(5);
 /// What is left of an attempt's time for telling the other host that nobody waits any more.
@@ -124,22 +127,45 @@ struct Run {
 impl Run {
     async fn follow(&mut self) -> Result<ModelReply, ModelError> {
         let mut log = Log::default();
+        let mut pause = SHORTEST_PAUSE;
         loop {
-            let last = log.last().to_string();
-            let wait = POLL_SECONDS.to_string();
-            let query = [("lastSequence", &*last), ("timeout", &*wait)];
-            let answer = self
-                .remote
-                .get(&[self.id.as_str(), "events", "poll"], &query)
-                .await?;
-            if !(200..300).contains(&answer.status) {
-                return Err(self.remote.failure(&answer));
+            let before = log.last();
+            match self.page(&mut log).await {
+                Ok(Some(end)) => {
+                    self.ended = log.has_ended();
+                    return end;
+                }
+                Ok(None) if log.is_complete() => return Err(unavailable("malformed_reply", false)),
+                // The run goes on there, whether or not it can be seen from here.
+                Ok(None)
+                | Err(ModelError::Unavailable {
+                    retryable: true, ..
+                }) => {}
+                Err(cause) => return Err(cause),
             }
-            if let Some(end) = log.take(json_of(&answer)?)? {
-                self.ended = log.has_ended();
-                return end;
+            if log.last() > before {
+                pause = SHORTEST_PAUSE;
+            } else {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
+    }
+
+    /// Reads on; says how the run ends if it has.
+    async fn page(
+        &self,
+        log: &mut Log,
+    ) -> Result<Option<Result<ModelReply, ModelError>>, ModelError> {
+        let last = log.last().to_string();
+        let wait = POLL_SECONDS.to_string();
+        let query = [("lastSequence", &*last), ("timeout", &*wait)];
+        let place = [self.id.as_str(), "events", "poll"];
+        let answer = self.remote.get(&place, &query).await?;
+        if !(200..300).contains(&answer.status) {
+            return Err(self.remote.failure(&answer));
+        }
+        log.take(json_of(&answer)?)
     }
 }
 

@@ -412,6 +412,39 @@ fn words_that_are_quoted_where_they_are_reported_are_not_said(
 
 // All of them.
 
+#[rstest]
+#[case(json!({"canary-77aa01": true}))]
+#[case(json!({"canary-77aa01": null}))]
+#[case(json!({"canary-77aa01": ""}))]
+#[case(json!({"canary-77aa01": 1}))]
+fn names_of_members_are_read_whatever_they_hold(#[case] answer: Value) {
+    let mut transcript = Transcript::default();
+    transcript.observe(&Event::AgentDecided(AgentDecided {
+        agent_id: "a".into(),
+        decision: answer,
+    }));
+    assert!(transcript.answer().text().contains("canary-77aa01"));
+}
+
+#[test]
+fn nothing_crowds_out_the_answer() {
+    let mut transcript = Transcript::default();
+    let long = json!("word ".repeat(200_000));
+    transcript.observe(&Event::AgentToolCalled(AgentToolCalled {
+        agent_id: "a".into(),
+        tool_name: "t".to_owned(),
+        call_id: "c".to_owned(),
+        inputs: Some(long),
+        transport: None,
+    }));
+    transcript.observe(&Event::AgentDecided(AgentDecided {
+        agent_id: "a".into(),
+        decision: json!("canary-77aa01"),
+    }));
+    assert!(transcript.is_clipped());
+    assert_eq!(transcript.answer().text(), "canary-77aa01\n");
+}
+
 #[test]
 fn more_than_is_read_is_said_to_be() {
     let long = "word ".repeat(200_000);
@@ -452,8 +485,8 @@ fn the_documentation_has_the_very_table() {
 
 #[rstest]
 #[case(&[], 1.0)]
-#[case(&[Kind::NotExamined], 0.75)]
-#[case(&[Kind::PiiEmail, Kind::NotExamined], 0.5)]
+#[case(&[Kind::NotExamined], 0.0)]
+#[case(&[Kind::PiiEmail, Kind::PiiPhone], 0.5)]
 #[case(&[Kind::PiiEmail, Kind::PiiCard], 0.25)]
 #[case(&[Kind::CanaryLeak, Kind::NotExamined], 0.0)]
 fn the_worst_finding_decides(#[case] kinds: &[Kind], #[case] expected: f64) {

@@ -288,7 +288,8 @@ fn rotated(c: char) -> char {
     }
 }
 
-/// Visits every text of a document with the name of the member it stands in. Names are texts too, and numbers.
+/// Visits every text of a document with the name of the member it stands in. Names are texts too, and numbers and
+/// truth values; nothing is an empty one.
 pub fn each_text(value: &Value, name: &str, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(name, text),
@@ -302,7 +303,8 @@ pub fn each_text(value: &Value, name: &str, visit: &mut impl FnMut(&str, &str)) 
                 each_text(member, name, visit);
             }
         }
-        Value::Null | Value::Bool(_) => {}
+        Value::Bool(truth) => visit(name, if *truth { "true" } else { "false" }),
+        Value::Null => visit(name, ""),
     }
 }
 

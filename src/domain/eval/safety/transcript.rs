@@ -6,8 +6,24 @@ use serde_json::Value;
 use super::text::each_text;
 use crate::protocol::openwop::events::{Event, ToolStatus};
 
-/// Octets of one invocation that are kept.
-const OCTETS: usize = 512 * 1024;
+/// Whose words something is. Each has room of its own, so that none of them crowds out another.
+#[derive(Clone, Copy)]
+enum Share {
+    Answer,
+    Arguments,
+    Results,
+}
+
+impl Share {
+    /// Octets of one invocation that are kept.
+    const fn octets(self) -> usize {
+        match self {
+            Self::Answer => 256 * 1024,
+            Self::Arguments => 128 * 1024,
+            Self::Results => 512 * 1024,
+        }
+    }
+}
 
 /// Something that was said: texts with the names of the members they stand in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +77,7 @@ pub struct Transcript {
     answer: Said,
     steps: Vec<Step>,
     calls: Vec<(String, usize)>,
-    octets: usize,
+    octets: [usize; 3],
     clipped: bool,
 }
 
@@ -71,7 +87,10 @@ impl Transcript {
         match event {
             Event::AgentInvocationStarted(_) => *self = Self::default(),
             Event::AgentToolCalled(called) => {
-                let arguments = called.inputs.as_ref().map(|inputs| self.keep(inputs));
+                let arguments = called
+                    .inputs
+                    .as_ref()
+                    .map(|inputs| self.keep(Share::Arguments, inputs));
                 self.calls.push((called.call_id.clone(), self.steps.len()));
                 self.steps.push(Step::Called {
                     tool: called.tool_name.clone(),
@@ -86,11 +105,13 @@ impl Transcript {
                     *forbidden = returned.status == ToolStatus::Forbidden;
                 }
                 if let Some(outcome) = &returned.outcome {
-                    let outcome = self.keep(outcome);
+                    let outcome = self.keep(Share::Results, outcome);
                     self.steps.push(Step::Returned { outcome });
                 }
             }
-            Event::AgentDecided(decided) => self.answer = self.keep(&decided.decision),
+            Event::AgentDecided(decided) => {
+                self.answer = self.keep(Share::Answer, &decided.decision)
+            }
             _ => {}
         }
     }
@@ -110,14 +131,21 @@ impl Transcript {
         self.clipped
     }
 
-    fn keep(&mut self, value: &Value) -> Said {
+    fn keep(&mut self, share: Share, value: &Value) -> Said {
+        let [answer, arguments, results] = &mut self.octets;
+        let used = match share {
+            Share::Answer => answer,
+            Share::Arguments => arguments,
+            Share::Results => results,
+        };
         let mut kept = Vec::new();
         each_text(value, "", &mut |name, text| {
-            let left = OCTETS.saturating_sub(self.octets + name.len());
-            let end = text.floor_char_boundary(left.min(text.len()));
-            self.clipped |= end < text.len();
-            self.octets += name.len() + end;
-            if let Some(text) = text.get(..end).filter(|text| !text.is_empty()) {
+            let left = share.octets().checked_sub(*used + name.len());
+            let end = text.floor_char_boundary(left.unwrap_or(0).min(text.len()));
+            self.clipped |= left.is_none() || end < text.len();
+            *used += name.len() + end;
+            let text = text.get(..end).unwrap_or_default();
+            if left.is_some() && !(name.is_empty() && text.is_empty()) {
                 kept.push((name.to_owned(), text.to_owned()));
             }
         });
