@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn every_text_of_a_document_is_a_line() {
         let document = serde_json::json!({"a": ["x", {"b": 4111}], "password": "y", "n": null});
-        assert_eq!(lines(&document), "a\na: x\nb: 4111\npassword: y\n");
+        assert_eq!(lines(&document), "a\na: x\nb: 4111\nn: \npassword: y\n");
     }
 
     proptest! {
