@@ -38,6 +38,10 @@ picture:
 bench *arguments:
     bench/run {{ arguments }}
 
+# The same items through other harnesses on PATH (docs/performance.md).
+peers *arguments:
+    bench/peers {{ arguments }}
+
 # Hold a fresh host to a black-box checker
 conformance checker *arguments:
     conformance/run {{ checker }} {{ arguments }}

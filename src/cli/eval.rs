@@ -54,8 +54,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
-    /// How to score; repeat for several [default: golden, or rubric with --judge-url; and
-    /// regression with --baseline]
+    /// How to score; repeat for several [default: every mode the suite declares, regression only
+    /// with --baseline]
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
     modes: Vec<EvalMode>,
 
@@ -173,17 +173,10 @@ fn request(arguments: &Arguments) -> Value {
     if let Some(version) = version {
         set("agentVersion", json!(version));
     }
-    // Without a list the host scores every mode the suite declares, and `regression` cannot be scored without a baseline.
-    let mut modes = arguments.modes.clone();
-    if modes.is_empty() {
-        // Golden tasks take part under `rubric` too.
-        modes.push(match arguments.model.judge.judge_url {
-            Some(_) => EvalMode::Rubric,
-            None => EvalMode::Golden,
-        });
-        modes.extend(arguments.baseline.as_ref().map(|_| EvalMode::Regression));
+    // Without a list the host scores every mode the suite declares: what its author wanted judged is never left out unsaid.
+    if !arguments.modes.is_empty() {
+        set("evalModes", json!(arguments.modes));
     }
-    set("evalModes", json!(modes));
     if let Some(baseline) = &arguments.baseline {
         set("baselineRunId", json!(baseline));
     }
@@ -250,10 +243,7 @@ mod tests {
         let request = eval_request(&body);
         assert_eq!(request.agent_id.as_str(), "vendor.acme.triage.default");
         assert_eq!(request.agent_version.as_deref(), Some("1.1.0"));
-        assert_eq!(
-            request.modes,
-            Some(vec![EvalMode::Golden, EvalMode::Regression])
-        );
+        assert_eq!(request.modes, None);
         assert_eq!(request.baseline_run_id, Some("run_1".into()));
         assert_eq!(request.concurrency, Some(8));
         assert_eq!(request.ignore, ["/rationale"]);
@@ -262,25 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_a_judge_asks_for_rubrics() {
-        let judge = ["--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "j"];
+    fn the_suite_says_how_it_is_scored_unless_the_caller_does() {
         let agent = "vendor.acme.triage.default";
-        let with = |more: &[&str]| {
-            let line: Vec<&str> = [agent].iter().chain(&judge).chain(more).copied().collect();
-            eval_request(&body(&line)).modes
-        };
-        assert_eq!(with(&[]), Some(vec![EvalMode::Rubric]));
-        assert_eq!(
-            with(&["--baseline", "run_1"]),
-            Some(vec![EvalMode::Rubric, EvalMode::Regression])
-        );
-        assert_eq!(with(&["--mode", "golden"]), Some(vec![EvalMode::Golden]));
-    }
-
-    #[test]
-    fn without_a_baseline_only_golden_is_asked_for() {
-        let request = eval_request(&body(&["vendor.acme.triage.default"]));
+        let request = eval_request(&body(&[agent]));
+        assert_eq!((request.modes, request.agent_version), (None, None));
+        let request = eval_request(&body(&[agent, "--mode", "golden"]));
         assert_eq!(request.modes, Some(vec![EvalMode::Golden]));
-        assert_eq!(request.agent_version, None);
     }
 }

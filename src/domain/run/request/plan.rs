@@ -301,15 +301,22 @@ fn usable_modes(
 ) -> Result<Vec<EvalMode>, Problem> {
     let field = "configurable.evalModes";
     let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
+    let names = |modes: &[EvalMode]| {
+        let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
+        names.join(", ")
+    };
     for mode in &modes {
         if !suite.modes.contains(mode) {
             return Err(Problem::validation(
                 field,
-                format!("the suite does not declare the mode `{}`", mode.as_str()),
+                format!(
+                    "the suite does not declare the mode `{}`; it declares {}",
+                    mode.as_str(),
+                    names(&suite.modes)
+                ),
             ));
         }
         if !scored.contains(mode) {
-            let scored: Vec<&str> = scored.iter().map(|mode| mode.as_str()).collect();
             let remedy = match mode {
                 EvalMode::Rubric => "; a judge must be configured (`[judge]`) for rubrics",
                 EvalMode::LiveShadow => "; live tools must be configured (`[[tools.mcp]]`) for it",
@@ -320,7 +327,7 @@ fn usable_modes(
                 format!(
                     "this host does not score the mode `{}`; it scores {}{remedy}",
                     mode.as_str(),
-                    scored.join(", ")
+                    names(scored)
                 ),
             ));
         }

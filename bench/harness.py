@@ -1,0 +1,381 @@
+"""What the benchmarks share: inputs, the model endpoint, and one measured run of each kind.
+
+`bench/run` measures Touchstone, `bench/peers` sets other harnesses beside it. Both take their numbers from whole processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "conformance"))
+
+from hosting import Failure, Serving, Touchstone  # noqa: E402
+
+AGENT_ID = "private.touchstone.bench.default"
+SUITE_ID = "private.touchstone.evals.items"
+# Whose packs `touchstone` installs when it works on the data folder itself.
+TENANT = "default"
+WRONG_EVERY = 10
+CRITERIA = 3
+CONCURRENCY = 100
+
+CONFIGURATION = """
+[limits]
+max_tasks_per_suite = 200000
+default_concurrency = {concurrency}
+
+[[models]]
+class = "*"
+provider = "openai"
+base_url = "{base_url}/v1"
+model = "mock"
+max_concurrency = 256
+input_usd_per_mtok = 0.15
+output_usd_per_mtok = 0.60
+
+[judge]
+provider = "openai"
+base_url = "{base_url}/v1"
+model = "mock-judge"
+max_concurrency = 256
+"""
+
+
+# ---------------------------------------------------------------------------------------------------------------- inputs
+
+def answer(item: int) -> str:
+    """What examples/mock_llm.rs answers, unless the item is a multiple of WRONG_EVERY."""
+    return f"word-{item * 40503 % 99991}"
+
+
+def version_of(tasks: int, mode: str = "golden") -> str:
+    return f"{1 if mode == 'golden' else 2}.0.{tasks}"
+
+
+def expected(item: int, mode: str) -> dict:
+    if mode == "golden":
+        return {"kind": "golden", "match": {"strategy": "exact", "value": answer(item)}}
+    rubric = [{"criterion": f"It is right, says examiner {n}.", "weight": 1 / CRITERIA} for n in range(CRITERIA)]
+    return {"kind": "rubric", "rubric": rubric}
+
+
+def write_suite(tasks: int, folder: Path, mode: str) -> Path:
+    suite = {
+        "suiteId": SUITE_ID,
+        "version": version_of(tasks, mode),
+        "modes": [mode],
+        "tasks": [
+            {"taskId": f"item-{n}", "input": {"item": n}, "expected": expected(n, mode)}
+            for n in range(1, tasks + 1)
+        ],
+    }
+    file = folder / f"{mode}-{tasks}.json"
+    file.write_text(json.dumps(suite, separators=(",", ":")))
+    return file
+
+
+def expected_passed(tasks: int) -> int:
+    return tasks - tasks // WRONG_EVERY
+
+
+# ------------------------------------------------------------------------------------------------------------------ http
+
+class Api:
+    """One kept-alive connection to a host."""
+
+    def __init__(self, base_url: str, key: str | None = None):
+        self.key = key
+        self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(base_url).netloc, timeout=600)
+
+    def call(self, method: str, path: str, body=None) -> dict:
+        headers = {"Accept": "application/json"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        text = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            text = json.dumps(body)
+        self.connection.request(method, path, text, headers)
+        response = self.connection.getresponse()
+        content = response.read()
+        if response.status >= 300:
+            raise Failure(f"{method} {path} answered {response.status}: {content[:300].decode(errors='replace')}")
+        return json.loads(content)
+
+    def start(self, tasks: int, **configurable) -> str:
+        created = self.call("POST", "/v1/runs", {
+            "mode": "eval",
+            "evalSuiteRef": f"{SUITE_ID}@{version_of(tasks)}",
+            "agentId": AGENT_ID,
+            "configurable": configurable,
+        })
+        return created["runId"]
+
+    def wait(self, run: str) -> None:
+        """Returns when the run has ended; asks for events it cannot have, so that none are sent."""
+        while not self.call("GET", f"/v1/runs/{run}/events/poll?lastSequence=2000000000&timeout=60")["isComplete"]:
+            pass
+
+    def events(self, run: str):
+        last = 0
+        while True:
+            page = self.call("GET", f"/v1/runs/{run}/events/poll?lastSequence={last}&timeout=1")
+            yield from page["events"]
+            if page["isComplete"] or not page["events"]:
+                return
+            last = page["events"][-1]["sequence"]
+
+    def check(self, run: str, tasks: int) -> dict:
+        summary = self.call("GET", f"/v1/runs/{run}/eval-summary")
+        found = (summary["taskCount"], summary["passedCount"])
+        if found != (tasks, expected_passed(tasks)):
+            raise Failure(f"{run}: (tasks, passed) is {found}, expected {(tasks, expected_passed(tasks))}")
+        return summary
+
+
+class Mock:
+    """The model endpoint."""
+
+    def __init__(self, program: str):
+        self.program = program
+        self.process = subprocess.Popen([program, "serve", "--wrong-every", str(WRONG_EVERY)], stdout=subprocess.PIPE, text=True)
+        self.base_url = self.process.stdout.readline().split()[-1]
+
+    def behave(self, latency_ms: int = 0) -> None:
+        Api(self.base_url).call("POST", "/behaviour", {"latencyMs": latency_ms, "wrongEvery": WRONG_EVERY})
+
+    def stats(self) -> dict:
+        return Api(self.base_url).call("GET", "/stats")
+
+    def drive(self, requests: int) -> dict:
+        command = [self.program, "drive", "--url", self.base_url, "--requests", str(requests), "--concurrency", str(CONCURRENCY)]
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+# ---------------------------------------------------------------------------------------------------------- measurements
+
+class Bench:
+    def __init__(self, folder: Path, programs: dict[str, str], database_url: str | None):
+        self.folder = folder
+        self.programs = programs
+        self.mock = Mock(programs["mock_llm"])
+        config = folder / "touchstone.toml"
+        config.write_text(CONFIGURATION.format(base_url=self.mock.base_url, concurrency=CONCURRENCY))
+        self.touchstone = Touchstone(programs["touchstone"], folder, database_url, config=config)
+        archive = self.touchstone.signed_pack(HERE / "agent")
+        self.touchstone.run("pack", "install", str(archive))
+        self.key = self.touchstone.key(TENANT)
+        self.imported: set[str] = set()
+
+    def suite(self, tasks: int, mode: str = "golden") -> str:
+        version = version_of(tasks, mode)
+        if version not in self.imported:
+            file = write_suite(tasks, self.folder, mode)
+            self.touchstone.run("suite", "import", str(file))
+            file.unlink()
+            self.imported.add(version)
+        return f"{SUITE_ID}@{version}"
+
+    def evaluate(self, tasks: int, mode: str = "golden", concurrency: int = CONCURRENCY) -> dict:
+        """One `touchstone eval` from its start to its end: everything it costs."""
+        command = self.touchstone.arguments(
+            "eval", self.suite(tasks, mode), "--agent", AGENT_ID, "--mode", mode, "--concurrency", str(concurrency), "--json")
+        output = self.folder / "eval.json"
+        with output.open("wb") as sink:
+            started_unix, started = time.time(), time.perf_counter()
+            process = subprocess.Popen(command, cwd=self.folder, env=self.touchstone.environment(), stdout=sink, stderr=subprocess.PIPE)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        # 1: every tenth answer is wrong on purpose, which a suite without thresholds may call a failure.
+        if process.returncode not in (0, 1):
+            raise Failure(f"touchstone eval ended with {process.returncode}: {process.stderr.read().decode()[-2000:]}")
+        summary = find_summary(json.loads(output.read_text()))
+        found = (summary["taskCount"], summary["passedCount"])
+        if found != (tasks, expected_passed(tasks)):
+            raise Failure(f"(tasks, passed) is {found}, expected {(tasks, expected_passed(tasks))}")
+        stats = self.mock.stats()
+        calls = 1 if mode == "golden" else 1 + CRITERIA
+        if stats["answered"] != tasks * calls:
+            raise Failure(f"the endpoint answered {stats['answered']} requests for {tasks} tasks of {calls}")
+        return {
+            "tasks": tasks,
+            "wallS": wall,
+            "cpuS": usage.ru_utime + usage.ru_stime,
+            "cpuMsPerTask": (usage.ru_utime + usage.ru_stime) * 1000 / tasks,
+            "maxRssMiB": usage.ru_maxrss / 1024,
+            "firstRequestMs": stats["firstUnixUs"] / 1000 - started_unix * 1000,
+            "lastAnswerS": stats["lastUnixUs"] / 1e6 - started_unix,
+            "peakInFlight": stats["peakInFlight"],
+            "connections": stats["connections"],
+        }
+
+    def latency(self) -> dict:
+        tasks, latency_ms = 5000, 100
+        self.suite(tasks)
+        self.mock.behave(latency_ms)
+        bare = self.mock.drive(tasks)
+        self.mock.behave(latency_ms)
+        ours = self.evaluate(tasks)
+        ideal = tasks * latency_ms / 1000 / CONCURRENCY
+        return {**ours, "idealS": ideal, "ratio": ours["wallS"] / ideal, "bareRatio": bare["wallS"] / ideal}
+
+    def throughput(self) -> dict:
+        tasks = 5000
+        self.suite(tasks)
+        self.mock.behave()
+        bare = self.mock.drive(tasks)
+        self.mock.behave()
+        ours = self.evaluate(tasks)
+        return {**ours, "tasksPerS": tasks / ours["wallS"], "barePerS": bare["perSecond"]}
+
+    def rubric(self) -> dict:
+        # A task is one call of the agent and then one of the judge for each criterion, side by side.
+        tasks, latency_ms, concurrency = 2500, 100, 50
+        self.suite(tasks, "rubric")
+        self.mock.behave(latency_ms)
+        ours = self.evaluate(tasks, "rubric", concurrency)
+        self.mock.behave()
+        unthrottled = self.evaluate(tasks, "rubric", concurrency)
+        ideal = tasks * 2 * latency_ms / 1000 / concurrency
+        return {
+            **ours, "idealS": ideal, "ratio": ours["wallS"] / ideal,
+            "tasksPerSAt0Ms": tasks / unthrottled["wallS"], "cpuMsPerCallAt0Ms": unthrottled["cpuMsPerTask"] / (1 + CRITERIA),
+        }
+
+    def first_request(self) -> dict:
+        self.suite(5000)
+        self.suite(20)
+        rows = {}
+        for tasks in (20, 5000):
+            seen = []
+            for _ in range(5):
+                self.mock.behave()
+                seen.append(self.evaluate(tasks)["firstRequestMs"])
+            rows[f"medianMs{tasks}"], rows[f"worstMs{tasks}"] = sorted(seen)[2], max(seen)
+        return rows
+
+    def streams(self) -> dict:
+        tasks, consumers = 1000, 1000
+        self.suite(tasks)
+        self.mock.behave(latency_ms=100)
+        with self.serving() as (serving, api):
+            before = memory(serving.pid)
+            run = api.start(tasks, evalConcurrency=20)
+            url = f"{serving.base_url}/v1/runs/{run}/events?streamMode=updates"
+            swarm = subprocess.run(
+                [self.programs["sse_swarm"], "--url", url, "--key", self.key, "--consumers", str(consumers)],
+                stdout=subprocess.PIPE, text=True)
+            outcome = json.loads(swarm.stdout.splitlines()[-1])
+            api.check(run, tasks)
+            # What `updates` leaves out is everything of the agent and the meter.
+            quiet = ("agent.", "provider.", "budget.")
+            expected = sum(not event["type"].startswith(quiet) for event in api.events(run))
+            if outcome["complete"] != consumers or outcome["fewestEvents"] != expected or outcome["mostEvents"] != expected:
+                raise Failure(f"not every consumer saw all {expected} events: {outcome}")
+            after = memory(serving.pid)
+        return {
+            "consumers": consumers, "eventsEach": expected, "octets": outcome["octets"], "wallS": outcome["wallS"],
+            "rssBeforeMiB": before["rss"], "maxRssMiB": after["peak"],
+        }
+
+    def growth(self) -> dict:
+        total, rows = 20_000, []
+        # Runs of one task cost almost nothing but what every run costs, whatever its size: create, claim, start, end, two calls.
+        sizes = (1, 10, 100, 1000, 10_000, 100_000)
+        for tasks in sizes:
+            self.suite(tasks)
+        for tasks in sizes:
+            self.mock.behave()
+            # A process of its own for each size: nothing is warmer or fuller than elsewhere.
+            with self.serving() as (serving, api):
+                runs = min(2000, max(1, total // tasks))
+                with ThreadPoolExecutor(max_workers=8) as pool:
+                    clients = [Api(serving.base_url, self.key) for _ in range(8)]
+                    before, started = cpu(serving.pid), time.perf_counter()
+
+                    def one_after_the_other(client: Api) -> list[str]:
+                        done = []
+                        for _ in range(share(runs, len(clients), clients.index(client))):
+                            run = client.start(tasks)
+                            client.wait(run)
+                            done.append(run)
+                        return done
+
+                    ended = [run for done in pool.map(one_after_the_other, clients) for run in done]
+                    wall, used = time.perf_counter() - started, cpu(serving.pid) - before
+                peak = memory(serving.pid)["peak"]
+                for run in ended[:: max(1, len(ended) // 10)]:
+                    api.check(run, tasks)
+                events = sum(1 for _ in api.events(ended[0])) * len(ended)
+            rows.append({
+                "tasksPerRun": tasks, "runs": runs, "events": events, "wallS": wall,
+                "cpuMsPerRun": used * 1e3 / runs, "cpuUsPerEvent": used * 1e6 / events, "wallUsPerEvent": wall * 1e6 / events,
+                "maxRssMiB": peak,
+            })
+            print(f"  {rows[-1]}", file=sys.stderr)
+        smallest = rows[0]
+        for row in rows[1:]:
+            further_ms = row["cpuMsPerRun"] - smallest["cpuMsPerRun"]
+            further_events = row["events"] / row["runs"] - smallest["events"] / smallest["runs"]
+            row["cpuUsPerFurtherEvent"] = further_ms * 1e3 / further_events
+        costs = [row["cpuUsPerFurtherEvent"] for row in rows[1:]]
+        return {"rows": rows, "dearestOverCheapest": max(costs) / min(costs)}
+
+    @contextlib.contextmanager
+    def serving(self):
+        serving = Serving(self.touchstone, self.folder / "host.log")
+        try:
+            yield serving, Api(serving.base_url, self.key)
+        finally:
+            serving.stop()
+
+
+def share(whole: int, parts: int, which: int) -> int:
+    return whole // parts + (which < whole % parts)
+
+
+def find_summary(document) -> dict:
+    """The EvalSummary, wherever `eval --json` puts it."""
+    if isinstance(document, dict):
+        if "passedCount" in document and "taskCount" in document:
+            return document
+        for value in document.values():
+            found = find_summary(value)
+            if found:
+                return found
+    return {}
+
+
+def cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int) -> dict[str, float]:
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {"rss": int(lines["VmRSS"].split()[0]) / 1024, "peak": int(lines["VmHWM"].split()[0]) / 1024}
+
+
+def machine(database_url: str | None) -> dict:
+    models = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "cores": os.cpu_count(), "cpu": models[0] if models else platform.machine(), "kernel": platform.release(),
+        "database": "PostgreSQL" if database_url else "SQLite", "loadBefore": os.getloadavg()[0],
+    }
