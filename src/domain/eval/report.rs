@@ -325,7 +325,7 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
     }
     if spec.modes_left_out.contains(&EvalMode::Regression) {
         notes.push(
-            "nothing was compared: `regression` was asked for without `configurable.baselineRunId`"
+            "nothing was compared: `regression` needs a baseline (`configurable.baselineRunId`, or --baseline RUN)"
                 .to_owned(),
         );
     }

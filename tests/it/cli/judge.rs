@@ -141,7 +141,7 @@ async fn a_judge_on_a_flag_is_asked_over_the_wire() {
     let done = done.await.unwrap();
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     let report = done.document();
-    assert_eq!(report["modes"], json!(["rubric"]));
+    assert_eq!(report["modes"], json!(["golden", "rubric"]));
     assert_eq!(report["tasks"][0]["criteria"], json!([true, false]));
     let asked = endpoint.asked();
     assert_eq!(asked.len(), 2, "one question a criterion");
