@@ -89,6 +89,7 @@ pub struct App {
     packs: Arc<Packs>,
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
+    runs: Arc<Runs>,
     router: Router,
     local_key: SecretString,
     streams: CancellationToken,
@@ -181,7 +182,7 @@ impl App {
         ));
         let streams = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
-            runs,
+            runs: runs.clone(),
             keys: keys.clone(),
             packs: packs.clone(),
             pack_rules: PackRules {
@@ -221,6 +222,7 @@ impl App {
             packs,
             worker,
             dispatcher,
+            runs,
             router,
             local_key,
             streams,
@@ -258,11 +260,16 @@ impl App {
             shutdown.cancelled().await;
             self.streams.cancel();
         };
+        let calibrations = async {
+            shutdown.cancelled().await;
+            self.runs.stop_calibrating().await;
+        };
         tokio::join!(
             self.worker.clone().work(shutdown.clone()),
             self.dispatcher.clone().work(shutdown.clone()),
             self.keep_house(&shutdown),
-            streams
+            streams,
+            calibrations
         );
     }
 

@@ -108,7 +108,8 @@ fn mode(text: &str) -> Result<EvalMode, String> {
     })
 }
 
-fn amount(text: &str) -> Result<f64, String> {
+/// An amount of money.
+pub(super) fn amount(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
         _ => Err("must be an amount in USD of at least 0".to_owned()),

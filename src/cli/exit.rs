@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 
 use crate::domain::eval::report::Verdict;
-use crate::protocol::error::{ErrorEnvelope, Problem};
+use crate::protocol::error::{ErrorCode, ErrorEnvelope, Problem};
 
 /// The exit codes, as `--help` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,7 @@ impl Failure {
         match serde_json::from_slice::<ErrorEnvelope>(body) {
             Ok(envelope) => Self {
                 remedy: remedy_for(status).map(str::to_owned),
-                details: envelope.details.unwrap_or_default(),
-                ..Self::new(exit, envelope.error, envelope.message)
+                ..Self::enveloped(exit, envelope)
             },
             Err(_) => Self::new(
                 exit,
@@ -120,6 +119,22 @@ impl Failure {
                 format!("the server answered {status} with something that is no OpenWOP error"),
             )
             .or_try("check that --server names an OpenWOP host"),
+        }
+    }
+
+    /// What a host says became of work that it had accepted.
+    pub fn reported(envelope: ErrorEnvelope) -> Self {
+        let known = ErrorCode::ALL
+            .iter()
+            .find(|code| code.as_str() == envelope.error);
+        let exit = known.map_or(Exit::NotDone, |code| exit_of(code.status()));
+        Self::enveloped(exit, envelope)
+    }
+
+    fn enveloped(exit: Exit, envelope: ErrorEnvelope) -> Self {
+        Self {
+            details: envelope.details.unwrap_or_default(),
+            ..Self::new(exit, envelope.error, envelope.message)
         }
     }
 }

@@ -2,24 +2,39 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use axum::http::Method;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
+use super::client::{Call, Client};
 use super::context::{Context, Endpoints, JudgeEndpoint};
+use super::eval::amount;
 use super::exit::{Exit, Failure};
+use super::progress::Counted;
+use super::terminal::Terminal;
+use crate::domain::eval::rubric::attempt::{Attempt, Status};
 use crate::domain::eval::rubric::calibration::{Calibration, MIN_AGREEMENT, Sample, doubt};
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::ids::TaskId;
 use crate::render::usd;
 
 const PATH: &str = "/v1/host/touchstone/judge/calibrations";
+/// Looks at what is under way; the first ones come soon, for what is quickly done.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often in a row a host may be away.
+const ATTEMPTS: u32 = 10;
 const EXAMPLES: &str = "\
 A line of FILE is a sample that people have scored, on any scale:
   {\"item\": \"s-1\", \"task\": \"complaint\", \"output\": \"We are sorry …\", \"human\": [4, 5]}
 `task` may be left out where the suite has one rubric. A file whose name ends in .csv has the columns item, output, human
 and perhaps task, with one row for every score that somebody gave.
+
+It ends before it costs more than --max-cost-usd. A host goes on with it when this command is interrupted.
 
 Exit codes: 0 good enough for a gate, 1 not, 2 bad input, 3 not carried out.
 
@@ -37,6 +52,15 @@ pub enum Command {
     /// Have the judge judge what people have scored, and tell how well they agree
     #[command(after_help = EXAMPLES)]
     Calibrate(Calibrate),
+    /// Wait for a calibration that is under way on a host, and show it
+    #[command(
+        after_help = "Examples:\n  touchstone --server https://host judge follow calibration_0192"
+    )]
+    Follow {
+        /// Its id
+        #[arg(value_name = "CALIBRATION")]
+        calibration: String,
+    },
     /// List the judges that were compared with people
     #[command(after_help = "Examples:\n  touchstone judge list")]
     List,
@@ -54,6 +78,9 @@ pub struct Calibrate {
     /// Accept fewer than 100 samples, for a first look; no gate does
     #[arg(long)]
     allow_few: bool,
+    /// Stop before the judge has cost more than this [default: 5, or what the host lets a run cost]
+    #[arg(long, value_name = "USD", value_parser = amount, allow_negative_numbers = true)]
+    max_cost_usd: Option<f64>,
     #[command(flatten)]
     judge: JudgeEndpoint,
 }
@@ -73,24 +100,126 @@ struct Listed {
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Calibrate(arguments) => calibrate(context, &arguments).await,
+        Command::Follow { calibration } => {
+            let session = context.look().await?;
+            let attempt = look(session.client(), &calibration).await?;
+            let ended = follow(session.client(), context.terminal(), attempt).await?;
+            verdict(context.terminal(), ended)
+        }
         Command::List => list(context).await,
     }
 }
 
 async fn calibrate(context: &Context<'_>, arguments: &Calibrate) -> Result<Exit, Failure> {
     let samples = read(&arguments.file)?;
-    let body =
+    let mut body =
         json!({"suite": arguments.suite, "samples": samples, "allowFew": arguments.allow_few});
+    if let (Some(most), Some(members)) = (arguments.max_cost_usd, body.as_object_mut()) {
+        members.insert("maxCostUsd".to_owned(), most.into());
+    }
     let session = context
         .work(Endpoints {
             judge: arguments.judge.config(),
             ..Endpoints::default()
         })
         .await?;
-    let outcome: Result<Calibration, Failure> = session.client().post(PATH, &body).await;
+    let outcome = carry_out(context, session.client(), &body).await;
     session.close().await;
-    let found = outcome?;
-    let terminal = context.terminal();
+    verdict(context.terminal(), outcome?)
+}
+
+/// Has it done, and waits for its end.
+async fn carry_out(
+    context: &Context<'_>,
+    client: &Client,
+    body: &Value,
+) -> Result<Attempt, Failure> {
+    // Asked again under its key where the answer was lost: it is done, and paid for, once.
+    let key = Uuid::now_v7().to_string();
+    let begun = persistently(|| {
+        let call = Call::new(Method::POST, PATH).header("idempotency-key", &key);
+        client.call(call.json(body))
+    });
+    let begun: Attempt = begun.await?;
+    if !context.is_embedded() {
+        context.terminal().note(&format!(
+            "{} is under way for at most {}; if this is interrupted: {} judge follow {}",
+            begun.calibration_id,
+            usd(begun.max_cost_usd),
+            context.program(),
+            begun.calibration_id,
+        ));
+    }
+    follow(client, context.terminal(), begun).await
+}
+
+/// Shows how far it is until it has ended.
+async fn follow(
+    client: &Client,
+    terminal: &Terminal,
+    mut attempt: Attempt,
+) -> Result<Attempt, Failure> {
+    let bar = Counted::new(terminal, attempt.samples as u64);
+    let mut pause = LOOK_FIRST;
+    while attempt.status == Status::Running {
+        let (spent, most) = (usd(attempt.cost_usd), usd(attempt.max_cost_usd));
+        bar.reach(attempt.judged as u64, format!("{spent} of {most}"));
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_EVERY);
+        let looked = look(client, &attempt.calibration_id).await;
+        attempt = looked.inspect_err(|_| bar.clear())?;
+    }
+    bar.clear();
+    Ok(attempt)
+}
+
+async fn look(client: &Client, calibration: &str) -> Result<Attempt, Failure> {
+    let path = format!("{PATH}/{calibration}");
+    persistently(|| client.get(&path)).await
+}
+
+/// Asks until there is an answer; what was refused is refused.
+async fn persistently<T, F>(ask: impl Fn() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let mut pause = LOOK_FIRST;
+    for _ in 1..ATTEMPTS {
+        match ask().await {
+            Err(failure) if failure.exit == Exit::NotDone => {}
+            answered => return answered,
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_EVERY);
+    }
+    ask().await
+}
+
+/// What came of it.
+fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
+    let Some(found) = attempt.calibration else {
+        let failure = attempt.failure.map_or_else(
+            || {
+                Failure::not_done(
+                    "unexpected_answer",
+                    "the calibration ended without saying how",
+                )
+            },
+            Failure::reported,
+        );
+        if !terminal.json() {
+            terminal.note(&format!(
+                "{} of {} samples were judged, at a cost of {}",
+                attempt.judged,
+                attempt.samples,
+                usd(attempt.cost_usd),
+            ));
+        }
+        return Err(failure
+            .with("judged", attempt.judged)
+            .with("samples", attempt.samples)
+            .with("costUsd", attempt.cost_usd.usd()));
+    };
     if terminal.json() {
         terminal.document(&found);
     } else {

@@ -400,6 +400,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             get,
+            "/v1/host/touchstone/judge/calibrations/{calibrationId}",
+            Scope::ManifestRead,
+            v1::host::judge::show,
+        )
+        .keyed(
+            get,
             "/v1/host/touchstone/packs",
             Scope::ManifestRead,
             v1::host::packs::list,

@@ -35,7 +35,7 @@ pub use agent::{
 pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations};
 pub use audit::AuditLog;
 pub use blobs::Blobs;
-pub use calibrations::Calibrations;
+pub use calibrations::{Calibrations, FoundAttempt};
 pub use clock::Clock;
 pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use host_secrets::HostSecrets;

@@ -17,6 +17,7 @@ pub mod library;
 pub mod log_reader;
 pub mod packs;
 pub mod projections;
+mod reserving;
 pub mod run_writer;
 pub mod runs;
 pub mod seams;

@@ -10,6 +10,8 @@ mod fork;
 mod interrupts;
 mod pause;
 
+use self::calibrations::Attempts;
+pub use self::calibrations::Comparison;
 pub use self::experiments::Experiment;
 use self::interrupts::for_people;
 pub use self::interrupts::{GATE_NODE, GateDecision};
@@ -126,6 +128,7 @@ pub struct Runs {
     limits: HostLimits,
     webhooks: Arc<Webhooks>,
     judge: Arc<dyn Judge>,
+    attempts: Attempts,
 }
 
 impl Runs {
@@ -153,6 +156,7 @@ impl Runs {
             limits: offer.limits,
             webhooks: offer.webhooks,
             judge: offer.judge,
+            attempts: Attempts::default(),
         }
     }
 

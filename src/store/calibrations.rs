@@ -1,45 +1,146 @@
-//! Judges compared with people.
+//! Judges compared with people, and the attempts at it.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::audit::record;
-use super::convert::{backend, column};
+use super::convert::{Column, backend, column, micros, now};
+use super::idempotency::complete;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::audit::Decision;
+use crate::domain::eval::rubric::attempt::Attempt;
 use crate::domain::eval::rubric::calibration::Calibration;
 use crate::domain::ids::TenantId;
-use crate::ports::{Calibrations, StoreError};
+use crate::ports::{Calibrations, FoundAttempt, IdempotencyCompletion, StoreError};
 
 const KEEP: &str = "INSERT INTO calibration (tenant, identity, document) VALUES ($1, $2, $3)
     ON CONFLICT (tenant, identity) DO UPDATE SET document = excluded.document";
 const OF_JUDGE: &str = "SELECT document FROM calibration WHERE tenant = $1 AND identity = $2";
 const ALL: &str = "SELECT document FROM calibration WHERE tenant = $1 ORDER BY identity";
 
+/// Attempts of a tenant that can still be looked at.
+const ATTEMPTS: i64 = 100;
+const FORGET: &str = "DELETE FROM calibration_attempt WHERE tenant = $1 AND ended AND calibration_id NOT IN
+    (SELECT calibration_id FROM calibration_attempt WHERE tenant = $1 ORDER BY began_at DESC, calibration_id DESC LIMIT $2)";
+
+const DOCUMENT: Column = column("calibration_attempt", "document");
+
 fn read(document: &str) -> Result<Calibration, StoreError> {
     column("calibration", "document").document(document)
 }
 
 macro_rules! calibrations {
-    ($store:ty) => {
+    ($store:ident) => {
+        impl $store {
+            /// What was cut off makes room; what it had recorded stays.
+            const LET_GO: &str = concat!(
+                "UPDATE calibration_attempt SET ended = TRUE
+                WHERE tenant = $1 AND NOT ended AND lease_until <= ", now!($store)
+            );
+            const BEGIN: &str = concat!(
+                "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_until, document)
+                VALUES ($1, $2, $3, ", now!($store), " + $4, $5) ON CONFLICT DO NOTHING"
+            );
+            /// One that ends needs no lease any more.
+            const GO_ON: &str = concat!(
+                "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = ", now!($store), " + $4
+                WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > ", now!($store)
+            );
+            const ATTEMPT: &str = concat!(
+                "SELECT document, NOT ended AND lease_until > ", now!($store), " FROM calibration_attempt
+                WHERE tenant = $1 AND calibration_id = $2"
+            );
+        }
+
         #[async_trait]
         impl Calibrations for $store {
-            async fn keep_calibration(
+            async fn begin_attempt(
                 &self,
                 tenant: &TenantId,
-                calibration: &Calibration,
-                decision: &Decision,
+                attempt: &Attempt,
+                lease: Duration,
+                completes: Option<&IdempotencyCompletion>,
             ) -> Result<(), StoreError> {
-                let document = column("calibration", "document").text(calibration)?;
                 let mut transaction = self.begin_write().await?;
-                record!(transaction, tenant, decision);
-                sqlx::query(KEEP)
+                sqlx::query(Self::LET_GO)
                     .bind(tenant.as_str())
-                    .bind(&calibration.judge.identity)
-                    .bind(document)
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
+                let begun = sqlx::query(Self::BEGIN)
+                    .bind(tenant.as_str())
+                    .bind(&attempt.calibration_id)
+                    .bind(attempt.started_at.as_microsecond())
+                    .bind(micros(lease))
+                    .bind(DOCUMENT.text(attempt)?)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if begun.rows_affected() == 0 {
+                    return Err(StoreError::Exists("a calibration that is under way"));
+                }
+                sqlx::query(FORGET)
+                    .bind(tenant.as_str())
+                    .bind(ATTEMPTS)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if let Some(completion) = completes {
+                    complete!(transaction, completion)?;
+                }
                 transaction.commit().await.map_err(backend)
+            }
+
+            async fn renew_attempt(
+                &self,
+                tenant: &TenantId,
+                attempt: &Attempt,
+                lease: Duration,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                go_on!(transaction, tenant, attempt, micros(lease), false);
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn end_attempt(
+                &self,
+                tenant: &TenantId,
+                attempt: &Attempt,
+                decision: &Decision,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                go_on!(transaction, tenant, attempt, 0_i64, true);
+                record!(transaction, tenant, decision);
+                if let Some(calibration) = &attempt.calibration {
+                    let document = column("calibration", "document").text(calibration)?;
+                    sqlx::query(KEEP)
+                        .bind(tenant.as_str())
+                        .bind(&calibration.judge.identity)
+                        .bind(document)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn attempt(
+                &self,
+                tenant: &TenantId,
+                calibration_id: &str,
+            ) -> Result<Option<FoundAttempt>, StoreError> {
+                let row: Option<(String, bool)> = sqlx::query_as(Self::ATTEMPT)
+                    .bind(tenant.as_str())
+                    .bind(calibration_id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let found = row.map(|(document, held)| {
+                    let attempt = DOCUMENT.document(&document)?;
+                    Ok(FoundAttempt { attempt, held })
+                });
+                found.transpose()
             }
 
             async fn calibration(
@@ -69,6 +170,24 @@ macro_rules! calibrations {
             }
         }
     };
+}
+
+/// Records an attempt that is still held.
+macro_rules! go_on {
+    ($transaction:expr, $tenant:expr, $attempt:expr, $lease:expr, $ends:expr) => {{
+        let held = sqlx::query(Self::GO_ON)
+            .bind($tenant.as_str())
+            .bind(&$attempt.calibration_id)
+            .bind(DOCUMENT.text($attempt)?)
+            .bind($lease)
+            .bind($ends)
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        if held.rows_affected() == 0 {
+            return Err(StoreError::Fenced);
+        }
+    }};
 }
 
 calibrations!(SqliteStore);

@@ -40,6 +40,11 @@ pub(super) fn sqlite() -> Migrator {
             "calibrations",
             include_str!("migrations/sqlite/0011_calibrations.sql"),
         ),
+        (
+            12,
+            "calibration attempts",
+            include_str!("migrations/sqlite/0012_calibration_attempts.sql"),
+        ),
     ])
 }
 
@@ -87,6 +92,11 @@ pub(super) fn postgres() -> Migrator {
             11,
             "calibrations",
             include_str!("migrations/postgres/0011_calibrations.sql"),
+        ),
+        (
+            12,
+            "calibration attempts",
+            include_str!("migrations/postgres/0012_calibration_attempts.sql"),
         ),
     ])
 }

@@ -1,40 +1,48 @@
-//! Comparing the judge with people.
+//! Comparing the judge with people: an attempt is begun, and looked at while it is under way.
 
-use std::sync::{Mutex, PoisonError};
+mod work;
 
-use async_trait::async_trait;
-use futures_util::future::join_all;
+pub(super) use self::work::Attempts;
 
+use self::work::{LEASE, Work};
 use super::Runs;
-use crate::domain::audit::{Decision, Outcome};
-use crate::domain::budget::Estimate;
-use crate::domain::eval::rubric::calibration::{
-    Calibration, MIN_SAMPLES, Sample, Unusable, compare, pair,
-};
-use crate::domain::eval::rubric::{rubric, score};
+use crate::domain::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
+use crate::domain::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
 use crate::domain::eval::suite_rules::SuiteRef;
-use crate::domain::ids::{EventId, RunId, TenantId};
+use crate::domain::ids::TenantId;
 use crate::domain::money::NanoUsd;
 use crate::domain::run::record::JudgePin;
-use crate::ports::{EventSink, Exhausted, Exhibition, Judgement, Meter, Unrecorded};
+use crate::ports::{FoundAttempt, IdempotencyClaim, IdempotencyCompletion, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::events::Event;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The suite whose rubrics are applied.
+    pub suite: SuiteRef,
+    /// What people have scored.
+    pub samples: Vec<Sample>,
+    /// Whether a first look at few of them is wanted.
+    pub allow_few: bool,
+    /// What it may cost; nothing said, the usual.
+    pub max_cost: Option<NanoUsd>,
+}
+
 impl Runs {
-    /// Has the judge of a suite's rubrics judge what people have scored, and keeps how well they agree.
+    /// Begins to have the judge of a suite's rubrics judge what people have scored. With a claim, the idempotency record is
+    /// completed in the same transaction.
     ///
     /// # Errors
-    /// `validation_error` for a suite that is not there or samples that cannot be used; `conflict` without a judge, or where it
-    /// gave no verdict on a sample.
+    /// `validation_error` for a suite that is not there, samples that cannot be used or a bound that cannot do; `conflict`
+    /// without a judge, or while another attempt of the tenant is under way.
     pub async fn calibrate(
         &self,
         caller: &Caller,
-        suite: &SuiteRef,
-        samples: &[Sample],
-        allow_few: bool,
-    ) -> Result<Calibration, Problem> {
+        asked: Comparison,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Attempt, Problem> {
         let model = self.models.judge().ok_or_else(|| {
             Problem::new(
                 ErrorCode::Conflict,
@@ -44,7 +52,7 @@ impl Runs {
         let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
         let found = self
             .store
-            .suite(&caller.tenant, &suite.suite_id, &suite.version)
+            .suite(&caller.tenant, &asked.suite.suite_id, &asked.suite.version)
             .await
             .map_err(|cause| internal(&cause))?
             .ok_or_else(unknown)?;
@@ -52,54 +60,92 @@ impl Runs {
         let document = document
             .map_err(|cause| internal(&cause))?
             .ok_or_else(unknown)?;
-        let unusable = |fault: Unusable| Problem::validation("samples", fault.to_string());
-        let paired = pair(&document, samples, allow_few).map_err(unusable)?;
+        let paired = pair(&document, &asked.samples, asked.allow_few).map_err(unusable)?;
         let judge = JudgePin::of(&model.pin(), &document)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
-
+        let bound = bound(asked.max_cost, self.limits.max_cost_per_suite)?;
+        let likely = likely_cost(&paired, model.model.info().price);
+        if likely > bound {
+            return Err(Problem::validation(
+                "maxCostUsd",
+                format!(
+                    "having the judge read all of it costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise it, or send fewer \
+                     samples",
+                    likely.usd(),
+                    bound.usd()
+                ),
+            ));
+        }
         if paired.len() < MIN_SAMPLES {
             self.spares_a_better_one(caller, &judge).await?;
         }
-        let run = RunId::from(self.ids.mint("calibration"));
-        let account = Account::default();
-        let judging = paired.iter().map(|(sample, task)| {
-            let exhibition = Exhibition {
-                tenant: &caller.tenant,
-                run: &run,
-                task: &task.task_id,
-                input: &task.input,
-                output: &sample.output,
-                rubric: rubric(task).unwrap_or_default(),
-                model: &model,
-            };
-            self.judge.judge(exhibition, &account, &account)
+        let attempt = Attempt {
+            calibration_id: self.ids.mint("calibration"),
+            status: Status::Running,
+            judge,
+            suite: document.reference(),
+            samples: paired.len(),
+            judged: 0,
+            cost_usd: NanoUsd::ZERO,
+            max_cost_usd: bound,
+            started_at: self.clock.now(),
+            ended_at: None,
+            calibration: None,
+            failure: None,
+        };
+        let completes = claim.map(|claim| IdempotencyCompletion {
+            claim: claim.clone(),
+            status: 202,
+            body: serde_json::json!(attempt).to_string().into(),
         });
-        let judgements = join_all(judging).await;
-        let mut scored = Vec::with_capacity(paired.len());
-        for ((sample, task), judgement) in paired.iter().zip(judgements) {
-            match judgement {
-                Judgement::Judged { met } => {
-                    scored.push((*sample, score(rubric(task).unwrap_or_default(), &met)));
-                }
-                Judgement::Unjudged { reason } => {
-                    return Err(Problem::new(
-                        ErrorCode::Conflict,
-                        "the judge gave no verdict on a sample, so nothing can be said of it; try again",
-                    )
-                    .with("item", sample.item.as_str())
-                    .with("reason", reason));
-                }
-            }
+        let begun = self
+            .store
+            .begin_attempt(&caller.tenant, &attempt, LEASE, completes.as_ref())
+            .await;
+        begun.map_err(|cause| match cause {
+            StoreError::Exists(_) => Problem::new(
+                ErrorCode::Conflict,
+                "another calibration of this tenant is under way; wait for its end",
+            ),
+            cause => internal(&cause),
+        })?;
+        self.attempts.carry_out(Work {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            judge: self.judge.clone(),
+            model,
+            caller: caller.clone(),
+            document,
+            samples: asked.samples,
+            allow_few: asked.allow_few,
+            attempt: attempt.clone(),
+        });
+        Ok(attempt)
+    }
+
+    /// How it stands with an attempt.
+    ///
+    /// # Errors
+    /// `not_found`, also for an old one.
+    pub async fn calibration_attempt(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Attempt, Problem> {
+        let found = self.store.attempt(tenant, id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let FoundAttempt { mut attempt, held } =
+            found.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such calibration"))?;
+        if attempt.status == Status::Running && !held {
+            attempt.status = Status::Failed;
+            attempt.failure = Some(work::interrupted().envelope());
         }
-        let now = self.clock.now();
-        let calibration =
-            compare(judge, &document, &scored, account.spent(), now).map_err(unusable)?;
-        let decision = self.calibrated(caller, &calibration);
-        self.store
-            .keep_calibration(&caller.tenant, &calibration, &decision)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        Ok(calibration)
+        Ok(attempt)
+    }
+
+    /// Ends the attempts that are under way here, and lets none begin.
+    pub async fn stop_calibrating(&self) {
+        self.attempts.stop().await;
     }
 
     /// A first look does not take the place of what gates go by.
@@ -129,58 +175,24 @@ impl Runs {
         let found = self.store.calibrations(tenant).await;
         found.map_err(|cause| internal(&cause))
     }
+}
 
-    fn calibrated(&self, caller: &Caller, calibration: &Calibration) -> Decision {
-        Decision {
-            at: calibration.calibrated_at,
-            principal: caller.principal.clone(),
-            action: "judge:calibrate".to_owned(),
-            resource: calibration.judge.identity.clone(),
-            outcome: Outcome::Done,
-            reasons: vec![format!("spearman {:.6}", calibration.spearman)],
-            decided_on: None,
-            run_id: None,
-        }
+/// What an attempt may cost: what its caller says, within what the host lets a run cost.
+fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
+    match (asked, host) {
+        (Some(asked), Some(host)) if asked > host => Err(Problem::validation(
+            "maxCostUsd",
+            format!(
+                "`maxCostUsd` is above the {:.2} USD that this host allows; ask for less, or raise \
+                 `limits.max_cost_usd_per_suite` in its configuration",
+                host.usd()
+            ),
+        )),
+        (Some(asked), _) => Ok(asked),
+        (None, host) => Ok(host.map_or(USUAL_MAX_COST, |host| host.min(USUAL_MAX_COST))),
     }
 }
 
-/// What is paid for outside of any run. Nothing is recorded: samples are content.
-#[derive(Default)]
-struct Account(Mutex<NanoUsd>);
-
-impl Account {
-    fn spent(&self) -> NanoUsd {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl Meter for Account {
-    async fn reserve(&self, _: Estimate) -> Result<(), Exhausted> {
-        Ok(())
-    }
-
-    fn settle(&self, _: Estimate, used: Estimate) {
-        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *spent = *spent + used.cost;
-    }
-
-    fn call_tool(&self) -> Result<(), Exhausted> {
-        Ok(())
-    }
-
-    fn retry(&self) -> Result<(), Exhausted> {
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl EventSink for Account {
-    fn emit(&self, _: Event, _: Option<&EventId>) -> EventId {
-        EventId::from("evt_calibration")
-    }
-
-    async fn kept(&self) -> Result<(), Unrecorded> {
-        Ok(())
-    }
+fn unusable(fault: Unusable) -> Problem {
+    Problem::validation("samples", fault.to_string())
 }

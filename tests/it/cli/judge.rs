@@ -193,6 +193,9 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     assert_eq!(calibrate("few.jsonl", &[]).code, 2, "too few");
     let few = calibrate("few.jsonl", &["--allow-few"]);
     assert_eq!(few.code, 1, "{}{}", few.stdout, few.stderr);
+    let refused = calibrate("many.jsonl", &["--max-cost-usd", "0.001"]);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stdout.contains("maxCostUsd"), "{}", refused.stdout);
     let done = calibrate("many.jsonl", &[]);
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     let found = done.document();

@@ -163,6 +163,15 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material.sends("importSuite", suite("2.0.3"));
     post(api, "/v1/host/touchstone/suites", judged("3.0.0")).await;
     material.sends("calibrateJudge", samples("3.0.0"));
+    let calibrations = "/v1/host/touchstone/judge/calibrations";
+    let begun = post(api, calibrations, samples("3.0.0")).await;
+    let calibration = begun["calibrationId"].as_str().unwrap();
+    let path = format!("{calibrations}/{calibration}");
+    // One at a time: those that are generated are to find no other one under way.
+    while api.get(&path).await["status"] == "running" {
+        tokio::task::yield_now().await;
+    }
+    material.names("getCalibration", &[("path.calibrationId", calibration)]);
     post(api, "/v1/host/touchstone/packs", upload(site, "1.1.0")).await;
     material.names(
         "removePack",

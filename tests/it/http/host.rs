@@ -46,6 +46,7 @@ use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
 
+use super::examiner::Examiner;
 use crate::support::openapi;
 
 pub const AGENT: &str = "community.bench.echo.default";
@@ -99,11 +100,18 @@ impl SigningKey for Signs {
     }
 }
 
-struct Endpoints(ModelBinding);
+struct Endpoints {
+    model: ModelBinding,
+    judge: ModelBinding,
+}
 
 impl Models for Endpoints {
     fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
-        Some(self.0.clone())
+        Some(self.model.clone())
+    }
+
+    fn judge(&self) -> Option<ModelBinding> {
+        Some(self.judge.clone())
     }
 }
 
@@ -116,6 +124,7 @@ pub struct TestHost {
     pub shutdown: CancellationToken,
     pub executor: Arc<Executor>,
     pub notifier: Arc<dyn Notifier>,
+    pub examiner: Arc<Examiner>,
     /// Every scope, tenant `acme`.
     pub key: String,
     /// Every scope, tenant `globex`.
@@ -155,10 +164,14 @@ impl TestHost {
             timeout: Duration::from_secs(30),
             retry: RetryPolicy::default(),
         };
-        let models = Arc::new(Endpoints(ModelBinding {
-            model: Arc::new(Echo(info)),
-            permits: Arc::new(touchstone::agent::model::EndpointPermits::new(48)),
-        }));
+        let examiner = Examiner::new();
+        let models = Arc::new(Endpoints {
+            model: ModelBinding {
+                model: Arc::new(Echo(info)),
+                permits: Arc::new(touchstone::agent::model::EndpointPermits::new(48)),
+            },
+            judge: examiner.binding(),
+        });
         let limits = HostLimits {
             max_tasks_per_suite: 10_000,
             max_cost_per_suite: NanoUsd::from_usd(25.0),
@@ -248,6 +261,7 @@ impl TestHost {
             shutdown,
             executor,
             notifier,
+            examiner,
             key,
             other_key,
         }

@@ -15,6 +15,7 @@ use touchstone::http::{HttpSettings, Operation, Rates, operations};
 use touchstone::service::access::Scope;
 use touchstone::store;
 
+use super::calibrations::{ended, scored, tone};
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack, id_of, says, suite};
 use super::workflows::start;
 use crate::support::postgres::TestDatabase;
@@ -35,6 +36,7 @@ struct Names<'a> {
     pack: &'a str,
     suite: &'a str,
     webhook: &'a str,
+    calibration: &'a str,
 }
 
 fn path(operation: Operation, names: Names<'_>) -> String {
@@ -52,6 +54,7 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{name}", names.pack)
         .replace("{suiteId}", names.suite)
         .replace("{webhookId}", names.webhook)
+        .replace("{calibrationId}", names.calibration)
         .replace("{version}", "1.0.0")
         .replace("{workflowId}", "none")
         .replace("{artifactId}", "none");
@@ -89,10 +92,7 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         (_, "/v1/host/touchstone/gates/check") => {
             json!({"agentId": names.agent, "version": "1.0.0", "channel": "canary"})
         }
-        (_, JUDGING) => {
-            let sample = json!({"item": "a", "task": "task-0", "output": "x", "human": [1.0]});
-            json!({"suite": format!("{SUITE}@1.0.0"), "samples": [sample]})
-        }
+        (_, JUDGING) => judging(),
         (_, "/v1/host/touchstone/packs") => json!({"tarball": STANDARD.encode(echo_pack())}),
         (_, "/v1/host/touchstone/suites") => suite(&tasks()),
         (_, "/v1/webhooks") => {
@@ -104,6 +104,16 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         (method, path) => panic!("say what is sent to {method} {path}"),
     };
     Some(body)
+}
+
+/// What people scored, few of them.
+fn judging() -> Value {
+    scored(&[
+        ("Kindly", 5.0),
+        ("No", 1.0),
+        ("Kindly so", 4.0),
+        ("No!", 1.0),
+    ])
 }
 
 /// One task that passes, and one that is left unjudged and so can be retried.
@@ -119,6 +129,7 @@ struct Furnished {
     asking: RunId,
     token: String,
     webhook: String,
+    calibration: String,
     _endpoint: Receiver,
 }
 
@@ -149,6 +160,10 @@ impl Furnished {
         assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
         let made = made.json();
         let webhook = made["webhookId"].as_str().unwrap().to_owned();
+        let imported = host.post("/v1/host/touchstone/suites", &tone()).await;
+        assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+        let calibration = ended(&host, &host.post(JUDGING, &judging()).await).await;
+        let calibration = calibration["calibrationId"].as_str().unwrap().to_owned();
         Self {
             host,
             run,
@@ -156,6 +171,7 @@ impl Furnished {
             asking,
             token,
             webhook,
+            calibration,
             _endpoint: endpoint,
         }
     }
@@ -170,6 +186,7 @@ impl Furnished {
             pack: "community.bench.echo",
             suite: SUITE,
             webhook: &self.webhook,
+            calibration: &self.calibration,
         }
     }
 }
@@ -255,6 +272,7 @@ async fn no_bad_credential_opens_anything_and_each_is_told_the_same_everywhere()
         pack: "no.such.pack",
         suite: "no.such.evals.suite",
         webhook: "wh_absent",
+        calibration: "calibration_absent",
     };
     for (key, code) in credentials {
         let mut envelopes: Vec<Value> = Vec::new();
@@ -301,6 +319,7 @@ async fn another_tenants_anything_looks_like_nothing_at_all_to_the_last_octet() 
     let furnished = Furnished::new().await;
     let host = &furnished.host;
     let (run, webhook) = (unused(furnished.run.as_str()), unused(&furnished.webhook));
+    let calibration = unused(&furnished.calibration);
     let none = Names {
         run: &run,
         slow: &run,
@@ -310,6 +329,7 @@ async fn another_tenants_anything_looks_like_nothing_at_all_to_the_last_octet() 
         pack: "community.bench.nope",
         suite: "community.bench.evals.nope",
         webhook: &webhook,
+        calibration: &calibration,
     };
     let mut walked = 0;
     for operation in operations()
@@ -363,7 +383,6 @@ async fn another_tenants_run_takes_no_longer_than_none() {
     );
 }
 
-/// Needs a judge, which this host does not have.
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
 
 /// Asks without changing anything, though by POST.
@@ -376,7 +395,7 @@ async fn every_mutation_is_carried_out_once_under_a_key() {
     let mut changing: Vec<Operation> = operations()
         .into_iter()
         .filter(|o| o.method != "GET" && o.described)
-        .filter(|o| !ASKS_ONLY.contains(&o.path) && o.path != JUDGING)
+        .filter(|o| !ASKS_ONLY.contains(&o.path))
         .collect();
     // What is removed is removed last, and a pack after the suites for its agent.
     changing.sort_by_key(|o| (o.method == "DELETE", o.path.contains("{name}")));
@@ -500,6 +519,7 @@ async fn no_text_is_a_fault_of_ours_on(host: TestHost) {
         pack: encoded,
         suite: encoded,
         webhook: encoded,
+        calibration: encoded,
     };
     for operation in operations()
         .into_iter()

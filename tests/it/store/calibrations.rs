@@ -1,9 +1,14 @@
 //! Judges compared with people.
 
+use std::time::Duration;
+
 use rstest::rstest;
 use serde_json::json;
 use touchstone::domain::audit::{Decision, Outcome};
+use touchstone::domain::eval::rubric::attempt::{Attempt, Status};
 use touchstone::domain::eval::rubric::calibration::Calibration;
+use touchstone::domain::money::NanoUsd;
+use touchstone::ports::StoreError;
 
 use super::{Engine, Engine::*, at, open, tenant};
 
@@ -16,13 +21,27 @@ fn calibration(identity: &str, spearman: f64) -> Calibration {
     .unwrap()
 }
 
-#[rstest]
-#[tokio::test]
-async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
-    open!(engine => _database, store);
-    let decision = Decision {
+const LEASE: Duration = Duration::from_secs(60);
+
+fn attempt(id: &str, calibration: &Calibration) -> Attempt {
+    Attempt {
+        calibration_id: id.to_owned(),
+        status: Status::Running,
+        judge: calibration.judge.clone(),
+        suite: calibration.suite.clone(),
+        samples: 120,
+        judged: 0,
+        cost_usd: NanoUsd::ZERO,
+        max_cost_usd: NanoUsd(1),
+        started_at: at(1),
+        ended_at: None,
+        calibration: None,
+        failure: None,
+    }
+}
+
+fn decision() -> Decision {
+    Decision {
         at: at(1),
         principal: "key_1".to_owned(),
         action: "judge:calibrate".to_owned(),
@@ -31,17 +50,40 @@ async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
         reasons: Vec::new(),
         decided_on: None,
         run_id: None,
-    };
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
     let ours = tenant("acme");
-    for kept in [
+    for (n, kept) in [
         calibration("sha256-b", 0.5),
         calibration("sha256-a", 0.6),
         calibration("sha256-b", 0.9),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut attempt = attempt(&format!("calibration_{n}"), &kept);
         store
-            .keep_calibration(&ours, &kept, &decision)
+            .begin_attempt(&ours, &attempt, LEASE, None)
             .await
             .unwrap();
+        attempt.end(Ok(kept), at(2));
+        store
+            .end_attempt(&ours, &attempt, &decision())
+            .await
+            .unwrap();
+        let found = store
+            .attempt(&ours, &attempt.calibration_id)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((found.attempt, found.held), (attempt, false));
     }
     let found = store.calibration(&ours, "sha256-b").await.unwrap();
     assert_eq!(found, Some(calibration("sha256-b", 0.9)));
@@ -53,5 +95,61 @@ async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
     let theirs = tenant("globex");
     assert_eq!(store.calibration(&theirs, "sha256-b").await.unwrap(), None);
     assert!(store.calibrations(&theirs).await.unwrap().is_empty());
+    assert_eq!(store.attempt(&theirs, "calibration_0").await.unwrap(), None);
     assert_eq!(store.audit_entries(&ours, 0, 10).await.unwrap().len(), 3);
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let ours = tenant("acme");
+    let calibration = calibration("sha256-a", 0.9);
+    let mut held = attempt("calibration_1", &calibration);
+    let next = attempt("calibration_2", &calibration);
+    store
+        .begin_attempt(&ours, &held, LEASE, None)
+        .await
+        .unwrap();
+    let refused = store.begin_attempt(&ours, &next, LEASE, None).await;
+    assert!(matches!(refused, Err(StoreError::Exists(_))), "{refused:?}");
+    let elsewhere = tenant("globex");
+    store
+        .begin_attempt(&elsewhere, &next, LEASE, None)
+        .await
+        .unwrap();
+
+    held.judged = 7;
+    store
+        .renew_attempt(&ours, &held, Duration::ZERO)
+        .await
+        .unwrap();
+    let found = store
+        .attempt(&ours, "calibration_1")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((found.attempt.judged, found.held), (7, false));
+    // Whoever was not heard of has lost it, whatever they have found by now.
+    held.end(Ok(calibration), at(2));
+    for lost in [
+        store.renew_attempt(&ours, &held, LEASE).await,
+        store.end_attempt(&ours, &held, &decision()).await,
+    ] {
+        assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
+    }
+    assert!(store.calibrations(&ours).await.unwrap().is_empty());
+    assert!(store.audit_entries(&ours, 0, 10).await.unwrap().is_empty());
+    store
+        .begin_attempt(&ours, &next, LEASE, None)
+        .await
+        .unwrap();
+    let found = store
+        .attempt(&ours, "calibration_1")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((found.attempt.judged, found.held), (7, false));
 }

@@ -3,6 +3,7 @@
 //! Here is what a judge is asked ([`prompt`]), what counts as its answer ([`verdict`]), what the answers add up to, and what
 //! makes one judge another one. Nothing of what a judge sees or says is recorded but whether each criterion is met.
 
+pub mod attempt;
 pub mod calibration;
 pub mod prompt;
 pub mod verdict;

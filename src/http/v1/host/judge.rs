@@ -1,4 +1,4 @@
-//! How well the judge agrees with people: compare, list.
+//! How well the judge agrees with people: compare, follow, list.
 
 use std::sync::Arc;
 
@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 
 use crate::domain::eval::rubric::calibration::Sample;
 use crate::domain::eval::suite_rules::{NotASuiteRef, SuiteRef};
+use crate::domain::money::NanoUsd;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{IdempotencyKey, JsonBody};
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::http::idempotency::{Done, once};
 use crate::protocol::error::Problem;
 use crate::service::access::Caller;
+use crate::service::runs::Comparison;
 
 /// `GET /v1/host/touchstone/judge/calibrations`.
 pub async fn list(
@@ -33,9 +35,22 @@ struct Ask {
     samples: Vec<Sample>,
     #[serde(default)]
     allow_few: bool,
+    #[serde(default)]
+    max_cost_usd: Option<NanoUsd>,
 }
 
-/// `POST /v1/host/touchstone/judge/calibrations`. Answers when every sample is judged.
+/// `GET /v1/host/touchstone/judge/calibrations/{calibrationId}`.
+pub async fn show(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+) -> Answer {
+    let id = path.get("calibrationId");
+    let attempt = state.runs.calibration_attempt(&caller.tenant, id).await?;
+    json(StatusCode::OK, &attempt)
+}
+
+/// `POST /v1/host/touchstone/judge/calibrations`. Answers when it has begun.
 pub async fn calibrate(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -47,13 +62,21 @@ pub async fn calibrate(
         .suite
         .parse()
         .map_err(|fault: NotASuiteRef| Problem::validation("suite", format!("`suite` {fault}")))?;
+    let asked = Comparison {
+        suite,
+        samples: ask.samples,
+        allow_few: ask.allow_few,
+        max_cost: ask.max_cost_usd,
+    };
     let (runs, asker) = (state.runs.clone(), caller.clone());
     let endpoint = "POST /v1/host/touchstone/judge/calibrations".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
-        let found = runs
-            .calibrate(&asker, &suite, &ask.samples, ask.allow_few)
-            .await?;
-        Ok(Done::new(StatusCode::OK, json!(found)))
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        let begun = runs.calibrate(&asker, asked, claim.as_ref()).await?;
+        Ok(Done {
+            status: StatusCode::ACCEPTED,
+            body: json!(begun),
+            recorded: claim.is_some(),
+        })
     })
     .await
 }

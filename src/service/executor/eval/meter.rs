@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::domain::budget::watch::{Notice, Watch};
-use crate::domain::budget::{Budget, Dimension, Estimate, Reserve, Spending};
+use crate::domain::budget::{Budget, Dimension, Estimate, Spending};
 use crate::domain::run::record::EvalSpec;
 use crate::ports::{Exhausted, Meter};
 use crate::protocol::openwop::events::{
     BudgetConsumed, BudgetExhausted, BudgetThresholdCrossed, Event, NewEvent,
 };
+use crate::service::reserving::reserve;
 use crate::service::run_writer::RunWriter;
 
 /// The run's budget, shared by its tasks.
@@ -81,15 +82,7 @@ impl RunMeter {
 #[async_trait]
 impl Meter for RunMeter {
     async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
-        loop {
-            let settled = self.settled.notified();
-            match self.watched().budget.reserve(estimate) {
-                Reserve::Granted => return Ok(()),
-                Reserve::Exhausted(_) => return Err(Exhausted),
-                Reserve::Wait => {}
-            }
-            settled.await;
-        }
+        reserve(&self.settled, || self.watched().budget.reserve(estimate)).await
     }
 
     fn settle(&self, estimate: Estimate, used: Estimate) {

@@ -1,0 +1,19 @@
+//! Waiting for a budget.
+
+use tokio::sync::Notify;
+
+use crate::domain::budget::Reserve;
+use crate::ports::Exhausted;
+
+/// Asks a budget until it grants or refuses. `settled` is told whenever a call has been settled.
+pub(super) async fn reserve(settled: &Notify, ask: impl Fn() -> Reserve) -> Result<(), Exhausted> {
+    loop {
+        // Before the question: what is settled in between must not be missed.
+        let settled = settled.notified();
+        match ask() {
+            Reserve::Granted => return Ok(()),
+            Reserve::Exhausted(_) => return Err(Exhausted),
+            Reserve::Wait => settled.await,
+        }
+    }
+}

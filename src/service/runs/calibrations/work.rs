@@ -1,0 +1,313 @@
+//! Carrying out an attempt: samples are judged side by side within its bound, what is reached is recorded every few seconds,
+//! and the end is recorded whatever it is.
+//!
+//! Samples are content and are kept nowhere, so an attempt that is cut off by the end of its process is not gone on with:
+//! its lease runs out, and it is shown as failed with what it had cost.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, warn};
+
+use super::unusable;
+use crate::domain::agent::BUDGET_EXHAUSTED;
+use crate::domain::audit::{Decision, Outcome};
+use crate::domain::budget::{Budget, Estimate, Limits, Spending};
+use crate::domain::eval::rubric::attempt::Attempt;
+use crate::domain::eval::rubric::calibration::{Calibration, Sample, compare, pair};
+use crate::domain::eval::rubric::{rubric, score};
+use crate::domain::ids::{EventId, RunId};
+use crate::domain::money::NanoUsd;
+use crate::ports::{
+    Clock, EventSink, Exhausted, Exhibition, Judge, Judgement, Meter, ModelBinding, Store,
+    StoreError, Unrecorded,
+};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::Event;
+use crate::protocol::openwop::suite::{AgentEvalSuite, Task};
+use crate::service::access::Caller;
+use crate::service::fault::chain;
+use crate::service::reserving::reserve;
+
+/// How long an attempt is believed to go on without being heard of.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+/// How often it is heard of.
+const BEAT: Duration = Duration::from_secs(2);
+/// Samples that are under way at once. The endpoint's permits say how many calls are.
+const SIDE_BY_SIDE: usize = 64;
+/// How often its end is tried to be recorded, well within the lease.
+const TRIES: u32 = 5;
+
+/// The attempts that are under way in this process.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    tracker: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Attempts {
+    /// Carries one out while others go on.
+    pub(super) fn carry_out(&self, work: Work) {
+        let stopping = self.stopping.clone();
+        self.tracker
+            .spawn(work.carry_out(stopping).in_current_span());
+    }
+
+    /// Stops them all, and waits until that is recorded.
+    pub(super) async fn stop(&self) {
+        self.stopping.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+/// An attempt and all it needs.
+pub(super) struct Work {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) judge: Arc<dyn Judge>,
+    pub(super) model: ModelBinding,
+    pub(super) caller: Caller,
+    pub(super) document: Arc<AgentEvalSuite>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) allow_few: bool,
+    pub(super) attempt: Attempt,
+}
+
+impl Work {
+    async fn carry_out(mut self, stopping: CancellationToken) {
+        let account = Account::new(self.attempt.max_cost_usd);
+        let outcome = tokio::select! {
+            outcome = self.compare(&account) => outcome,
+            () = stopping.cancelled() => Err(interrupted()),
+            cause = self.beat(&account) => {
+                warn!(cause = chain(&cause), "a calibration is given up: it is not held any more");
+                return;
+            }
+        };
+        account.copy_to(&mut self.attempt);
+        self.attempt.end(outcome, self.clock.now());
+        if let Err(cause) = self.record_end().await {
+            warn!(
+                cause = chain(&cause),
+                "the end of a calibration could not be recorded"
+            );
+        }
+    }
+
+    /// Has every sample judged. What is under way when one of them gets no verdict is waited for: it is paid for.
+    async fn compare(&self, account: &Account) -> Result<Calibration, Problem> {
+        let paired = pair(&self.document, &self.samples, self.allow_few).map_err(unusable)?;
+        let failed = AtomicBool::new(false);
+        // Made before they are begun: a closure that is held meanwhile is not for every lifetime.
+        let judging: Vec<_> = paired
+            .iter()
+            .map(|(sample, task)| self.judge_in_turn(sample, task, account, &failed))
+            .collect();
+        let judging = stream::iter(judging).buffered(SIDE_BY_SIDE);
+        let judged: Vec<Option<Result<_, Problem>>> = judging.collect().await;
+        let scored: Result<Vec<(&Sample, f64)>, Problem> = judged.into_iter().flatten().collect();
+        let judge = self.attempt.judge.clone();
+        let now = self.clock.now();
+        compare(judge, &self.document, &scored?, account.spent(), now).map_err(unusable)
+    }
+
+    /// `None` once another one got no verdict: no more is paid for what comes to nothing.
+    async fn judge_in_turn<'a>(
+        &self,
+        sample: &'a Sample,
+        task: &Task,
+        account: &Account,
+        failed: &AtomicBool,
+    ) -> Option<Result<(&'a Sample, f64), Problem>> {
+        if failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let judged = self.judge_sample(sample, task, account).await;
+        match judged {
+            Ok(_) => {
+                account.judged.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => failed.store(true, Ordering::Relaxed),
+        }
+        Some(judged.map(|score| (sample, score)))
+    }
+
+    async fn judge_sample(
+        &self,
+        sample: &Sample,
+        task: &Task,
+        account: &Account,
+    ) -> Result<f64, Problem> {
+        let rubric = rubric(task).unwrap_or_default();
+        let run = RunId::from(self.attempt.calibration_id.clone());
+        let exhibition = Exhibition {
+            tenant: &self.caller.tenant,
+            run: &run,
+            task: &task.task_id,
+            input: &task.input,
+            output: &sample.output,
+            rubric,
+            model: &self.model,
+        };
+        match self.judge.judge(exhibition, account, account).await {
+            Judgement::Judged { met } => Ok(score(rubric, &met)),
+            Judgement::Unjudged { reason } if reason == BUDGET_EXHAUSTED => Err(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "the {:.2} USD of `maxCostUsd` were used up before every sample was judged; raise it, or send fewer samples",
+                    self.attempt.max_cost_usd.usd()
+                ),
+            )
+            .with("field", "maxCostUsd")
+            .with("reason", reason)),
+            Judgement::Unjudged { reason } => Err(Problem::new(
+                ErrorCode::Conflict,
+                "the judge gave no verdict on a sample, so nothing can be said of it; try again",
+            )
+            .with("item", sample.item.as_str())
+            .with("reason", reason)),
+        }
+    }
+
+    /// Records how far it is, until it is not held any more.
+    async fn beat(&self, account: &Account) -> StoreError {
+        let mut attempt = self.attempt.clone();
+        loop {
+            sleep(BEAT).await;
+            account.copy_to(&mut attempt);
+            let renewed = self
+                .store
+                .renew_attempt(&self.caller.tenant, &attempt, LEASE)
+                .await;
+            match renewed {
+                Err(fenced @ StoreError::Fenced) => return fenced,
+                Err(cause) => warn!(cause = chain(&cause), "a calibration could not be renewed"),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// A store that is away for a moment must not cost what was paid for.
+    async fn record_end(&self) -> Result<(), StoreError> {
+        let decision = self.decision();
+        let mut tried = 1;
+        loop {
+            let ended = self
+                .store
+                .end_attempt(&self.caller.tenant, &self.attempt, &decision)
+                .await;
+            match ended {
+                Err(StoreError::Unavailable(_)) if tried < TRIES => {}
+                ended => return ended,
+            }
+            sleep(BEAT * tried).await;
+            tried += 1;
+        }
+    }
+
+    fn decision(&self) -> Decision {
+        let attempt = &self.attempt;
+        let (outcome, found) = match (&attempt.calibration, &attempt.failure) {
+            (Some(found), _) => (Outcome::Done, format!("spearman {:.6}", found.spearman)),
+            (None, failure) => {
+                let failure = failure.as_ref();
+                let code = failure.map_or("internal_error", |failure| &failure.error);
+                let reason = failure
+                    .and_then(|failure| failure.details.as_ref()?.get("reason")?.as_str())
+                    .map_or_else(String::new, |reason| format!(" ({reason})"));
+                (Outcome::Refused, format!("{code}{reason}"))
+            }
+        };
+        Decision {
+            at: attempt.ended_at.unwrap_or(attempt.started_at),
+            principal: self.caller.principal.clone(),
+            action: "judge:calibrate".to_owned(),
+            resource: attempt.judge.identity.clone(),
+            outcome,
+            reasons: vec![found, format!("cost {:.6} USD", attempt.cost_usd.usd())],
+            decided_on: None,
+            run_id: None,
+        }
+    }
+}
+
+/// Of an attempt that nobody carries out any more.
+pub(super) fn interrupted() -> Problem {
+    Problem::new(
+        ErrorCode::Unavailable,
+        "the host stopped before every sample was judged; calibrate again",
+    )
+}
+
+/// What is paid for outside of any run. Nothing is recorded: samples are content.
+struct Account {
+    budget: Mutex<Budget>,
+    settled: Notify,
+    judged: AtomicUsize,
+}
+
+impl Account {
+    fn new(max_cost: NanoUsd) -> Self {
+        let limits = Limits {
+            max_cost: Some(max_cost),
+            ..Limits::default()
+        };
+        Self {
+            budget: Mutex::new(Budget::new(limits, Spending::default())),
+            settled: Notify::new(),
+            judged: AtomicUsize::new(0),
+        }
+    }
+
+    fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spent(&self) -> NanoUsd {
+        self.budget().spent().cost
+    }
+
+    fn copy_to(&self, attempt: &mut Attempt) {
+        attempt.judged = self.judged.load(Ordering::Relaxed);
+        attempt.cost_usd = self.spent();
+    }
+}
+
+#[async_trait]
+impl Meter for Account {
+    async fn reserve(&self, estimate: Estimate) -> Result<(), Exhausted> {
+        reserve(&self.settled, || self.budget().reserve(estimate)).await
+    }
+
+    fn settle(&self, estimate: Estimate, used: Estimate) {
+        self.budget().settle(estimate, used);
+        self.settled.notify_waiters();
+    }
+
+    fn call_tool(&self) -> Result<(), Exhausted> {
+        self.budget().call_tool().map_err(|_| Exhausted)
+    }
+
+    fn retry(&self) -> Result<(), Exhausted> {
+        self.budget().retry().map_err(|_| Exhausted)
+    }
+}
+
+#[async_trait]
+impl EventSink for Account {
+    fn emit(&self, _: Event, _: Option<&EventId>) -> EventId {
+        EventId::from("evt_calibration")
+    }
+
+    async fn kept(&self) -> Result<(), Unrecorded> {
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! A judge that says what the answer before it tells it to say.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use touchstone::agent::model::EndpointPermits;
+use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone::domain::money::TokenPrice;
+use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo};
+
+/// What the judging of one sample costs, in USD.
+pub const COST: f64 = 0.01;
+
+/// Finds polite what says `Kindly`, is not there for what says `broken`, and takes its time over what says `patience`.
+pub struct Examiner {
+    info: ModelInfo,
+    asked: AtomicUsize,
+    patience: Semaphore,
+}
+
+impl Examiner {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            info: ModelInfo {
+                provider: "bench".to_owned(),
+                model: "examiner-1".to_owned(),
+                // Only what it answers costs: what it reads says nothing of the cost to come.
+                price: TokenPrice::per_million(0.0, COST * 1e5),
+                max_concurrency: 4,
+                timeout: Duration::from_secs(30),
+                retry: RetryPolicy::default(),
+            },
+            asked: AtomicUsize::new(0),
+            patience: Semaphore::new(0),
+        })
+    }
+
+    pub fn binding(self: &Arc<Self>) -> ModelBinding {
+        ModelBinding {
+            model: self.clone(),
+            permits: Arc::new(EndpointPermits::new(4)),
+        }
+    }
+
+    /// How often it was asked.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Has it answer what it takes its time over.
+    pub fn go_on(&self) {
+        self.patience.add_permits(Semaphore::MAX_PERMITS);
+    }
+}
+
+#[async_trait]
+impl Model for Examiner {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let question = request.messages.iter().find_map(|message| match message {
+            Message::User(text) => Some(text.to_string()),
+            _ => None,
+        });
+        let question = question.unwrap();
+        if question.contains("broken") {
+            return Err(ModelError::Unavailable {
+                reason: "connect".to_owned(),
+                retryable: false,
+                retry_after: None,
+            });
+        }
+        if question.contains("patience") {
+            let _patience = self.patience.acquire().await.unwrap();
+        }
+        Ok(ModelReply {
+            text: Some(json!({"met": question.contains("Kindly")}).to_string()),
+            usage: Some(TokenUsage {
+                input: 10,
+                output: 10,
+                cached_input: None,
+            }),
+            ..ModelReply::default()
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
