@@ -1,10 +1,12 @@
 //! The rules, as plain functions over plain types: no IO, no clock, no randomness.
 
+pub mod aaaf;
 pub mod access;
 pub mod agent;
 pub mod attestation;
 pub mod audit;
 pub mod budget;
+pub mod credential;
 pub mod deployment;
 pub mod eval;
 pub mod fields;

@@ -79,6 +79,15 @@ impl PublicKey {
         Self::sound(key)
     }
 
+    /// The key of its raw 32 octets.
+    ///
+    /// # Errors
+    /// As [`PublicKey::from_pem`].
+    pub fn from_octets(octets: &[u8]) -> Result<Self, KeyFault> {
+        let raw = <&[u8; 32]>::try_from(octets).map_err(|_| KeyFault::Form)?;
+        Self::sound(VerifyingKey::from_bytes(raw).map_err(|_| KeyFault::Form)?)
+    }
+
     fn sound(key: VerifyingKey) -> Result<Self, KeyFault> {
         if key.is_weak() {
             Err(KeyFault::SmallOrder)
@@ -91,6 +100,11 @@ impl PublicKey {
     pub fn to_pem(&self) -> String {
         // Encoding 32 octets cannot fail.
         self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
+    }
+
+    /// The raw octets.
+    pub fn as_octets(&self) -> &[u8; 32] {
+        self.0.as_bytes()
     }
 
     /// The raw octets in base64.

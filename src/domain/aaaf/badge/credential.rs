@@ -1,0 +1,222 @@
+//! A badge as an `OpenBadgeCredential` (Open Badges 3.0 on Verifiable Credentials 2.0).
+//!
+//! There is no context of the framework: a context nobody else knows fails closed everywhere. Scores are said in terms of
+//! Open Badges, as results of an achievement that describes what can be scored.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::standards::ALIGNMENT;
+use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME};
+use crate::domain::credential::did::Signatory;
+use crate::domain::credential::proof::{self, Unsignable, moment};
+use crate::domain::credential::{
+    CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, is_ambiguous, status_list,
+};
+use crate::domain::pack::keys::SecretKey;
+
+/// The schema of the standard that the credential follows.
+const SCHEMA: &str =
+    "https://purl.imsglobal.org/spec/ob/v3p0/schema/json/ob_v3p0_achievementcredential_schema.json";
+
+/// What issuing takes beside the badge.
+#[derive(Clone, Copy, Debug)]
+pub struct Issuance<'a> {
+    /// Id of the credential, fresh each time.
+    pub credential_id: Uuid,
+    /// Where this host is reached, without a slash at the end.
+    pub base_url: &'a str,
+    /// The status list that will say whether it is revoked.
+    pub status_list: &'a str,
+    /// Its bit in it.
+    pub status_index: u32,
+    /// Who signs.
+    pub signatory: &'a Signatory,
+    /// With what.
+    pub key: &'a SecretKey,
+}
+
+/// Why a badge cannot be issued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unissuable {
+    /// A name that says nothing, or too much.
+    #[error("{0} has 1 to {MAX_NAME} characters, and no control characters")]
+    Name(&'static str),
+    /// It would hold at no moment.
+    #[error("valid_until lies after the moment of issue")]
+    Validity,
+    /// Not a bit of the list.
+    #[error("the status list has no bit {0}")]
+    StatusIndex(u32),
+    /// A signature would not cover all of it.
+    #[error(transparent)]
+    Unsignable(#[from] Unsignable),
+}
+
+/// The signed credential of a badge.
+///
+/// # Errors
+/// [`Unissuable`].
+pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable> {
+    let named =
+        |text: &str| (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains(is_ambiguous);
+    if !named(&badge.agent.name) {
+        return Err(Unissuable::Name("agent.name"));
+    }
+    if !named(&badge.organization.name) {
+        return Err(Unissuable::Name("organization.name"));
+    }
+    if badge.valid_until <= badge.certified_at {
+        return Err(Unissuable::Validity);
+    }
+    if issuance.status_index >= status_list::BITS {
+        return Err(Unissuable::StatusIndex(issuance.status_index));
+    }
+    let document = unsigned(badge, issuance);
+    Ok(proof::sign(
+        document,
+        issuance.signatory,
+        issuance.key,
+        badge.certified_at,
+    )?)
+}
+
+fn unsigned(badge: &Badge, issuance: &Issuance<'_>) -> Value {
+    let tier = |axis: Axis| badge.rating(axis).tier.name(axis);
+    json!({
+        "@context": [CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS],
+        "id": urn(issuance.credential_id),
+        "type": ["VerifiableCredential", "OpenBadgeCredential"],
+        "name": format!(
+            "AAAF: {} performance, {} capability",
+            tier(Axis::Performance),
+            tier(Axis::Capability),
+        ),
+        "issuer": {
+            "id": issuance.signatory.did,
+            "type": ["Profile"],
+            "name": badge.organization.name,
+        },
+        "validFrom": moment(badge.certified_at),
+        "validUntil": moment(ceiling(badge.valid_until)),
+        "credentialSubject": {
+            "id": urn(badge.agent.id),
+            "type": ["AchievementSubject"],
+            "identifier": [{
+                "type": "IdentityObject",
+                "identityHash": badge.agent.name,
+                "identityType": "name",
+                "hashed": false,
+            }],
+            "achievement": achievement(&achievement_id(issuance.base_url)),
+            "result": results(badge, &achievement_id(issuance.base_url)),
+        },
+        "evidence": [{
+            "id": badge.verification_url,
+            "type": ["Evidence"],
+            "name": format!("Assessment {}", badge.assessment_id),
+        }],
+        "credentialStatus": status_list::entry(issuance.status_list, issuance.status_index),
+        "credentialSchema": [{"id": SCHEMA, "type": "1EdTechJsonSchemaValidator2019"}],
+    })
+}
+
+/// Moments are written to the second; one that holds for a part of a second holds for all of it.
+fn ceiling(at: Timestamp) -> Timestamp {
+    match at.subsec_nanosecond() {
+        0 => at,
+        _ => Timestamp::from_second(at.as_second() + 1).unwrap_or(at),
+    }
+}
+
+fn urn(id: Uuid) -> String {
+    format!("urn:uuid:{id}")
+}
+
+fn achievement_id(base_url: &str) -> String {
+    format!("{base_url}/achievements/aaaf/{FRAMEWORK_VERSION}")
+}
+
+fn achievement(id: &str) -> Value {
+    let alignment = ALIGNMENT.map(|(name, framework, url)| {
+        let mut said = Map::new();
+        said.insert("type".to_owned(), json!(["Alignment"]));
+        said.insert("targetName".to_owned(), json!(name));
+        said.insert("targetUrl".to_owned(), json!(url));
+        if let Some(framework) = framework {
+            said.insert("targetFramework".to_owned(), json!(framework));
+        }
+        Value::Object(said)
+    });
+    json!({
+        "id": id,
+        "type": ["Achievement"],
+        "achievementType": "Assessment",
+        "name": format!("AI Agent Assessment Framework {FRAMEWORK_VERSION}"),
+        "version": FRAMEWORK_VERSION,
+        "description": "How well an AI agent performs, and what it is capable of: two ratings that never mix, \
+            computed from recorded evidence.",
+        "criteria": {
+            "narrative": "Scores are computed from the evidence recorded within the window of the assessment; \
+                the evidence link says more.",
+        },
+        "alignment": alignment,
+        "resultDescription": descriptions(id),
+    })
+}
+
+/// What can be scored: each axis with its dimensions, then the tiers.
+fn descriptions(id: &str) -> Vec<Value> {
+    let score = |key: &str, name: &str| {
+        json!({
+            "id": format!("{id}#{key}"),
+            "type": ["ResultDescription"],
+            "name": name,
+            "resultType": "ScaledScore",
+            "valueMin": "0.00",
+            "valueMax": "1.00",
+        })
+    };
+    let scores = Axis::ALL.into_iter().flat_map(|axis| {
+        let own = score(axis.key(), &format!("{} score", axis.title()));
+        let dimensions = axis.dimensions().iter();
+        std::iter::once(own).chain(dimensions.map(move |(key, name)| score(key, name)))
+    });
+    let tiers = Axis::ALL.map(|axis| {
+        json!({
+            "id": format!("{id}#{}_tier", axis.key()),
+            "type": ["ResultDescription"],
+            "name": format!("{} tier", axis.title()),
+            "resultType": "PerformanceLevel",
+            "allowedValue": axis.tiers(),
+        })
+    });
+    scores.chain(tiers).collect()
+}
+
+/// What was scored, in the same order.
+fn results(badge: &Badge, id: &str) -> Vec<Value> {
+    let result = |key: &str, value: String| {
+        json!({
+            "type": ["Result"],
+            "resultDescription": format!("{id}#{key}"),
+            "value": value,
+        })
+    };
+    let mut results = Vec::new();
+    for axis in Axis::ALL {
+        results.push(result(axis.key(), badge.rating(axis).score.to_string()));
+        for (key, _) in axis.dimensions() {
+            let named = badge.dimensions.iter().find(|it| it.key == *key);
+            if let Some(score) = named.and_then(|it| it.score) {
+                results.push(result(key, score.to_string()));
+            }
+        }
+    }
+    for axis in Axis::ALL {
+        let tier = badge.rating(axis).tier.name(axis);
+        results.push(result(&format!("{}_tier", axis.key()), tier.to_owned()));
+    }
+    results
+}

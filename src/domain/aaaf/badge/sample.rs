@@ -1,0 +1,83 @@
+//! A badge for tests.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Axis, AxisRating, Badge, DimensionResult, Issuance, Party, TierRank, issue};
+use crate::domain::credential::did::Signatory;
+use crate::domain::credential::status_list::{self, Bits};
+use crate::domain::pack::keys::SecretKey;
+
+pub const BASE: &str = "https://assess.example.org";
+pub const LIST: &str = "https://assess.example.org/status/3";
+pub const INDEX: u32 = 70_001;
+
+pub fn key() -> SecretKey {
+    SecretKey::from_random([9; 32])
+}
+
+pub fn signatory() -> Signatory {
+    Signatory::by_key(&key().public())
+}
+
+fn rating(axis: Axis, score: &str, tier: &str, coverage: &str) -> AxisRating {
+    AxisRating {
+        score: score.parse().unwrap(),
+        tier: TierRank::of(axis, tier).unwrap(),
+        coverage: coverage.parse().unwrap(),
+    }
+}
+
+/// One with every kind of dimension: assessed, not assessed, not named.
+pub fn badge() -> Badge {
+    let dimension = |key, score: Option<&str>| DimensionResult {
+        key,
+        score: score.map(|score| score.parse().unwrap()),
+    };
+    Badge {
+        id: Uuid::from_u128(0x11),
+        agent: Party {
+            id: Uuid::from_u128(0x5eed_0000_0000_4000_8000_0000_0000_0022),
+            name: "invoice-reader".to_owned(),
+        },
+        organization: Party {
+            id: Uuid::from_u128(0x33),
+            name: "Acme Quality".to_owned(),
+        },
+        performance: rating(Axis::Performance, "0.93", "Elite", "1.00"),
+        capability: rating(Axis::Capability, "0.64", "Versatile", "0.85"),
+        dimensions: vec![
+            dimension("accuracy", Some("0.95")),
+            dimension("task_completion_rate", Some("0.90")),
+            dimension("tool_proficiency", Some("1.00")),
+            dimension("learning_rate", None),
+        ],
+        assessment_id: Uuid::from_u128(0x44),
+        certified_at: "2026-04-16T13:45:00Z".parse().unwrap(),
+        valid_until: "2026-07-15T12:00:00Z".parse().unwrap(),
+        verification_url: format!("{BASE}/api/v1/badges/{}/verify", Uuid::from_u128(0x11)),
+    }
+}
+
+pub fn issued(badge: &Badge) -> Value {
+    issue(
+        badge,
+        &Issuance {
+            credential_id: Uuid::from_u128(0x55),
+            base_url: BASE,
+            status_list: LIST,
+            status_index: INDEX,
+            signatory: &signatory(),
+            key: &key(),
+        },
+    )
+    .unwrap()
+}
+
+pub fn list(revoked: &[u32], at: &str) -> Value {
+    let mut bits = Bits::default();
+    for index in revoked {
+        bits.set(*index, true).unwrap();
+    }
+    status_list::sign(&bits, LIST, &signatory(), &key(), at.parse().unwrap()).unwrap()
+}

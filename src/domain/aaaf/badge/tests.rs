@@ -1,0 +1,257 @@
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::sample::{INDEX, badge, issued, key, list, signatory};
+use super::*;
+use crate::domain::credential::did::{DidDocument, Signatory, did_web};
+use crate::domain::credential::{parse, served};
+use crate::domain::pack::keys::SecretKey;
+
+const GOOD: &str = "2026-05-01T00:00:00Z";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn codes(presented: &Value, standing: &Standing<'_>, now: &str) -> Vec<&'static str> {
+    let verification = verify(presented, standing, at(now));
+    assert_eq!(verification.valid, verification.reasons.is_empty());
+    verification.reasons.iter().map(|it| it.code).collect()
+}
+
+#[rstest]
+#[case("2026-04-16T13:44:59Z", &["not_yet_valid"])]
+#[case("2026-04-16T13:45:00Z", &[])]
+#[case("2026-07-15T11:59:59Z", &[])]
+#[case("2026-07-15T12:00:00Z", &["expired"])]
+fn it_holds_for_its_time(#[case] now: &str, #[case] expected: &[&str]) {
+    let credential = issued(&badge());
+    assert_eq!(codes(&credential, &Standing::default(), now), expected);
+}
+
+#[rstest]
+#[case(&[], "2026-04-30T00:00:00Z", &[], Some(false))]
+#[case(&[INDEX], "2026-04-30T00:00:00Z", &["revoked"], Some(true))]
+#[case(&[INDEX - 1, INDEX + 1], "2026-04-30T00:00:00Z", &[], Some(false))]
+// Too old to say anything.
+#[case(&[], "2026-04-20T00:00:00Z", &["status_unknown"], None)]
+#[case(&[], "2026-05-02T00:00:00Z", &["status_unknown"], None)]
+fn the_status_list_says_whether_it_is_revoked(
+    #[case] bits: &[u32],
+    #[case] signed: &str,
+    #[case] expected: &[&str],
+    #[case] revoked: Option<bool>,
+) {
+    let credential = issued(&badge());
+    let list = list(bits, signed);
+    let standing = Standing {
+        status_list: Some(&list),
+        ..Standing::default()
+    };
+    assert_eq!(codes(&credential, &standing, GOOD), expected);
+    assert_eq!(verify(&credential, &standing, at(GOOD)).revoked, revoked);
+}
+
+#[test]
+fn a_status_list_that_is_not_the_issuers_says_nothing() {
+    let credential = issued(&badge());
+    let sound = list(&[], "2026-04-30T00:00:00Z");
+    let mut other_place = sound.clone();
+    other_place["id"] = json!("https://assess.example.org/status/4");
+    let mut other_issuer = sound.clone();
+    other_issuer["issuer"] = json!("did:web:assess.example.org");
+    let mut other_bits = sound.clone();
+    other_bits["credentialSubject"]["encodedList"] =
+        list(&[1], "2026-04-30T00:00:00Z")["credentialSubject"]["encodedList"].clone();
+    let mut other_purpose = sound;
+    other_purpose["credentialSubject"]["statusPurpose"] = json!("suspension");
+    for list in [
+        other_place,
+        other_issuer,
+        other_bits,
+        other_purpose,
+        credential.clone(),
+    ] {
+        let standing = Standing {
+            status_list: Some(&list),
+            ..Standing::default()
+        };
+        assert_eq!(
+            codes(&credential, &standing, GOOD),
+            ["status_unknown"],
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn the_record_has_the_last_word() {
+    let credential = issued(&badge());
+    let recorded = |recorded, revoked| Standing {
+        recorded: Some(recorded),
+        revoked,
+        ..Standing::default()
+    };
+    assert_eq!(
+        codes(&credential, &recorded(&credential, false), GOOD),
+        [""; 0]
+    );
+    assert_eq!(
+        codes(&credential, &recorded(&credential, true), GOOD),
+        ["revoked"]
+    );
+    // The order of results is not signed, and nothing that a reader has to care about; the record notices it all the same.
+    let mut turned = credential.clone();
+    turned["credentialSubject"]["result"]
+        .as_array_mut()
+        .unwrap()
+        .reverse();
+    assert_eq!(codes(&turned, &Standing::default(), GOOD), [""; 0]);
+    assert_eq!(
+        codes(&turned, &recorded(&credential, false), GOOD),
+        ["not_as_issued"]
+    );
+}
+
+#[test]
+fn what_was_not_assessed_has_no_result() {
+    let credential = issued(&badge());
+    let subject = &credential["credentialSubject"];
+    let results = subject["result"].as_array().unwrap();
+    let said: Vec<(&str, &str)> = results
+        .iter()
+        .map(|result| {
+            let about = result["resultDescription"].as_str().unwrap();
+            let (_, key) = about.split_once('#').unwrap();
+            (key, result["value"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("performance", "0.93"),
+            ("task_completion_rate", "0.90"),
+            ("accuracy", "0.95"),
+            ("capability", "0.64"),
+            ("tool_proficiency", "1.00"),
+            ("performance_tier", "Elite"),
+            ("capability_tier", "Versatile"),
+        ]
+    );
+    let described = subject["achievement"]["resultDescription"]
+        .as_array()
+        .unwrap();
+    assert_eq!(described.len(), 2 + 5 + 7 + 2);
+}
+
+#[test]
+fn an_organization_of_the_web_is_verified_by_its_document() {
+    let did = did_web("assess.example.org:8443", "acme");
+    assert_eq!(did, "did:web:assess.example.org%3A8443:orgs:acme");
+    let (current, retired) = (key(), SecretKey::from_random([3; 32]));
+    let document = DidDocument::new(&did, [&current.public(), &retired.public()]);
+    for key in [&current, &retired] {
+        let signatory = Signatory::by_web(did.clone(), &key.public());
+        let credential = issue(
+            &badge(),
+            &Issuance {
+                credential_id: Uuid::from_u128(7),
+                base_url: sample::BASE,
+                status_list: sample::LIST,
+                status_index: 0,
+                signatory: &signatory,
+                key,
+            },
+        )
+        .unwrap();
+        let standing = |documents| Standing {
+            documents,
+            ..Standing::default()
+        };
+        let documents = [document.clone()];
+        assert_eq!(codes(&credential, &standing(&documents), GOOD), [""; 0]);
+        assert_eq!(codes(&credential, &standing(&[]), GOOD), ["unproven"]);
+        // A key that fell into other hands is in the document no more.
+        let without = [DidDocument::new(&did, [])];
+        assert_eq!(codes(&credential, &standing(&without), GOOD), ["unproven"]);
+    }
+}
+
+#[rstest]
+#[case::no_name("", "o", "agent.name")]
+#[case::long_name(&"x".repeat(201), "o", "agent.name")]
+#[case::no_organization("a", "", "organization.name")]
+#[case::noncharacter("a\u{ffff}", "o", "agent.name")]
+#[case::tab("a\tb", "o", "agent.name")]
+#[case::delete("a", "o\u{7f}", "organization.name")]
+fn names_are_held_to_what_everybody_can_read(
+    #[case] agent: &str,
+    #[case] organization: &str,
+    #[case] field: &str,
+) {
+    let mut badge = badge();
+    badge.agent.name = agent.to_owned();
+    badge.organization.name = organization.to_owned();
+    let key = key();
+    let issuance = Issuance {
+        credential_id: Uuid::from_u128(7),
+        base_url: sample::BASE,
+        status_list: sample::LIST,
+        status_index: 0,
+        signatory: &signatory(),
+        key: &key,
+    };
+    let refused = issue(&badge, &issuance).unwrap_err();
+    assert!(refused.to_string().starts_with(field), "{refused}");
+}
+
+#[rstest]
+#[case("0.00", Some("0.00"))]
+#[case("0.07", Some("0.07"))]
+#[case("1.00", Some("1.00"))]
+#[case("1.01", None)]
+#[case("0.5", None)]
+#[case("00.50", None)]
+#[case("+.50", None)]
+#[case("0.+5", None)]
+#[case("", None)]
+fn a_score_has_two_decimals(#[case] text: &str, #[case] expected: Option<&str>) {
+    let read = text.parse::<Shown>().ok();
+    assert_eq!(read.map(|it| it.to_string()).as_deref(), expected);
+}
+
+#[test]
+fn the_document_says_the_same_as_the_credential() {
+    let badge = badge();
+    let credential = issued(&badge);
+    let document = document(&badge, &credential);
+    assert_eq!(document["performance"]["score"], json!("0.93"));
+    assert_eq!(document["capability"]["tier"], json!("Versatile"));
+    assert_eq!(document["capability"]["coverage"], json!("0.85"));
+    assert_eq!(
+        document["capability"]["dimensions"]["learning_rate"],
+        Value::Null
+    );
+    assert_eq!(document["credential"], credential);
+}
+
+mod any_name {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn can_be_signed_served_and_verified(name in "\\PC{1,40}|[^\\p{Cc}\u{fffe}\u{ffff}]{1,20}") {
+            let mut badge = badge();
+            badge.agent.name = name;
+            let credential = issued(&badge);
+            let read = parse(served(&credential).as_bytes()).unwrap();
+            prop_assert_eq!(&read, &credential);
+            prop_assert_eq!(codes(&read, &Standing::default(), GOOD), [""; 0]);
+        }
+    }
+}

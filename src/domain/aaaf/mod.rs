@@ -1,0 +1,3 @@
+//! The AI Agent Assessment Framework (AAAF 1.0.0).
+
+pub mod badge;

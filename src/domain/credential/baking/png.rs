@@ -1,0 +1,124 @@
+//! PNG: the credential is an uncompressed `iTXt` chunk with the keyword `openbadgecredential` before the image data.
+
+use super::{BakingFault, MAX_OCTETS, sized};
+
+const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+const KEYWORD: &[u8] = b"openbadgecredential";
+/// Length, type and checksum of a chunk.
+const FRAME: usize = 12;
+
+/// Whether octets are meant to be a PNG.
+pub fn is_png(file: &[u8]) -> bool {
+    file.starts_with(SIGNATURE)
+}
+
+/// A part of the file.
+struct Chunk<'a> {
+    kind: [u8; 4],
+    data: &'a [u8],
+    /// The whole of it.
+    raw: &'a [u8],
+}
+
+/// All parts, to the last octet.
+fn chunks(file: &[u8]) -> Result<Vec<Chunk<'_>>, BakingFault> {
+    const NO_PNG: BakingFault = BakingFault::Format("complete PNG");
+    if file.len() > MAX_OCTETS {
+        return Err(BakingFault::TooLarge);
+    }
+    let mut rest = file.strip_prefix(SIGNATURE).ok_or(NO_PNG)?;
+    let mut chunks = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let (kind, after) = after.split_first_chunk::<4>().ok_or(NO_PNG)?;
+        let (data, after) = after.split_at_checked(length).ok_or(NO_PNG)?;
+        let (sum, after) = after.split_first_chunk::<4>().ok_or(NO_PNG)?;
+        if checksum(*kind, data) != *sum {
+            return Err(BakingFault::Checksum(
+                String::from_utf8_lossy(kind).escape_debug().to_string(),
+            ));
+        }
+        let raw = rest.get(..FRAME + length).ok_or(NO_PNG)?;
+        chunks.push(Chunk {
+            kind: *kind,
+            data,
+            raw,
+        });
+        rest = after;
+    }
+    let sound = chunks.first().is_some_and(|it| &it.kind == b"IHDR")
+        && chunks.last().is_some_and(|it| &it.kind == b"IEND");
+    if sound && rest.is_empty() {
+        Ok(chunks)
+    } else {
+        Err(NO_PNG)
+    }
+}
+
+fn checksum(kind: [u8; 4], data: &[u8]) -> [u8; 4] {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&kind);
+    sum.update(data);
+    sum.finalize().to_be_bytes()
+}
+
+/// What a chunk of text says, if its keyword is that of credentials.
+fn text_of<'a>(chunk: &Chunk<'a>) -> Option<&'a [u8]> {
+    let textual = [b"iTXt", b"tEXt", b"zTXt"].contains(&&chunk.kind);
+    let rest = chunk.data.strip_prefix(KEYWORD).filter(|_| textual)?;
+    rest.strip_prefix(&[0])
+}
+
+/// The credential in a picture.
+///
+/// # Errors
+/// There is none, more than one, or one that is compressed.
+pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
+    let chunks = chunks(file)?;
+    let mut found = chunks
+        .iter()
+        .filter_map(|chunk| text_of(chunk).map(|text| (chunk.kind, text)));
+    let (kind, text) = found.next().ok_or(BakingFault::Nothing)?;
+    if found.next().is_some() {
+        return Err(BakingFault::Several);
+    }
+    if &kind != b"iTXt" {
+        return Err(BakingFault::Unusual("the part is no iTXt"));
+    }
+    // Not compressed, then the method of that, then a language and a translated keyword that end with a zero.
+    let text = text
+        .strip_prefix(&[0, 0])
+        .ok_or(BakingFault::Unusual("it is compressed"))?;
+    let text = text.splitn(3, |octet| *octet == 0).nth(2);
+    let text = text.and_then(|text| std::str::from_utf8(text).ok());
+    sized(
+        text.ok_or(BakingFault::Unusual("it is no UTF-8"))?
+            .to_owned(),
+    )
+}
+
+/// Puts a credential into a picture, in the place of one that may be in it.
+///
+/// # Errors
+/// It is no PNG.
+pub fn bake(file: &[u8], credential: &str) -> Result<Vec<u8>, BakingFault> {
+    let chunks = chunks(file)?;
+    let mut data = KEYWORD.to_vec();
+    data.extend_from_slice(&[0; 5]);
+    data.extend_from_slice(credential.as_bytes());
+    let length = u32::try_from(data.len()).map_err(|_| BakingFault::Credential)?;
+    let mut baked = SIGNATURE.to_vec();
+    for chunk in &chunks {
+        if text_of(chunk).is_some() {
+            continue;
+        }
+        baked.extend_from_slice(chunk.raw);
+        if &chunk.kind == b"IHDR" {
+            baked.extend_from_slice(&length.to_be_bytes());
+            baked.extend_from_slice(b"iTXt");
+            baked.extend_from_slice(&data);
+            baked.extend_from_slice(&checksum(*b"iTXt", &data));
+        }
+    }
+    Ok(baked)
+}

@@ -1,0 +1,82 @@
+//! SVG: the credential is the text of one `openbadges:credential`, the first child of the root.
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::{BakingFault, MAX_OCTETS, sized};
+
+const NAMESPACE: &str = "https://purl.imsglobal.org/ob/v3p0";
+const SVG: &str = "http://www.w3.org/2000/svg";
+/// Nodes a picture may have.
+const MAX_NODES: u32 = 50_000;
+
+/// Whether octets are meant to be markup.
+pub fn is_markup(file: &[u8]) -> bool {
+    let text = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
+    text.trim_ascii_start().starts_with(b"<")
+}
+
+fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
+    const NO_SVG: BakingFault = BakingFault::Format("SVG");
+    if file.len() > MAX_OCTETS {
+        return Err(BakingFault::TooLarge);
+    }
+    let text = std::str::from_utf8(file).map_err(|_| NO_SVG)?;
+    // Entities can make much of little, and are nothing a badge needs.
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: MAX_NODES,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(text, options).map_err(|_| NO_SVG)?;
+    if document.root_element().has_tag_name((SVG, "svg")) {
+        Ok(document)
+    } else {
+        Err(NO_SVG)
+    }
+}
+
+/// The credential in a picture.
+///
+/// # Errors
+/// There is none, more than one, or one somewhere else.
+pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
+    let document = parse(file)?;
+    let mut found = document.descendants().filter(is_credential);
+    let credential = found.next().ok_or(BakingFault::Nothing)?;
+    if found.next().is_some() {
+        return Err(BakingFault::Several);
+    }
+    if credential.has_attribute("verify") {
+        return Err(BakingFault::Unusual("it is a signed token in `verify`"));
+    }
+    if credential.children().any(|node| node.is_element()) {
+        return Err(BakingFault::Unusual("it has elements in it"));
+    }
+    let text = credential.children().filter(|node| node.is_text());
+    sized(text.filter_map(|node| node.text()).collect())
+}
+
+fn is_credential(node: &Node<'_, '_>) -> bool {
+    node.has_tag_name((NAMESPACE, "credential"))
+}
+
+/// Puts a credential into a picture that has none.
+///
+/// # Errors
+/// It is no SVG, or has one.
+pub fn bake(file: &str, credential: &str) -> Result<String, BakingFault> {
+    let document = parse(file.as_bytes())?;
+    if document.descendants().any(|node| is_credential(&node)) {
+        return Err(BakingFault::Several);
+    }
+    let first = document.root_element().first_child();
+    let place = first.ok_or(BakingFault::Format("SVG with anything in it"))?;
+    let (before, after) = file
+        .split_at_checked(place.range().start)
+        .ok_or(BakingFault::Format("SVG"))?;
+    // The end of a section cannot stand in it: it is split between two.
+    let text = credential.replace("]]>", "]]]]><![CDATA[>");
+    Ok(format!(
+        "{before}<openbadges:credential xmlns:openbadges=\"{NAMESPACE}\"><![CDATA[{text}]]></openbadges:credential>{after}"
+    ))
+}

@@ -1,0 +1,149 @@
+//! `eddsa-rdfc-2022`: how a document is signed, and how that is checked (Data Integrity EdDSA Cryptosuites 1.0 §3.2).
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::did::{self, DidDocument, NoKey, Signatory};
+use super::rdf::{self, Unspeakable};
+use crate::domain::pack::keys::SecretKey;
+
+const TYPE: &str = "DataIntegrityProof";
+const SUITE: &str = "eddsa-rdfc-2022";
+const PURPOSE: &str = "assertionMethod";
+
+/// Why a document cannot be signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsignable {
+    /// A signature would not cover all of it.
+    #[error(transparent)]
+    Content(#[from] Unspeakable),
+    /// It has been signed.
+    #[error("the document has a proof")]
+    Signed,
+    /// The issuer in it is somebody else.
+    #[error("its issuer is not the one who signs")]
+    Issuer,
+}
+
+/// Why a proof is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproven {
+    /// A signature does not cover all of it, or nothing at all.
+    #[error(transparent)]
+    Content(#[from] Unspeakable),
+    /// There is none, or more than one.
+    #[error("/proof is not the one proof there has to be")]
+    NoProof,
+    /// A proof of another kind.
+    #[error("/proof is not of the kind `eddsa-rdfc-2022` for `assertionMethod`")]
+    Kind,
+    /// Not a moment.
+    #[error("/proof/created is no moment in time")]
+    Created,
+    /// Signed by somebody else.
+    #[error("/proof/verificationMethod is no key of the issuer")]
+    Issuer,
+    /// Its key is not known.
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
+    /// It was changed, or signed with another key.
+    #[error("/proof/proofValue does not fit: the document was changed, or signed with another key")]
+    Signature,
+}
+
+/// The issuer of a credential: a DID, alone or with what is said of it.
+pub fn issuer(credential: &Value) -> Option<&str> {
+    let issuer = credential.get("issuer")?;
+    issuer.get("id").unwrap_or(issuer).as_str()
+}
+
+/// Signs a document.
+///
+/// # Errors
+/// [`Unsignable`].
+pub fn sign(
+    document: Value,
+    signatory: &Signatory,
+    key: &SecretKey,
+    created: Timestamp,
+) -> Result<Value, Unsignable> {
+    if issuer(&document) != Some(signatory.did.as_str()) {
+        return Err(Unsignable::Issuer);
+    }
+    let Value::Object(mut document) = document else {
+        return Err(Unsignable::Issuer);
+    };
+    if document.contains_key("proof") {
+        return Err(Unsignable::Signed);
+    }
+    let mut proof = Map::from_iter(
+        [
+            ("type", TYPE.to_owned()),
+            ("cryptosuite", SUITE.to_owned()),
+            ("created", moment(created)),
+            ("verificationMethod", signatory.method.clone()),
+            ("proofPurpose", PURPOSE.to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), Value::String(value))),
+    );
+    let signature = key.sign(&to_sign(&document, &proof)?);
+    proof.insert(
+        "proofValue".to_owned(),
+        json!(did::encode_base58(&signature)),
+    );
+    document.insert("proof".to_owned(), Value::Object(proof));
+    Ok(Value::Object(document))
+}
+
+/// Whether the issuer signed all of a document. `documents` are those of `did:web` issuers.
+///
+/// # Errors
+/// [`Unproven`].
+pub fn verify(signed: &Value, documents: &[DidDocument]) -> Result<(), Unproven> {
+    let mut document = signed.as_object().cloned().ok_or(Unproven::NoProof)?;
+    let Some(Value::Object(mut proof)) = document.remove("proof") else {
+        return Err(Unproven::NoProof);
+    };
+    let Some(Value::String(value)) = proof.remove("proofValue") else {
+        return Err(Unproven::Signature);
+    };
+    let said = |name: &str| proof.get(name).and_then(Value::as_str);
+    if (said("type"), said("cryptosuite"), said("proofPurpose"))
+        != (Some(TYPE), Some(SUITE), Some(PURPOSE))
+    {
+        return Err(Unproven::Kind);
+    }
+    let created = said("created").map(str::parse::<Timestamp>);
+    if !matches!(created, Some(Ok(_))) {
+        return Err(Unproven::Created);
+    }
+    let message = to_sign(&document, &proof)?;
+    let method = said("verificationMethod").ok_or(Unproven::Issuer)?;
+    if issuer(signed) != Some(did::controller(method)) {
+        return Err(Unproven::Issuer);
+    }
+    let key = did::resolve(method, documents)?;
+    let signature = did::decode_base58(&value).ok_or(Unproven::Signature)?;
+    if key.verifies(&message, &signature) {
+        Ok(())
+    } else {
+        Err(Unproven::Signature)
+    }
+}
+
+/// What the signature is over: the digest of what is said about the proof, then that of the document.
+fn to_sign(
+    document: &Map<String, Value>,
+    proof: &Map<String, Value>,
+) -> Result<Vec<u8>, Unspeakable> {
+    let mut configuration = proof.clone();
+    if let Some(context) = document.get("@context") {
+        configuration.insert("@context".to_owned(), context.clone());
+    }
+    Ok([rdf::digest(&configuration)?, rdf::digest(document)?].concat())
+}
+
+/// A moment to the second: some readers take no fractions.
+pub fn moment(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,58 @@
+//! From a document to the N-Quads its signature is over: JSON-LD 1.1 to RDF, then RDFC-1.0 with SHA-256.
+
+use oxjsonld::{JsonLdParser, JsonLdRemoteDocument};
+use oxrdf::Dataset;
+use oxrdf::dataset::{CanonicalizationAlgorithm, CanonicalizationHashAlgorithm};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::closed::{self, Fault};
+use super::contexts::context;
+
+/// Why a document has no N-Quads.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unspeakable {
+    /// A signature would not cover all of it.
+    #[error(transparent)]
+    Open(#[from] Fault),
+    /// It is no JSON-LD.
+    #[error("the document is no JSON-LD: {0}")]
+    JsonLd(String),
+}
+
+/// The canonical N-Quads of a document without proof.
+///
+/// # Errors
+/// [`Unspeakable`].
+pub fn canonical(document: &Map<String, Value>) -> Result<String, Unspeakable> {
+    closed::check(document)?;
+    let text = serde_json::to_vec(document).map_err(no_json_ld)?;
+    let quads = JsonLdParser::new()
+        .for_slice(&text)
+        .with_load_document_callback(|url, _| {
+            let known = context(url).ok_or("an unknown context; nothing is fetched")?;
+            Ok(JsonLdRemoteDocument {
+                document: known.to_string().into_bytes(),
+                document_url: url.to_owned(),
+            })
+        });
+    let mut dataset = quads.collect::<Result<Dataset, _>>().map_err(no_json_ld)?;
+    dataset.canonicalize(CanonicalizationAlgorithm::Rdfc10 {
+        hash_algorithm: CanonicalizationHashAlgorithm::Sha256,
+    });
+    let mut lines: Vec<String> = dataset.iter().map(|quad| format!("{quad} .\n")).collect();
+    lines.sort_unstable();
+    Ok(lines.concat())
+}
+
+/// SHA-256 of [`canonical`].
+///
+/// # Errors
+/// [`Unspeakable`].
+pub fn digest(document: &Map<String, Value>) -> Result<[u8; 32], Unspeakable> {
+    canonical(document).map(|text| Sha256::digest(text).into())
+}
+
+fn no_json_ld(fault: impl std::fmt::Display) -> Unspeakable {
+    Unspeakable::JsonLd(fault.to_string())
+}

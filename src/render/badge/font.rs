@@ -1,0 +1,147 @@
+//! The bundled font, Inter (SIL Open Font License 1.1, `font/OFL.txt`): what it has, and how wide it runs.
+
+use std::sync::LazyLock;
+
+use ttf_parser::Face;
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Inter Medium.
+pub const MEDIUM: &[u8] = include_bytes!("font/Inter-Medium.otf");
+/// Inter Bold.
+pub const BOLD: &[u8] = include_bytes!("font/Inter-Bold.otf");
+
+static MEDIUM_FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(MEDIUM, 0).ok());
+static BOLD_FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(BOLD, 0).ok());
+
+/// What is shown where the font has nothing.
+const BOX: char = '□';
+const ELLIPSIS: char = '…';
+
+/// How heavy a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    Medium,
+    Bold,
+}
+
+impl Weight {
+    /// As CSS counts it.
+    pub const fn css(self) -> u16 {
+        match self {
+            Self::Medium => 500,
+            Self::Bold => 700,
+        }
+    }
+
+    fn face(self) -> Option<&'static Face<'static>> {
+        match self {
+            Self::Medium => MEDIUM_FACE.as_ref(),
+            Self::Bold => BOLD_FACE.as_ref(),
+        }
+    }
+}
+
+/// Which characters can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glyphs {
+    /// All: whoever shows it may have further fonts.
+    Any,
+    /// Those of the bundled font.
+    Bundled,
+}
+
+/// A text as it can be shown on one line: composed, without what is invisible, changes the direction of its surroundings or
+/// may not stand in XML.
+pub fn presentable(text: &str, glyphs: Glyphs) -> String {
+    text.nfc()
+        .filter(|c| !is_invisible(*c))
+        .map(|c| match c {
+            c if c.is_whitespace() => ' ',
+            c if c.is_control() || is_noncharacter(c) => BOX,
+            c if glyphs == Glyphs::Bundled && !has_glyph(c) => BOX,
+            c => c,
+        })
+        .collect()
+}
+
+fn has_glyph(c: char) -> bool {
+    let in_face = |weight: Weight| {
+        weight
+            .face()
+            .is_some_and(|face| face.glyph_index(c).is_some())
+    };
+    in_face(Weight::Medium) && in_face(Weight::Bold)
+}
+
+/// Marks of direction, joiners, selectors of variants and tags.
+const fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+const fn is_noncharacter(c: char) -> bool {
+    matches!(c, '\u{fdd0}'..='\u{fdef}') || (c as u32) & 0xfffe == 0xfffe
+}
+
+/// Width of a text in the units of its size. A character the font does not have is taken to be as wide as high.
+pub fn width(text: &str, weight: Weight, size: f32) -> f32 {
+    text.chars().map(|c| advance(c, weight)).sum::<f32>() * size
+}
+
+fn advance(c: char, weight: Weight) -> f32 {
+    let known = weight.face().and_then(|face| {
+        let glyph = face.glyph_index(c)?;
+        let advance = face.glyph_hor_advance(glyph)?;
+        Some(f32::from(advance) / f32::from(face.units_per_em()))
+    });
+    known.unwrap_or(1.0)
+}
+
+/// Where a text that is too long is shortened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// At its end.
+    End,
+    /// In its middle, so that both ends can be read.
+    Middle,
+}
+
+/// A text that is no wider than `room`.
+pub fn fitted(text: &str, weight: Weight, size: f32, room: f32, cut: Cut) -> String {
+    if width(text, weight, size) <= room {
+        return text.to_owned();
+    }
+    let room = room - width("…", weight, size);
+    let (head_room, tail_room) = match cut {
+        Cut::End => (room, 0.0),
+        Cut::Middle => (room * 0.6, room * 0.4),
+    };
+    let head = taken(text.chars(), weight, size, head_room);
+    let mut tail: Vec<char> = taken(text.chars().rev(), weight, size, tail_room);
+    tail.reverse();
+    let mut short: String = head.into_iter().collect();
+    short.truncate(short.trim_end().len());
+    short.push(ELLIPSIS);
+    short.extend(tail);
+    short
+}
+
+fn taken(text: impl Iterator<Item = char>, weight: Weight, size: f32, room: f32) -> Vec<char> {
+    let mut used = 0.0;
+    text.take_while(|c| {
+        used += advance(*c, weight) * size;
+        used <= room
+    })
+    .collect()
+}

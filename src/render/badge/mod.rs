@@ -1,0 +1,71 @@
+//! A badge as people see it: SVG, PNG and Markdown.
+//!
+//! The picture is 300 by 150. Nothing in it is active or comes from elsewhere: no script, no link, no reference.
+
+mod font;
+mod layout;
+mod markdown;
+mod picture;
+mod png;
+
+use crate::domain::aaaf::badge::{Badge, TierRank};
+
+pub use markdown::markdown;
+pub use png::{Scale, Unpainted};
+
+use font::Glyphs;
+
+/// Width of the picture.
+pub const WIDTH: u16 = 300;
+/// Height.
+pub const HEIGHT: u16 = 150;
+
+/// What is marked across a badge. One that does not hold any more is still shown, and says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It holds.
+    None,
+    /// It is past its time.
+    Expired,
+    /// It was revoked.
+    Revoked,
+}
+
+impl Mark {
+    const fn text(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Expired => Some("EXPIRED"),
+            Self::Revoked => Some("REVOKED"),
+        }
+    }
+}
+
+/// The badge as SVG.
+pub fn svg(badge: &Badge, mark: Mark) -> String {
+    layout::draw(badge, mark, Glyphs::Any)
+}
+
+/// The badge as PNG. Characters the font at hand does not have show as boxes, so that nothing is silently missing; the
+/// agent's id stands below its name.
+///
+/// # Errors
+/// [`Unpainted`].
+pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted> {
+    png::paint(&layout::draw(badge, mark, Glyphs::Bundled), scale)
+}
+
+/// The colour of a tier, and of what is written on it.
+const fn colours(tier: TierRank) -> (&'static str, &'static str) {
+    const DARK: &str = "#111111";
+    match tier.place() {
+        0 => ("#9E9E9E", DARK),
+        1 => ("#4CAF50", DARK),
+        2 => ("#2196F3", DARK),
+        3 => ("#9C27B0", "#FFFFFF"),
+        _ => ("#FFD700", DARK),
+    }
+}
+
+#[cfg(test)]
+mod tests;

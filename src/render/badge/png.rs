@@ -1,0 +1,58 @@
+//! The picture as pixels, by `resvg`, with the bundled font and nothing else of the machine.
+
+use std::sync::{Arc, LazyLock};
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::fontdb::{Database, Source};
+use resvg::usvg::{Options, Tree};
+
+use super::font;
+use super::{HEIGHT, WIDTH};
+
+/// Pixels for each unit of the picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// 300 by 150.
+    #[default]
+    One,
+    /// 600 by 300.
+    Two,
+}
+
+/// A picture that could not be painted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the badge cannot be painted: {0}")]
+pub struct Unpainted(String);
+
+static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
+    let mut fonts = Database::new();
+    for face in [font::MEDIUM, font::BOLD] {
+        fonts.load_font_source(Source::Binary(Arc::new(face)));
+    }
+    Arc::new(fonts)
+});
+
+/// Paints it.
+pub fn paint(svg: &str, scale: Scale) -> Result<Vec<u8>, Unpainted> {
+    let options = Options {
+        fontdb: Arc::clone(&FONTS),
+        ..Options::default()
+    };
+    let tree = Tree::from_str(svg, &options).map_err(|fault| Unpainted(fault.to_string()))?;
+    let factor: u16 = match scale {
+        Scale::One => 1,
+        Scale::Two => 2,
+    };
+    let (width, height) = (u32::from(WIDTH * factor), u32::from(HEIGHT * factor));
+    let mut pixels =
+        Pixmap::new(width, height).ok_or_else(|| Unpainted("it has no size".to_owned()))?;
+    let factor = f32::from(factor);
+    resvg::render(
+        &tree,
+        Transform::from_scale(factor, factor),
+        &mut pixels.as_mut(),
+    );
+    pixels
+        .encode_png()
+        .map_err(|fault| Unpainted(fault.to_string()))
+}
