@@ -4,6 +4,7 @@
 //! named by `--server`, or to one built in this process over the data folder. There is one code path for both. What is
 //! printed is made by [`crate::render`]; exit codes are [`exit::Exit`].
 
+mod aaaf;
 mod attest;
 mod audit;
 pub mod client;
@@ -87,6 +88,8 @@ enum Command {
     Gate(gate::Command),
     #[command(subcommand)]
     Deploy(deploy::Command),
+    #[command(subcommand)]
+    Aaaf(aaaf::Command),
     Attest(attest::Arguments),
     Verify(verify::Arguments),
     #[command(subcommand)]
@@ -108,6 +111,7 @@ impl Command {
             Self::Verify(_) => Reach::Signing,
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
+            Self::Aaaf(command) => command.reach(),
             _ => Reach::Host,
         }
     }
@@ -175,6 +179,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Judge(command) => judge::run(&context, command).await,
         Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => deploy::run(&context, command).await,
+        Command::Aaaf(command) => aaaf::run(&context, command),
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Audit(command) => audit::run(&context, command).await,

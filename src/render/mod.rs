@@ -11,6 +11,7 @@ mod ink;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod rating;
 pub mod scorecard;
 pub mod statistics;
 mod table;

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking; clippy exempts test functions, not what they share"
 )]
 
+mod aaaf;
 mod agent;
 mod architecture;
 mod cli;

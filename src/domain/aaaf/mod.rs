@@ -1,3 +1,38 @@
-//! The AI Agent Assessment Framework (AAAF 1.0.0).
+//! Ratings on two axes by the AI Agent Assessment Framework (AAAF 1.0.0): performance, how well an agent works, and
+//! capability, what it can do, from recorded evidence events.
+//!
+//! Everything here is a function of (events, configuration, overrides): the same input gives the same bytes. Way through it:
+//! [`evidence`] reads events, `selection` keeps those that count, `task` makes records of them, `performance` and `capability`
+//! measure twelve dimensions, `composite` makes two axes of them, and [`score`] says the whole.
 
+pub mod appeal;
+pub mod assessment;
 pub mod badge;
+pub mod calibration;
+mod capability;
+mod composite;
+pub mod config;
+mod digest;
+pub mod dimension;
+pub mod evidence;
+pub mod grader;
+mod mean;
+mod measure;
+mod performance;
+pub mod projection;
+pub mod reassess;
+mod recency;
+mod selection;
+mod task;
+pub mod tier;
+pub mod validity;
+pub mod weights;
+
+pub use appeal::Override;
+pub use assessment::{Assessment, Insufficient, Kind, Rating, Scored, Unscored, score};
+pub use composite::AxisRating;
+pub use config::{Config, ConfigFault};
+pub use dimension::{Axis, Dimension};
+pub use evidence::Event;
+pub use measure::{Appealed, Details, Measure};
+pub use tier::{Score, Tier};

@@ -109,7 +109,8 @@ pub fn message_id(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
     )
 }
 
-fn standard_headers(
+/// The headers of Standard Webhooks for a message of this id and body, signed by every secret that is good at the time.
+pub fn standard_headers(
     id: &str,
     secrets: &Secrets,
     body: &[u8],

@@ -7,7 +7,7 @@ pub mod registration;
 pub mod secret;
 
 pub use circuit::{Admission, Circuit};
-pub use delivery::{Delivery, message_id};
+pub use delivery::{Delivery, message_id, standard_headers};
 pub use registration::Registration;
 pub use secret::{Secret, Secrets};
 

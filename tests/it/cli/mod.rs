@@ -1,5 +1,6 @@
 //! The command line as a person or a pipeline meets it: the binary, its exit codes, its two output streams.
 
+mod aaaf;
 mod agent_command;
 mod attest;
 mod cassettes;

@@ -1,0 +1,299 @@
+//! `touchstone aaaf`: ratings by the AI Agent Assessment Framework, from files alone.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::reach::Reach;
+use crate::domain::aaaf::calibration::{Calibration, Scores, calibrate};
+use crate::domain::aaaf::evidence::{self, Listed};
+use crate::domain::aaaf::{
+    Assessment, Config, Dimension, Event, Insufficient, Override, Scored, Unscored, score,
+};
+use crate::render::rating;
+
+/// Octets of a file that are read.
+const MAX_OCTETS: u64 = 256 << 20;
+const DAY_SECONDS: i64 = 86_400;
+
+/// Rate agents by evidence, on two axes (AAAF)
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  touchstone aaaf score events.jsonl")]
+pub enum Command {
+    /// Score a file of evidence events; nothing is kept, and no host is asked
+    #[command(after_help = SCORE_HELP)]
+    Score(Box<Score>),
+}
+
+const SCORE_HELP: &str = "\
+FILE holds events as a JSON array or as JSON lines; or one JSON document with `events` and, if wanted, `assessment`, `config`,
+`overrides` and `previous`. The same file gives the same result at any time: without --until the window ends at the midnight
+(UTC) after the last event.
+
+Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 3 insufficient evidence.
+
+Examples:
+  touchstone aaaf score events.jsonl
+  touchstone aaaf score events.json --type passive_only --until 2026-04-16T00:00:00Z --json
+  touchstone aaaf score - --config aaaf.json --dimension accuracy";
+
+impl Command {
+    /// What the command works on.
+    pub const fn reach(&self) -> Reach {
+        match self {
+            Self::Score(_) => Reach::FilesByRules,
+        }
+    }
+}
+
+/// Evidence, and how to look at it.
+#[derive(Debug, Args)]
+pub struct Score {
+    /// The events; `-` for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    // The same name and type as the host's configuration, whose place it takes: no host has a part in this.
+    /// Weights, taxonomy and thresholds, JSON; what it does not say is as the framework has it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Which evidence counts [default: full]
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<Type>,
+    /// Score this dimension only: no minimums, no tiers
+    #[arg(long, value_name = "DIMENSION", value_parser = dimension, conflicts_with = "kind")]
+    dimension: Option<Dimension>,
+    /// Passive evidence counts from here on [default: 30 days before the end, or as configured]
+    #[arg(long, value_name = "TIME")]
+    since: Option<Timestamp>,
+    /// and before this [default: midnight after the last event]
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+    /// Whose events to take, where the file has those of several agents
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// The assessment whose stress test counts
+    #[arg(long, value_name = "ID")]
+    assessment: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Type {
+    Full,
+    PassiveOnly,
+    StressTestOnly,
+}
+
+impl Type {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::PassiveOnly => "passive_only",
+            Self::StressTestOnly => "stress_test_only",
+        }
+    }
+}
+
+fn dimension(key: &str) -> Result<Dimension, String> {
+    Dimension::from_key(key).ok_or_else(|| {
+        let all = Dimension::PERFORMANCE.iter().chain(&Dimension::CAPABILITY);
+        let keys: Vec<&str> = all.map(|it| it.as_str()).collect();
+        format!("take one of {}", keys.join(", "))
+    })
+}
+
+/// What a document may say beside its events.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Beside {
+    assessment: Option<Assessment>,
+    config: Option<Value>,
+    #[serde(default)]
+    overrides: Vec<Override>,
+    previous: Option<Scores>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Score(arguments) => rate(context, &arguments),
+    }
+}
+
+fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
+    let file = &arguments.file;
+    let Listed { events, beside } = evidence::list(&text(file)?).map_err(|fault| {
+        unusable(file, &fault).or_try("see docs/aaaf.md for what an event looks like")
+    })?;
+    let beside: Beside = serde_path_to_error::deserialize(Value::Object(beside))
+        .map_err(|fault| unusable(file, &fault))?;
+    let config = config(arguments, &beside)?;
+    let (agent, events) = of_agent(arguments, events)?;
+    let assessment = assessment(arguments, &beside, &config, &events)?;
+    let scored = score(&events, &assessment, &config, &beside.overrides)
+        .map_err(|unscored| not_scored(file, unscored))?;
+    let calibration = calibration(&beside, &scored, &config);
+    let terminal = context.terminal();
+    if terminal.json() {
+        let mut document = json!(scored);
+        if let Value::Object(members) = &mut document {
+            members.insert("ok".to_owned(), json!(true));
+            members.insert("status".to_owned(), json!("completed"));
+            members.insert("agent_id".to_owned(), json!(agent));
+            members.insert("assessment".to_owned(), json!(assessment));
+            members.insert("config".to_owned(), json!(config));
+            if let Some(calibration) = &calibration {
+                members.insert("calibration".to_owned(), json!(calibration));
+            }
+        }
+        terminal.document(&document);
+    } else {
+        let shown = rating::Shown {
+            agent: &agent,
+            assessment: &assessment,
+            config: &config,
+            scored: &scored,
+            calibration: calibration.as_ref(),
+        };
+        terminal.print(&rating::rating(&shown, terminal.style()));
+        let idle = stress_tests_left_out(&events, &assessment);
+        if idle > 0 {
+            terminal.note(&format!(
+                "note: {idle} events of stress tests do not count; --assessment names the one that does"
+            ));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn unusable(file: &Path, fault: &dyn std::fmt::Display) -> Failure {
+    let message = format!("{}: {fault}", file.display());
+    Failure::new(Exit::Negative, "INVALID_REQUEST", message)
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    let mut octets = Vec::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin()
+            .take(MAX_OCTETS + 1)
+            .read_to_end(&mut octets)
+    } else {
+        std::fs::File::open(file).and_then(|it| it.take(MAX_OCTETS + 1).read_to_end(&mut octets))
+    };
+    read.map_err(|cause| unusable(file, &format!("cannot be read: {cause}")))?;
+    if octets.len() as u64 > MAX_OCTETS {
+        let most = format!("has more than {MAX_OCTETS} octets; score fewer events at a time");
+        return Err(unusable(file, &most));
+    }
+    String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is no UTF-8 text: {fault}")))
+}
+
+fn config(arguments: &Score, beside: &Beside) -> Result<Config, Failure> {
+    let (file, document) = match (&arguments.config, &beside.config) {
+        (Some(file), _) => {
+            let document = serde_json::from_str(&text(file)?);
+            (file, document.map_err(|fault| unusable(file, &fault))?)
+        }
+        (None, Some(document)) => (&arguments.file, document.clone()),
+        (None, None) => return Ok(Config::default()),
+    };
+    Config::read(&document).map_err(|fault| {
+        let message = format!("{}: {fault}", file.display());
+        Failure::new(Exit::Negative, fault.code(), message)
+    })
+}
+
+/// The agent, and its events. Those of several agents together would rate nobody.
+fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Event>), Failure> {
+    if let Some(agent) = &arguments.agent {
+        events.retain(|event| event.agent_id == *agent);
+        return Ok((agent.clone(), events));
+    }
+    let Some(first) = events.first() else {
+        return Err(unusable(&arguments.file, &"there is no event in it"));
+    };
+    let agent = first.agent_id.clone();
+    if events.iter().any(|event| event.agent_id != agent) {
+        let several = unusable(&arguments.file, &"there are events of several agents in it");
+        return Err(several.or_try(format!("--agent {agent}")));
+    }
+    Ok((agent, events))
+}
+
+fn assessment(
+    arguments: &Score,
+    beside: &Beside,
+    config: &Config,
+    events: &[Event],
+) -> Result<Assessment, Failure> {
+    let told = beside.assessment.as_ref();
+    let (mut kind, mut dimension) = match told.map(|it| it.kind) {
+        Some(kind) => (kind.as_str(), kind.dimension()),
+        None => ("full", None),
+    };
+    if let Some(only) = arguments.dimension {
+        (kind, dimension) = ("single_dimension", Some(only));
+    } else if let Some(told) = arguments.kind {
+        (kind, dimension) = (told.as_str(), None);
+    }
+    let end = arguments.until.or(told.map(|it| it.window_end));
+    let end = match end.or_else(|| midnight_after(events)) {
+        Some(end) => end,
+        None => {
+            return Err(unusable(
+                &arguments.file,
+                &"there is no event to end the window by",
+            ));
+        }
+    };
+    let days = i64::from(config.rules.assessment_window_days);
+    let start = arguments.since.or(told.map(|it| it.window_start));
+    let start = start.or_else(|| end.checked_sub(SignedDuration::from_hours(24 * days)).ok());
+    let id = arguments
+        .assessment
+        .clone()
+        .or(told.and_then(|it| it.id.clone()));
+    Assessment::new(id, kind, dimension, start.unwrap_or(Timestamp::MIN), end)
+        .map_err(|fault| unusable(&arguments.file, &fault))
+}
+
+fn midnight_after(events: &[Event]) -> Option<Timestamp> {
+    let last = events.iter().map(|event| event.timestamp).max()?;
+    let day = last.as_second().div_euclid(DAY_SECONDS);
+    Timestamp::from_second((day + 1) * DAY_SECONDS).ok()
+}
+
+fn stress_tests_left_out(events: &[Event], assessment: &Assessment) -> usize {
+    let others =
+        |event: &&Event| event.assessment_id.is_some() && event.assessment_id != assessment.id;
+    events.iter().filter(others).count()
+}
+
+fn calibration(beside: &Beside, scored: &Scored, config: &Config) -> Option<Calibration> {
+    let Scored::Rating(rating) = scored else {
+        return None;
+    };
+    let current = Scores::from(rating.as_ref());
+    let delta = config.rules.calibration_delta;
+    Some(calibrate(beside.previous.as_ref()?, &current, delta, false))
+}
+
+fn not_scored(file: &Path, unscored: Unscored) -> Failure {
+    match unscored {
+        Unscored::Override(fault) => unusable(file, &fault),
+        Unscored::Insufficient(insufficient) => {
+            let message = format!("{}: {insufficient}", file.display());
+            let mut failure = Failure::new(Exit::NotDone, Insufficient::CODE, message);
+            if let Ok(Value::Object(details)) = serde_json::to_value(&insufficient) {
+                failure.details = details;
+            }
+            failure
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Appeals (AAAF appeals): events are never edited; accepted appeals are seen through overrides, and only the dimensions that
+//! were challenged take the new score.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::assessment::{self, Assessment, Measured, Rating, Unscored};
+use super::config::Config;
+use super::dimension::Dimension;
+use super::evidence::Event;
+use super::measure::{Appealed, Measure};
+
+/// How long an assessment can be appealed, to the second.
+const WINDOW: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+/// What a reviewer decided about the evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Override {
+    /// A revision was not the agent's fault.
+    RevisionNotError {
+        /// Of which task.
+        task_id: String,
+        /// Which.
+        revision_number: u32,
+    },
+    /// A task does not count at all.
+    ExcludeTask {
+        /// Which.
+        task_id: String,
+    },
+    /// An event said something wrong.
+    SetField {
+        /// Which event.
+        event_id: String,
+        /// The member of its data.
+        field: String,
+        /// What it should have said.
+        value: Value,
+    },
+}
+
+/// An override after which an event would be none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the override of `{field}` of event `{event_id}` cannot stand: {reason}")]
+pub struct OverrideFault {
+    /// Which event.
+    pub event_id: String,
+    /// Which member.
+    pub field: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Whether an appeal filed then is in time.
+pub fn is_in_time(completed_at: Timestamp, filed_at: Timestamp) -> bool {
+    filed_at.duration_since(completed_at) <= WINDOW
+}
+
+/// Revisions that are known to be nobody's error.
+pub(super) struct Struck<'a>(BTreeSet<(&'a str, u32)>);
+
+impl<'a> Struck<'a> {
+    pub fn by(overrides: &'a [Override]) -> Self {
+        let struck = overrides.iter().filter_map(|it| match it {
+            Override::RevisionNotError {
+                task_id,
+                revision_number,
+            } => Some((task_id.as_str(), *revision_number)),
+            _ => None,
+        });
+        Self(struck.collect())
+    }
+
+    pub fn of_task(&self, task: &str) -> impl Iterator<Item = u32> {
+        let struck = self.0.iter().filter(move |(of, _)| *of == task);
+        struck.map(|(_, revision)| *revision)
+    }
+}
+
+/// The events as they are seen through overrides.
+pub(super) fn view<'a>(
+    events: &'a [Event],
+    overrides: &[Override],
+) -> Result<Vec<Cow<'a, Event>>, OverrideFault> {
+    let mut excluded = BTreeSet::new();
+    let mut fields: BTreeMap<&str, BTreeMap<&str, &Value>> = BTreeMap::new();
+    for it in overrides {
+        match it {
+            Override::ExcludeTask { task_id } => {
+                excluded.insert(task_id.as_str());
+            }
+            Override::SetField {
+                event_id,
+                field,
+                value,
+            } => {
+                let of_event = fields.entry(event_id).or_default();
+                of_event.insert(field, value);
+            }
+            Override::RevisionNotError { .. } => {}
+        }
+    }
+    let counts = |event: &&Event| !excluded.contains(event.task_id.as_str());
+    let seen = events.iter().filter(counts).map(|event| {
+        let set = event.id.as_deref().and_then(|id| fields.get(id));
+        set.map_or(Ok(Cow::Borrowed(event)), |set| {
+            corrected(event, set).map(Cow::Owned)
+        })
+    });
+    seen.collect()
+}
+
+fn corrected(event: &Event, fields: &BTreeMap<&str, &Value>) -> Result<Event, OverrideFault> {
+    let mut document = event.document();
+    if let Some(Value::Object(data)) = document.get_mut("data") {
+        for (field, value) in fields {
+            data.insert((*field).to_owned(), (*value).clone());
+        }
+    }
+    Event::read(&document).map_err(|fault| OverrideFault {
+        event_id: event.id.clone().unwrap_or_default(),
+        field: fields.keys().copied().collect::<Vec<_>>().join(", "),
+        reason: fault.to_string(),
+    })
+}
+
+/// An accepted appeal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// Which appeal.
+    pub appeal_id: String,
+    /// What was challenged, and is therefore scored anew.
+    pub dimensions: Vec<Dimension>,
+    /// How the evidence is seen now.
+    pub overrides: Vec<Override>,
+}
+
+/// The rating after accepted appeals, in the order they were resolved. Each sees the evidence as those before it left it.
+/// The minimums of tasks are not asked again: the assessment was made, and an appeal does not unmake it.
+///
+/// # Errors
+/// An override that does not fit, or too little left of an axis.
+pub fn rate(
+    events: &[Event],
+    assessment: &Assessment,
+    config: &Config,
+    resolutions: &[Resolution],
+) -> Result<Rating, Unscored> {
+    let mut standing = assessment::measure(events, assessment, config, &[])?;
+    let mut overrides = Vec::new();
+    for resolution in resolutions {
+        overrides.extend(resolution.overrides.iter().cloned());
+        let anew = assessment::measure(events, assessment, config, &overrides)?;
+        mix(&mut standing, anew, resolution);
+    }
+    Ok(standing.rating(config)?)
+}
+
+fn mix(standing: &mut Measured, anew: Measured, resolution: &Resolution) {
+    let before = standing
+        .performance
+        .iter_mut()
+        .chain(&mut standing.capability);
+    let after = anew.performance.into_iter().chain(anew.capability);
+    for ((dimension, old), (_, new)) in before.zip(after) {
+        if resolution.dimensions.contains(dimension) && new.raw != old.raw {
+            let appeal = Appealed {
+                previous_score: old.score(),
+                appeal_id: resolution.appeal_id.clone(),
+            };
+            *old = Measure {
+                appeal: Some(appeal),
+                ..new
+            };
+        }
+    }
+}
+
+/// The dimensions whose stored score differs.
+pub fn changed(before: &Rating, after: &Rating) -> Vec<Dimension> {
+    let all = |rating: &Rating| -> Vec<(Dimension, Option<super::tier::Score>)> {
+        let axes = [&rating.performance, &rating.capability];
+        let dimensions = axes.into_iter().flat_map(|axis| &axis.dimensions);
+        dimensions
+            .map(|(it, measure)| (*it, measure.score()))
+            .collect()
+    };
+    let pairs = all(before).into_iter().zip(all(after));
+    pairs
+        .filter(|((_, old), (_, new))| old != new)
+        .map(|((dimension, _), _)| dimension)
+        .collect()
+}

@@ -1,0 +1,167 @@
+//! Whether a score moved so far since the last assessment that a person should look at it (AAAF calibration check).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::assessment::Rating;
+use super::composite::AxisRating;
+use super::dimension::{Axis, Dimension};
+use super::tier::Score;
+
+/// The stored scores of an assessment. Read from what [`Rating`] is written as, or from bare numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Of performance.
+    #[serde(default)]
+    pub performance: AxisScores,
+    /// Of capability.
+    #[serde(default)]
+    pub capability: AxisScores,
+}
+
+/// The stored scores of an axis.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AxisScores {
+    /// The composite.
+    #[serde(default)]
+    pub composite_score: Option<Score>,
+    /// Its dimensions.
+    #[serde(default)]
+    pub dimensions: BTreeMap<Dimension, DimensionScore>,
+}
+
+/// The score of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum DimensionScore {
+    /// Alone; `null` if it is not assessed.
+    Bare(Option<Score>),
+    /// With what else is known of it.
+    Within {
+        /// `null` if it is not assessed.
+        score: Option<Score>,
+    },
+}
+
+impl DimensionScore {
+    const fn get(self) -> Option<Score> {
+        match self {
+            Self::Bare(score) | Self::Within { score } => score,
+        }
+    }
+}
+
+impl From<&AxisRating> for AxisScores {
+    fn from(rating: &AxisRating) -> Self {
+        let dimensions = rating.dimensions.iter();
+        Self {
+            composite_score: rating.composite_score,
+            dimensions: dimensions
+                .map(|(it, measure)| (*it, DimensionScore::Bare(measure.score())))
+                .collect(),
+        }
+    }
+}
+
+impl From<&Rating> for Scores {
+    fn from(rating: &Rating) -> Self {
+        Self {
+            performance: (&rating.performance).into(),
+            capability: (&rating.capability).into(),
+        }
+    }
+}
+
+impl Scores {
+    const fn axis(&self, axis: Axis) -> &AxisScores {
+        match axis {
+            Axis::Performance => &self.performance,
+            Axis::Capability => &self.capability,
+        }
+    }
+}
+
+/// What the check found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// What moved too far.
+    pub flags: Vec<Flag>,
+    /// Whether a person has to look.
+    pub human_review_required: bool,
+    /// What becomes of the badge meanwhile.
+    pub badge: BadgeDecision,
+}
+
+/// What becomes of a badge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadgeDecision {
+    /// It is issued.
+    Issue,
+    /// It waits for the review.
+    Withheld,
+}
+
+/// A score that moved too far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flag {
+    /// A dimension, or `performance_composite`, `capability_composite`.
+    pub subject: String,
+    /// What it was.
+    pub previous: Score,
+    /// What it is.
+    pub current: Score,
+    /// By how much it moved.
+    pub delta: f64,
+}
+
+/// Compares an assessment with the agent's last one. A move of exactly `delta` is quiet. Where the weights changed in between
+/// composites are of different things, and only dimensions are compared.
+pub fn calibrate(
+    previous: &Scores,
+    current: &Scores,
+    delta: f64,
+    weights_changed: bool,
+) -> Calibration {
+    let limit = i32::from(Score::of(delta).ten_thousandths());
+    let mut flags = Vec::new();
+    let mut compare = |subject: String, previous: Option<Score>, current: Option<Score>| {
+        let (Some(previous), Some(current)) = (previous, current) else {
+            return;
+        };
+        let moved = i32::from(current.ten_thousandths()) - i32::from(previous.ten_thousandths());
+        if moved.abs() > limit {
+            flags.push(Flag {
+                subject,
+                previous,
+                current,
+                delta: f64::from(moved) / 10_000.0,
+            });
+        }
+    };
+    for axis in Axis::ALL {
+        let (old, new) = (previous.axis(axis), current.axis(axis));
+        if !weights_changed {
+            compare(
+                format!("{axis}_composite"),
+                old.composite_score,
+                new.composite_score,
+            );
+        }
+        for dimension in axis.dimensions() {
+            let score = |of: &AxisScores| of.dimensions.get(dimension).and_then(|it| it.get());
+            compare(dimension.to_string(), score(old), score(new));
+        }
+    }
+    let moved = !flags.is_empty();
+    Calibration {
+        flags,
+        human_review_required: moved,
+        badge: if moved {
+            BadgeDecision::Withheld
+        } else {
+            BadgeDecision::Issue
+        },
+    }
+}

@@ -1,0 +1,44 @@
+//! Domain breadth: in how many domains of the taxonomy the agent is competent.
+
+use std::collections::BTreeMap;
+
+use super::enough;
+use crate::domain::aaaf::composite::combine;
+use crate::domain::aaaf::config::Config;
+use crate::domain::aaaf::mean::{count, meets};
+use crate::domain::aaaf::measure::{Details, Measure};
+use crate::domain::aaaf::performance::{self, Weighed};
+use crate::domain::aaaf::task::TaskRecord;
+
+pub fn measure(tasks: &[&TaskRecord<'_>], config: &Config) -> Measure {
+    let rules = &config.rules;
+    let mut domains: BTreeMap<&str, Vec<&TaskRecord<'_>>> = BTreeMap::new();
+    for task in tasks {
+        let known = rules.domain_taxonomy.iter().map(String::as_str);
+        if let Some(domain) = known.into_iter().find(|it| task.domain == Some(it)) {
+            domains.entry(domain).or_default().push(task);
+        }
+    }
+    let qualified = domains
+        .values()
+        .filter(|tasks| qualifies(tasks, config))
+        .count();
+    let total = rules.domain_taxonomy.len();
+    let evidence = domains.values().map(Vec::len).sum();
+    let breadth = (!domains.is_empty()).then(|| count(qualified) / count(total));
+    let none = "no task lies in a domain of the taxonomy";
+    Measure::found(breadth, domains.len(), evidence, none).with(Details::Breadth {
+        qualified_domains: qualified,
+        total_domains: total,
+    })
+}
+
+/// Whether performance in a domain alone, all tasks counted alike, is competent.
+fn qualifies(tasks: &[&TaskRecord<'_>], config: &Config) -> bool {
+    let rules = &config.rules;
+    let performance = || performance::measure(Weighed::alike(tasks), rules);
+    enough(tasks, rules)
+        && combine(&performance(), &config.performance_weights)
+            .0
+            .is_some_and(|it| meets(it, rules.domain_pass_threshold))
+}

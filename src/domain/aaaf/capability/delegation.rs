@@ -1,0 +1,109 @@
+//! Delegation: whether to, to whom, and what comes of it.
+
+use std::collections::HashSet;
+
+use super::of_parts;
+use crate::domain::aaaf::config::Rules;
+use crate::domain::aaaf::evidence::{
+    CompletionStatus, Data, Decision, DelegationDecision, Outcome,
+};
+use crate::domain::aaaf::mean::{self, clamped};
+use crate::domain::aaaf::measure::{Details, Measure};
+use crate::domain::aaaf::selection::Selected;
+
+pub fn measure(events: &[Selected<'_>], rules: &Rules) -> Measure {
+    let (mut judged, mut selected) = (Vec::new(), Vec::new());
+    for (decision, weight) in decisions(events) {
+        let right = match decision.ground_truth {
+            Some(truth) => truth == decision.decision,
+            None => match decision.correct {
+                Some(correct) => correct,
+                // Nobody knows what would have been right.
+                None => continue,
+            },
+        };
+        judged.push((f64::from(u8::from(right)), weight));
+        if right
+            && decision.decision == Decision::Delegate
+            && let Some(score) = selection(decision, rules)
+        {
+            selected.push((score, weight));
+        }
+    }
+    let managed: Vec<(f64, f64)> = events
+        .iter()
+        .filter_map(|it| match &it.event.data {
+            Data::DelegationOutcome(found) => {
+                let share = if found.revision_needed { 0.5 } else { 1.0 };
+                Some((share * worth(found.outcome), it.weight))
+            }
+            _ => None,
+        })
+        .collect();
+    let (decided, outcomes) = (judged.len(), managed.len());
+    let judgment = mean::weighted(judged);
+    let selection = mean::weighted(selected);
+    let management = mean::weighted(managed);
+    // Without judgment there is nothing the rest could be about.
+    let score = judgment.and_then(|_| {
+        of_parts(
+            &[(0.4, judgment), (0.3, selection), (0.3, management)],
+            rules,
+        )
+    });
+    let none = "too few decisions with a known truth, selections and outcomes";
+    Measure::found(score, decided, decided + outcomes, none).with(Details::Delegation {
+        decisions_assessed: decided,
+        judgment_score: judgment,
+        selection_score: selection,
+        management_score: management,
+    })
+}
+
+/// One for each part of a task: events first, then what completions tell.
+fn decisions<'a>(events: &[Selected<'a>]) -> Vec<(&'a DelegationDecision, f64)> {
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
+    let mut found = Vec::new();
+    let mut add = |task: &'a str, decision: &'a DelegationDecision, weight: f64| {
+        let part = (task, decision.task_fragment.as_str());
+        if known.insert(part) {
+            found.push((decision, weight));
+        }
+    };
+    for it in events {
+        if let Data::DelegationDecision(decision) = &it.event.data {
+            add(&it.event.task_id, decision, it.weight);
+        }
+    }
+    for it in events {
+        if let Data::TaskCompleted(done) = &it.event.data
+            && done.completion_status != CompletionStatus::Cancelled
+        {
+            for decision in &done.delegation_decisions {
+                add(&it.event.task_id, decision, it.weight);
+            }
+        }
+    }
+    found
+}
+
+/// How good the choice was; `None` if nobody knows who would have been.
+fn selection(decision: &DelegationDecision, rules: &Rules) -> Option<f64> {
+    if let Some(score) = decision.selection_score {
+        return Some(clamped(score));
+    }
+    let by_domain = || rules.capability_matrix.get(decision.domain.as_ref()?);
+    let good = decision.optimal_delegates.as_ref().or_else(by_domain)?;
+    let chosen = decision.delegate_to.as_ref();
+    Some(f64::from(u8::from(
+        chosen.is_some_and(|it| good.contains(it)),
+    )))
+}
+
+const fn worth(outcome: Outcome) -> f64 {
+    match outcome {
+        Outcome::Success => 1.0,
+        Outcome::Partial => 0.5,
+        Outcome::Failure => 0.0,
+    }
+}

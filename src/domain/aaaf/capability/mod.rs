@@ -1,0 +1,63 @@
+//! What an agent can do (AAAF capability): seven dimensions over task records and events.
+
+mod breadth;
+mod delegation;
+mod ladder;
+mod learning;
+mod orchestration;
+mod plan;
+mod tools;
+
+use super::config::{Config, Rules};
+use super::dimension::Dimension;
+use super::mean;
+use super::measure::Measure;
+use super::selection::Selection;
+use super::task::TaskRecord;
+
+/// All seven, in order.
+pub fn measure(
+    tasks: &[&TaskRecord<'_>],
+    selection: &Selection<'_>,
+    config: &Config,
+) -> Vec<(Dimension, Measure)> {
+    let rules = &config.rules;
+    vec![
+        (Dimension::DomainBreadth, breadth::measure(tasks, config)),
+        (
+            Dimension::ComplexityCeiling,
+            ladder::complexity(tasks, rules),
+        ),
+        (
+            Dimension::ToolProficiency,
+            tools::measure(&selection.events),
+        ),
+        (Dimension::AutonomyLevel, ladder::autonomy(tasks, rules)),
+        (Dimension::LearningRate, learning::measure(tasks, config)),
+        (
+            Dimension::DelegationCapability,
+            delegation::measure(&selection.events, rules),
+        ),
+        (
+            Dimension::OrchestrationSkills,
+            orchestration::measure(&selection.events, rules),
+        ),
+    ]
+}
+
+/// Whether tasks are enough to say something: one made for the purpose, or a few that came along.
+fn enough(tasks: &[&TaskRecord<'_>], rules: &Rules) -> bool {
+    tasks.iter().any(|task| task.active) || tasks.len() >= rules.min_evidence_samples
+}
+
+/// The weighted mean of the parts that are there; `None` if they are too small a share of the whole.
+fn of_parts(parts: &[(f64, Option<f64>)], rules: &Rules) -> Option<f64> {
+    let there = parts.iter().filter(|(_, part)| part.is_some());
+    let share: f64 = there.map(|(share, _)| share).sum();
+    let score = mean::weighted(
+        parts
+            .iter()
+            .filter_map(|(share, part)| Some(((*part)?, *share))),
+    );
+    score.filter(|_| mean::meets(share, rules.min_subscore_weight))
+}

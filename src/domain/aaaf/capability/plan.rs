@@ -1,0 +1,92 @@
+//! What a plan of several agents is worth by its shape.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::aaaf::evidence::OrchestrationPlan;
+use crate::domain::aaaf::mean::count;
+
+/// What the shape says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// There is nothing in it.
+    Empty,
+    /// It cannot be carried out, whatever a grader thinks of it.
+    Impossible,
+    /// The longest chain of dependencies by the stages it takes.
+    Sound(f64),
+}
+
+/// Looks at a plan.
+pub fn shape(plan: &OrchestrationPlan) -> Shape {
+    let mut graph: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (node, prerequisites) in &plan.dependency_graph {
+        for prerequisite in prerequisites {
+            graph.entry(&prerequisite.0).or_default();
+        }
+        let own = graph.entry(node).or_default();
+        own.extend(prerequisites.iter().map(|it| it.0.as_str()));
+    }
+    if graph.is_empty() {
+        return Shape::Empty;
+    }
+    let Some(longest) = longest_chain(&graph) else {
+        return Shape::Impossible;
+    };
+    let stages = plan.parallel_groups.iter().filter(|it| !it.is_empty());
+    let mut stage_of: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut planned = 0;
+    for (place, stage) in stages.enumerate() {
+        planned = place + 1;
+        for node in stage {
+            if stage_of.insert(&node.0, place).is_some() {
+                return Shape::Impossible;
+            }
+        }
+    }
+    if planned == 0 {
+        return Shape::Sound(count(longest) / count(graph.len()));
+    }
+    let in_order = |node: &str, prerequisites: &BTreeSet<&str>| {
+        let own = stage_of.get(node);
+        own.is_some() && prerequisites.iter().all(|it| stage_of.get(it) < own)
+    };
+    let complete = stage_of.len() == graph.len();
+    if complete && graph.iter().all(|(node, before)| in_order(node, before)) {
+        Shape::Sound(count(longest) / count(planned))
+    } else {
+        Shape::Impossible
+    }
+}
+
+/// How many nodes the longest chain has; `None` if the graph has a cycle. Without recursion: senders choose the depth.
+fn longest_chain(graph: &BTreeMap<&str, BTreeSet<&str>>) -> Option<usize> {
+    let mut after: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ready = Vec::new();
+    for (node, prerequisites) in graph {
+        for prerequisite in prerequisites {
+            after.entry(prerequisite).or_default().push(node);
+        }
+        waiting.insert(node, prerequisites.len());
+        if prerequisites.is_empty() {
+            ready.push((*node, 1));
+        }
+    }
+    let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut done, mut longest) = (0, 0);
+    while let Some((node, depth)) = ready.pop() {
+        done += 1;
+        longest = longest.max(depth);
+        for next in after.get(node).into_iter().flatten() {
+            let deepest = depths.entry(next).or_default();
+            *deepest = (*deepest).max(depth + 1);
+            if let Some(left) = waiting.get_mut(next) {
+                *left -= 1;
+                if *left == 0 {
+                    ready.push((next, *deepest));
+                }
+            }
+        }
+    }
+    (done == graph.len()).then_some(longest)
+}

@@ -1,0 +1,96 @@
+//! Tool proficiency: calls that work, errors that are recovered from, calls that were of use.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::domain::aaaf::evidence::{CompletionStatus, Data};
+use crate::domain::aaaf::mean::{self, clamped};
+use crate::domain::aaaf::measure::{Details, Measure};
+use crate::domain::aaaf::selection::Selected;
+
+/// Counts of calls that weigh the same, so that they stay whole numbers as long as possible.
+#[derive(Default)]
+struct Calls {
+    invocations: u64,
+    successes: u64,
+    unnecessary: u64,
+    recovered: u64,
+}
+
+/// Of one tool, by the bits of their weight.
+type ByWeight = BTreeMap<u64, Calls>;
+
+pub fn measure(events: &[Selected<'_>]) -> Measure {
+    let mut tools: BTreeMap<&str, ByWeight> = BTreeMap::new();
+    let mut told_one_by_one = HashSet::new();
+    let mut evidence = 0;
+    for it in events {
+        let Data::ToolInvoked(call) = &it.event.data else {
+            continue;
+        };
+        told_one_by_one.insert((it.event.task_id.as_str(), call.tool.as_str()));
+        let by_weight = tools.entry(&call.tool).or_default();
+        let calls = by_weight.entry(it.weight.to_bits()).or_default();
+        calls.invocations += 1;
+        calls.successes += u64::from(call.success);
+        calls.unnecessary += u64::from(call.unnecessary);
+        calls.recovered += u64::from(!call.success && call.error_recovered == Some(true));
+        evidence += 1;
+    }
+    for it in events {
+        let Data::TaskCompleted(done) = &it.event.data else {
+            continue;
+        };
+        if done.completion_status == CompletionStatus::Cancelled {
+            continue;
+        }
+        for used in &done.tools_used {
+            let known = told_one_by_one.contains(&(it.event.task_id.as_str(), used.tool.as_str()));
+            if known || used.invocations.get() == 0 {
+                continue;
+            }
+            let by_weight = tools.entry(&used.tool).or_default();
+            let calls = by_weight.entry(it.weight.to_bits()).or_default();
+            calls.invocations += u64::from(used.invocations.get());
+            calls.successes += u64::from(used.successes.get());
+            calls.unnecessary += u64::from(used.unnecessary.get());
+            calls.recovered += u64::from(used.errors_recovered.get());
+            evidence += 1;
+        }
+    }
+    let per_tool: BTreeMap<String, f64> = tools
+        .iter()
+        .filter_map(|(tool, by_weight)| Some(((*tool).to_owned(), proficiency(by_weight)?)))
+        .collect();
+    let Some(score) = mean::plain(per_tool.values().copied()) else {
+        return Measure::unassessed("no tool was used");
+    };
+    Measure::assessed(score, per_tool.len(), evidence).with(Details::Tools {
+        tools_assessed: per_tool.len(),
+        per_tool,
+    })
+}
+
+/// `None` where nothing weighs anything.
+fn proficiency(by_weight: &ByWeight) -> Option<f64> {
+    let sum = |part: fn(&Calls) -> u64| -> f64 {
+        let parts = by_weight.iter();
+        // Calls of tools are far below 2^52.
+        parts
+            .map(|(weight, calls)| f64::from_bits(*weight) * part(calls) as f64)
+            .sum()
+    };
+    let invocations = sum(|it| it.invocations);
+    let errors = sum(|it| it.invocations.saturating_sub(it.successes));
+    if invocations <= 0.0 {
+        return None;
+    }
+    // Without an error there was nothing to recover from.
+    let recovery = if errors > 0.0 {
+        clamped(sum(|it| it.recovered) / errors)
+    } else {
+        1.0
+    };
+    let success = sum(|it| it.successes) / invocations;
+    let of_use = 1.0 - sum(|it| it.unnecessary) / invocations;
+    Some(0.5 * success + 0.3 * recovery + 0.2 * of_use)
+}

@@ -1,0 +1,90 @@
+//! One axis from its dimensions (AAAF composite): what is not assessed leaves it, and the rest is weighed anew.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+
+use super::dimension::{Axis, Dimension};
+use super::measure::Measure;
+use super::tier::{Score, Tier};
+use super::weights::Weights;
+
+/// The score of an axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AxisRating {
+    /// Not rounded, of dimensions not rounded; `None` if none is assessed.
+    pub composite_raw: Option<f64>,
+    /// As it is stored.
+    pub composite_score: Option<Score>,
+    /// With two decimals, as it is shown.
+    pub display: Option<String>,
+    /// The tier.
+    pub tier: Option<Tier>,
+    /// Whether the top tier was not granted because something is not assessed.
+    pub tier_capped: bool,
+    /// The share of the weights that is assessed.
+    pub weight_coverage: f64,
+    /// The dimensions, in order.
+    #[serde(serialize_with = "as_map")]
+    pub dimensions: Vec<(Dimension, Measure)>,
+}
+
+fn as_map<S: Serializer>(
+    dimensions: &[(Dimension, Measure)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(dimensions.len()))?;
+    for (dimension, measure) in dimensions {
+        map.serialize_entry(dimension, measure)?;
+    }
+    map.end()
+}
+
+/// The weighted mean of what is assessed, and which share of the weights that is.
+pub fn combine(measures: &[(Dimension, Measure)], weights: &Weights) -> (Option<f64>, f64) {
+    let assessed = measures.iter().filter_map(|(dimension, measure)| {
+        let thousandths = weights.thousandths(*dimension);
+        Some((measure.raw?, f64::from(thousandths))).filter(|_| thousandths > 0)
+    });
+    // In the order of the framework, which is always the same.
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for (raw, thousandths) in assessed {
+        sum += raw * thousandths;
+        weight += thousandths;
+    }
+    ((weight > 0.0).then(|| sum / weight), weight / 1000.0)
+}
+
+impl AxisRating {
+    /// Of measured dimensions.
+    pub fn of(axis: Axis, dimensions: Vec<(Dimension, Measure)>, weights: &Weights) -> Self {
+        let (composite_raw, weight_coverage) = combine(&dimensions, weights);
+        let composite_score = composite_raw.map(Score::of);
+        let reached = composite_score.map(|score| Tier::of(axis, score));
+        let tier_capped = weight_coverage < 1.0 && reached.is_some_and(Tier::is_top);
+        Self {
+            composite_raw,
+            composite_score,
+            display: composite_score.map(|score| score.display(axis)),
+            tier: reached.map(|tier| if tier_capped { tier.lower() } else { tier }),
+            tier_capped,
+            weight_coverage,
+            dimensions,
+        }
+    }
+
+    /// One of its dimensions.
+    pub fn dimension(&self, dimension: Dimension) -> Option<&Measure> {
+        let mut all = self.dimensions.iter();
+        all.find(|(it, _)| *it == dimension)
+            .map(|(_, measure)| measure)
+    }
+
+    /// What counts for something and is not assessed.
+    pub fn missing(&self, weights: &Weights) -> Vec<Dimension> {
+        let gap = |(dimension, measure): &&(Dimension, Measure)| {
+            measure.raw.is_none() && weights.thousandths(*dimension) > 0
+        };
+        let missing = self.dimensions.iter().filter(gap);
+        missing.map(|(dimension, _)| *dimension).collect()
+    }
+}

@@ -1,0 +1,42 @@
+//! Which events a score is of, as one digest.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+
+use super::assessment::EvidenceBasis;
+use super::evidence::Event;
+use super::selection::Selection;
+use crate::domain::hex::hex;
+
+/// Of what counted, and of the assignments that say what the tasks are.
+pub fn basis(selection: &Selection<'_>) -> EvidenceBasis {
+    let counted = selection.events.iter().map(|it| it.event);
+    let tasks: BTreeSet<&str> = counted.clone().map(|it| it.task_id.as_str()).collect();
+    let assignments = selection.assignments.iter();
+    let said = assignments
+        .filter(|(task, _)| tasks.contains(*task))
+        .map(|(_, (event, _))| *event);
+    // Both may name the same event.
+    let mut names: Vec<String> = counted.map(name).collect();
+    let known: BTreeSet<String> = names.iter().cloned().collect();
+    names.extend(said.map(name).filter(|it| !known.contains(it)));
+    names.sort_unstable();
+    let mut hash = Sha256::new();
+    for name in &names {
+        hash.update(name.as_bytes());
+        hash.update(b"\n");
+    }
+    EvidenceBasis {
+        events: names.len(),
+        digest: format!("sha256:{}", hex(&hash.finalize())),
+    }
+}
+
+/// Its id, or what it says where it has none.
+fn name(event: &Event) -> String {
+    event.id.clone().unwrap_or_else(|| {
+        let said = event.document().to_string();
+        format!("sha256:{}", hex(&Sha256::digest(said.as_bytes())))
+    })
+}

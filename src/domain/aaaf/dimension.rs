@@ -1,0 +1,122 @@
+//! The twelve dimensions and the axis each belongs to.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What is rated on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// How well it executes.
+    Performance,
+    /// What it can do.
+    Capability,
+}
+
+impl Axis {
+    /// Both, performance first.
+    pub const ALL: [Self; 2] = [Self::Performance, Self::Capability];
+
+    /// Its dimensions, in the framework's order.
+    pub const fn dimensions(self) -> &'static [Dimension] {
+        match self {
+            Self::Performance => &Dimension::PERFORMANCE,
+            Self::Capability => &Dimension::CAPABILITY,
+        }
+    }
+
+    /// Its name in documents.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Performance => "performance",
+            Self::Capability => "capability",
+        }
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// One thing that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the framework's own")]
+pub enum Dimension {
+    TaskCompletionRate,
+    Accuracy,
+    Speed,
+    Consistency,
+    ReviewCompliance,
+    DomainBreadth,
+    ComplexityCeiling,
+    ToolProficiency,
+    AutonomyLevel,
+    LearningRate,
+    DelegationCapability,
+    OrchestrationSkills,
+}
+
+impl Dimension {
+    /// Those of performance.
+    pub const PERFORMANCE: [Self; 5] = [
+        Self::TaskCompletionRate,
+        Self::Accuracy,
+        Self::Speed,
+        Self::Consistency,
+        Self::ReviewCompliance,
+    ];
+
+    /// Those of capability.
+    pub const CAPABILITY: [Self; 7] = [
+        Self::DomainBreadth,
+        Self::ComplexityCeiling,
+        Self::ToolProficiency,
+        Self::AutonomyLevel,
+        Self::LearningRate,
+        Self::DelegationCapability,
+        Self::OrchestrationSkills,
+    ];
+
+    /// Where it belongs.
+    pub fn axis(self) -> Axis {
+        if Self::PERFORMANCE.contains(&self) {
+            Axis::Performance
+        } else {
+            Axis::Capability
+        }
+    }
+
+    /// Its key in documents.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskCompletionRate => "task_completion_rate",
+            Self::Accuracy => "accuracy",
+            Self::Speed => "speed",
+            Self::Consistency => "consistency",
+            Self::ReviewCompliance => "review_compliance",
+            Self::DomainBreadth => "domain_breadth",
+            Self::ComplexityCeiling => "complexity_ceiling",
+            Self::ToolProficiency => "tool_proficiency",
+            Self::AutonomyLevel => "autonomy_level",
+            Self::LearningRate => "learning_rate",
+            Self::DelegationCapability => "delegation_capability",
+            Self::OrchestrationSkills => "orchestration_skills",
+        }
+    }
+
+    /// The one of this key.
+    pub fn from_key(key: &str) -> Option<Self> {
+        let all = Self::PERFORMANCE.iter().chain(&Self::CAPABILITY);
+        all.copied().find(|it| it.as_str() == key)
+    }
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}

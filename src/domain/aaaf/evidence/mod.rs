@@ -1,0 +1,21 @@
+//! Evidence events (AAAF evidence): what an agent did, as ids, counts and scores; never content.
+
+mod batch;
+mod data;
+mod kinds;
+mod listing;
+mod read;
+mod values;
+
+pub use self::batch::{Batch, Bounds, RETENTION_DAYS, Refusal, judge};
+pub use self::data::{
+    DelegationDecision, DelegationOutcome, Error, OrchestrationPlan, OrchestrationResult,
+    TaskAssigned, TaskCompleted, TaskRevised, ToolInvoked, ToolUse,
+};
+pub use self::kinds::EventType;
+pub use self::listing::{Listed, ListingFault, list};
+pub use self::read::{Data, Event, Fault};
+pub use self::values::{
+    AutonomyLevel, Cause, CompletionStatus, ComplexityLevel, Count, Decision, Node, Outcome,
+    Severity,
+};

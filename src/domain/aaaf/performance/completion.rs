@@ -1,0 +1,9 @@
+//! Task completion rate: how much of what was asked is done.
+
+use super::Weighed;
+use crate::domain::aaaf::measure::Measure;
+
+pub fn measure(tasks: Weighed<'_, '_>) -> Measure {
+    let (rate, n) = tasks.mean(|task| Some(task.credit));
+    Measure::found(rate, n, n, "no task counts")
+}

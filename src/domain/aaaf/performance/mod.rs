@@ -1,0 +1,69 @@
+//! How well an agent executes (AAAF performance): five dimensions over task records.
+
+mod accuracy;
+mod completion;
+mod consistency;
+mod review;
+mod speed;
+
+pub use self::accuracy::blend as blend_accuracy;
+
+use super::config::Rules;
+use super::dimension::Dimension;
+use super::mean;
+use super::measure::Measure;
+use super::task::TaskRecord;
+
+/// Task records with what each counts for.
+#[derive(Clone, Copy)]
+pub struct Weighed<'a, 'b> {
+    tasks: &'b [&'b TaskRecord<'a>],
+    by_age: bool,
+}
+
+impl<'a, 'b> Weighed<'a, 'b> {
+    /// Recent tasks count for more.
+    pub fn by_age(tasks: &'b [&'b TaskRecord<'a>]) -> Self {
+        Self {
+            tasks,
+            by_age: true,
+        }
+    }
+
+    /// All count alike.
+    pub fn alike(tasks: &'b [&'b TaskRecord<'a>]) -> Self {
+        Self {
+            tasks,
+            by_age: false,
+        }
+    }
+
+    fn weight(&self, task: &TaskRecord<'_>) -> f64 {
+        if self.by_age { task.weight } else { 1.0 }
+    }
+
+    /// The weighted mean over the tasks that have this, and how many do.
+    fn mean(&self, value: impl Fn(&TaskRecord<'_>) -> Option<f64>) -> (Option<f64>, usize) {
+        let found: Vec<(f64, f64)> = self
+            .tasks
+            .iter()
+            .filter_map(|task| Some((value(task)?, self.weight(task))))
+            .collect();
+        let n = found.len();
+        (mean::weighted(found), n)
+    }
+}
+
+/// All five, in order.
+pub fn measure(tasks: Weighed<'_, '_>, rules: &Rules) -> Vec<(Dimension, Measure)> {
+    vec![
+        (Dimension::TaskCompletionRate, completion::measure(tasks)),
+        (Dimension::Accuracy, accuracy::measure(tasks, rules)),
+        (Dimension::Speed, speed::measure(tasks)),
+        (
+            Dimension::Consistency,
+            consistency::measure(tasks.tasks, rules),
+        ),
+        (Dimension::ReviewCompliance, review::measure(tasks)),
+    ]
+}

@@ -1,0 +1,9 @@
+//! Speed: the time accepted tasks took against what they should take.
+
+use super::Weighed;
+use crate::domain::aaaf::measure::Measure;
+
+pub fn measure(tasks: Weighed<'_, '_>) -> Measure {
+    let (speed, n) = tasks.mean(|task| task.speed);
+    Measure::found(speed, n, n, "no accepted task has a baseline")
+}

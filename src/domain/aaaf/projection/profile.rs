@@ -1,0 +1,159 @@
+//! What the tasks of a suite are to an assessment. A suite's own schema is closed, so this stands beside it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::aaaf::evidence::{AutonomyLevel, ComplexityLevel, Decision};
+
+/// Of one version of a suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Profile {
+    /// The suite.
+    pub suite_id: String,
+    /// Its version.
+    pub suite_version: String,
+    /// What tasks are that say nothing else.
+    #[serde(default)]
+    pub defaults: TaskProfile,
+    /// What single tasks are.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, TaskProfile>,
+}
+
+/// Of one task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TaskProfile {
+    /// What it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// How hard it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complexity_level: Option<ComplexityLevel>,
+    /// How much a person has a say in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autonomy_level: Option<AutonomyLevel>,
+    /// What it is alike to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_group: Option<String>,
+    /// How long it should take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_seconds: Option<f64>,
+    /// What it may cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    /// Which stress test it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<String>,
+    /// Parts that may be given to others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<Vec<Delegation>>,
+    /// How agents are to work together in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<Orchestration>,
+}
+
+/// A part of a task that may be given to another agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Delegation {
+    /// Its name.
+    pub fragment: String,
+    /// What would be right.
+    pub ground_truth: Decision,
+    /// To whom it would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimal_delegates: Option<Vec<String>>,
+}
+
+/// How agents are to work together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Orchestration {
+    /// What each worker waits for.
+    pub dependency_graph: BTreeMap<String, Vec<String>>,
+    /// Workers that are made to fail.
+    #[serde(default)]
+    pub injected_failures: Vec<String>,
+    /// Who may stand in for whom.
+    #[serde(default)]
+    pub substitutes: BTreeMap<String, Vec<String>>,
+}
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("assessment profile: {field}: {reason}")]
+pub struct ProfileFault {
+    /// Where.
+    pub field: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl Profile {
+    /// Reads a profile; unknown members are refused.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn read(document: &Value) -> Result<Self, ProfileFault> {
+        let profile: Self =
+            serde_path_to_error::deserialize(document).map_err(|fault| ProfileFault {
+                field: fault.path().to_string(),
+                reason: fault.into_inner().to_string(),
+            })?;
+        let named = profile
+            .tasks
+            .iter()
+            .map(|(name, task)| (format!("tasks.{name}"), task));
+        for (name, task) in named.chain([("defaults".to_owned(), &profile.defaults)]) {
+            task.check(&name)?;
+        }
+        Ok(profile)
+    }
+
+    /// What a task is.
+    pub fn of_task(&self, name: &str) -> TaskProfile {
+        let own = self.tasks.get(name).cloned().unwrap_or_default();
+        let rest = self.defaults.clone();
+        TaskProfile {
+            domain: own.domain.or(rest.domain),
+            complexity_level: own.complexity_level.or(rest.complexity_level),
+            autonomy_level: own.autonomy_level.or(rest.autonomy_level),
+            task_group: own.task_group.or(rest.task_group),
+            baseline_seconds: own.baseline_seconds.or(rest.baseline_seconds),
+            max_cost_usd: own.max_cost_usd.or(rest.max_cost_usd),
+            probe: own.probe.or(rest.probe),
+            delegation: own.delegation.or(rest.delegation),
+            orchestration: own.orchestration.or(rest.orchestration),
+        }
+    }
+}
+
+impl TaskProfile {
+    fn check(&self, name: &str) -> Result<(), ProfileFault> {
+        let fault = |field: &str, reason: &str| ProfileFault {
+            field: format!("{name}.{field}"),
+            reason: reason.to_owned(),
+        };
+        if self.baseline_seconds.is_some_and(|it| it <= 0.0) {
+            return Err(fault("baselineSeconds", "must be more than 0"));
+        }
+        if self.max_cost_usd.is_some_and(|it| it < 0.0) {
+            return Err(fault("maxCostUsd", "must not be negative"));
+        }
+        let fragments = self.delegation.as_deref().unwrap_or_default();
+        for (place, it) in fragments.iter().enumerate() {
+            if fragments
+                .iter()
+                .take(place)
+                .any(|other| other.fragment == it.fragment)
+            {
+                return Err(fault("delegation", "must name every fragment once"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Which events count for an assessment (AAAF selection), in their order, with what each weighs.
+
+use std::collections::{BTreeMap, HashSet};
+
+use jiff::Timestamp;
+
+use super::assessment::{Assessment, Kind};
+use super::config::Rules;
+use super::evidence::{Data, Event, TaskAssigned};
+
+/// An event that counts.
+#[derive(Clone, Copy)]
+pub struct Selected<'a> {
+    pub event: &'a Event,
+    /// Made by the assessment's own stress test.
+    pub active: bool,
+    /// What it counts for by its own time.
+    pub weight: f64,
+}
+
+/// The evidence of an assessment.
+pub struct Selection<'a> {
+    /// What counts, by time, then arrival.
+    pub events: Vec<Selected<'a>>,
+    /// The earliest assignment of each task, even one before the window: the assigner's word beats the agent's.
+    pub assignments: BTreeMap<&'a str, (&'a Event, &'a TaskAssigned)>,
+    pub window_end: Timestamp,
+}
+
+impl<'a> Selection<'a> {
+    /// Of these events.
+    pub fn of(
+        events: impl Iterator<Item = &'a Event>,
+        assessment: &Assessment,
+        rules: &Rules,
+    ) -> Self {
+        let window_end = assessment.window_end;
+        let mut seen = HashSet::new();
+        let (mut selected, mut background) = (Vec::new(), Vec::new());
+        for event in events {
+            if event.id.as_deref().is_some_and(|id| !seen.insert(id)) {
+                continue;
+            }
+            let active = match &event.assessment_id {
+                None => false,
+                owner if *owner == assessment.id => true,
+                // Another assessment's stress test.
+                Some(_) => continue,
+            };
+            if !active && event.timestamp < window_end {
+                background.push(event);
+            }
+            let counts = match assessment.kind {
+                Kind::PassiveOnly if active => false,
+                Kind::StressTestOnly => active,
+                _ => active || (assessment.window_start..window_end).contains(&event.timestamp),
+            };
+            if counts {
+                let weight = if active {
+                    1.0
+                } else {
+                    rules.recency_weights.weight(event.timestamp, window_end)
+                };
+                selected.push(Selected {
+                    event,
+                    active,
+                    weight,
+                });
+            }
+        }
+        // Stable: what has the same time stays in the order of arrival.
+        selected.sort_by_key(|it| it.event.timestamp);
+        background.sort_by_key(|it| it.timestamp);
+        let active = selected.iter().filter(|it| it.active).map(|it| it.event);
+        let mut assignments = BTreeMap::new();
+        for event in background.into_iter().chain(active) {
+            if let Data::TaskAssigned(assigned) = &event.data {
+                let task = event.task_id.as_str();
+                assignments
+                    .entry(task)
+                    .or_insert((event, assigned.as_ref()));
+            }
+        }
+        Self {
+            events: selected,
+            assignments,
+            window_end,
+        }
+    }
+}

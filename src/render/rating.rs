@@ -1,0 +1,188 @@
+//! A rating for people: both axes at a glance, then what they are made of.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Attribute, Cell, CellAlignment};
+
+use super::ink::Ink;
+use super::scorecard::Style;
+use super::table;
+use crate::domain::aaaf::assessment::EvidenceBasis;
+use crate::domain::aaaf::calibration::Calibration;
+use crate::domain::aaaf::{Assessment, Axis, AxisRating, Config, Dimension, Measure, Scored};
+
+/// Cells of a bar.
+const BAR: usize = 20;
+/// Letters of a dimension's name.
+const NAME: usize = 22;
+
+/// What is shown.
+pub struct Shown<'a> {
+    /// Whose rating it is.
+    pub agent: &'a str,
+    /// Which evidence counted.
+    pub assessment: &'a Assessment,
+    /// What it was scored by.
+    pub config: &'a Config,
+    /// What was found.
+    pub scored: &'a Scored,
+    /// What moved since the last assessment.
+    pub calibration: Option<&'a Calibration>,
+}
+
+/// Draws it.
+pub fn rating(shown: &Shown<'_>, style: Style) -> String {
+    let mut text = String::new();
+    let ink = style.ink;
+    let assessment = shown.assessment;
+    let _ = writeln!(text, "agent        {}", ink.strong(shown.agent));
+    let _ = writeln!(
+        text,
+        "window       {} until {}, {}",
+        assessment.window_start,
+        assessment.window_end,
+        assessment.kind.as_str()
+    );
+    match shown.scored {
+        Scored::Single(found) => {
+            evidence(&mut text, &found.evidence, ink);
+            let _ = writeln!(
+                text,
+                "{}  {}",
+                name_of(found.dimension),
+                numbers(&found.result)
+            );
+        }
+        Scored::Rating(rating) => {
+            evidence(&mut text, &rating.evidence, ink);
+            for axis in Axis::ALL {
+                headline(&mut text, axis, rating.axis(axis), style);
+            }
+            for axis in Axis::ALL {
+                text.push('\n');
+                dimensions(&mut text, axis, rating.axis(axis), shown.config, style);
+            }
+        }
+    }
+    if let Some(calibration) = shown.calibration {
+        moved(&mut text, calibration, ink);
+    }
+    text
+}
+
+fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
+    let digest = ink.faint(&basis.digest);
+    let _ = writeln!(text, "evidence     {} events  {digest}", basis.events);
+}
+
+fn headline(text: &mut String, axis: Axis, rating: &AxisRating, style: Style) {
+    let ink = style.ink;
+    let (Some(score), Some(tier)) = (&rating.display, rating.tier) else {
+        return;
+    };
+    let mut notes = Vec::new();
+    if rating.weight_coverage < 1.0 {
+        notes.push(format!(
+            "{:.0} % of its weights assessed",
+            rating.weight_coverage * 100.0
+        ));
+    }
+    if rating.tier_capped {
+        notes.push("the top tier takes all of them".to_owned());
+    }
+    let bar = match rating.composite_raw {
+        Some(raw) if style.table => format!("  {}", bar(raw)),
+        _ => String::new(),
+    };
+    let tier = ink.strong(&format!("{score} {tier}"));
+    let notes = match notes.as_slice() {
+        [] => String::new(),
+        notes => format!("  {}", ink.doubtful(&notes.join("; "))),
+    };
+    let _ = writeln!(text, "{:<11}{bar}  {tier}{notes}", axis.as_str());
+}
+
+/// Filled up to the score.
+fn bar(score: f64) -> String {
+    // 0..=BAR: a score lies within 0 and 1.
+    let filled = (score.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+    format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
+}
+
+fn dimensions(text: &mut String, axis: Axis, rating: &AxisRating, config: &Config, style: Style) {
+    let weights = config.weights(axis);
+    if !style.table {
+        let _ = writeln!(text, "{axis}");
+        for (dimension, measure) in &rating.dimensions {
+            let weight = weights.share(*dimension);
+            let name = format!("{:<NAME$}", name_of(*dimension));
+            let _ = writeln!(text, "  {name}  weight {weight:.2}  {}", numbers(measure));
+        }
+        return;
+    }
+    let mut drawn = table::begin(style);
+    let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
+    drawn.set_header([axis.as_str(), "score", "", "weight", "sample", "records"].map(bold));
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    for (dimension, measure) in &rating.dimensions {
+        let weight = right(format!("{:.2}", weights.share(*dimension)));
+        let name = Cell::new(name_of(*dimension));
+        drawn.add_row(match measure.score() {
+            Some(score) => [
+                name,
+                right(format!("{:.2}", score.as_f64())),
+                Cell::new(bar(score.as_f64())),
+                weight,
+                right(measure.sample_size.to_string()),
+                right(measure.evidence_count.to_string()),
+            ],
+            None => [
+                name,
+                right("–".to_owned()),
+                Cell::new(measure.reason.unwrap_or_default()),
+                weight,
+                right(String::new()),
+                right(String::new()),
+            ],
+        });
+    }
+    let _ = writeln!(text, "{}", drawn.trim_fmt());
+}
+
+fn name_of(dimension: Dimension) -> String {
+    dimension.as_str().replace('_', " ")
+}
+
+fn numbers(measure: &Measure) -> String {
+    match measure.score() {
+        Some(score) => format!(
+            "{:.4}  sample {}, {} records",
+            score.as_f64(),
+            measure.sample_size,
+            measure.evidence_count
+        ),
+        None => format!("not assessed: {}", measure.reason.unwrap_or_default()),
+    }
+}
+
+fn moved(text: &mut String, calibration: &Calibration, ink: Ink) {
+    if calibration.flags.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nmoved        nothing far enough since last time to be looked at"
+        );
+        return;
+    }
+    let review = ink.doubtful("a person has to look before a badge is issued");
+    let _ = writeln!(text, "\nmoved        {review}");
+    for flag in &calibration.flags {
+        let _ = writeln!(
+            text,
+            "  {}  {:.4} from {:.4}, {:+.4}",
+            flag.subject.replace('_', " "),
+            flag.current.as_f64(),
+            flag.previous.as_f64(),
+            flag.delta
+        );
+    }
+}

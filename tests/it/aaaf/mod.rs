@@ -1,0 +1,7 @@
+//! Ratings by the AI Agent Assessment Framework: against vectors, against the reference, and what holds of every evidence.
+
+mod differential;
+mod evidence;
+mod properties;
+mod vector;
+mod vectors;

@@ -1,0 +1,115 @@
+//! What holds of every evidence.
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use touchstone::domain::aaaf::{Assessment, Config, Dimension, Event, Override, Scored, score};
+
+use super::evidence::{Dice, input};
+
+fn of<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn events(input: &Value) -> Vec<Event> {
+    let events = input["events"].as_array().unwrap();
+    events.iter().map(|it| Event::read(it).unwrap()).collect()
+}
+
+/// The result as it is written, or why there is none.
+fn written(input: &Value, events: &[Event]) -> String {
+    let (assessment, overrides): (Assessment, Vec<Override>) =
+        (of(&input["assessment"]), of(&input["overrides"]));
+    let config = Config::read(&input["config"]).unwrap();
+    match score(events, &assessment, &config, &overrides) {
+        Ok(scored) => json!(scored).to_string(),
+        Err(unscored) => unscored.to_string(),
+    }
+}
+
+/// One dimension of the evidence, without what only makes results fail.
+fn only(input: &Value, events: &[Event], dimension: Dimension) -> Option<f64> {
+    let mut assessment = input["assessment"].clone();
+    assessment["type"] = json!("single_dimension");
+    assessment["dimension"] = json!(dimension);
+    let config = Config::read(&input["config"]).unwrap();
+    match score(events, &of(&assessment), &config, &[]) {
+        Ok(Scored::Single(found)) => found.result.raw,
+        _ => None,
+    }
+}
+
+/// Everything at a time of its own, and nothing sent twice: order then says nothing.
+fn without_ties(input: &mut Value) {
+    for (place, event) in input["events"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .enumerate()
+    {
+        let at: Timestamp = of(&event["timestamp"]);
+        let apart = SignedDuration::from_micros(i64::try_from(place).unwrap());
+        event["timestamp"] = json!(at + apart);
+        event.as_object_mut().unwrap().remove("id");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn scores_lie_within_0_and_1(seed: u64) {
+        let input = input(seed);
+        let events = events(&input);
+        for dimension in Dimension::PERFORMANCE.into_iter().chain(Dimension::CAPABILITY) {
+            let raw = only(&input, &events, dimension);
+            prop_assert!(raw.is_none_or(|it| (0.0..=1.0).contains(&it)), "{dimension}: {raw:?}");
+        }
+    }
+
+    #[test]
+    fn order_of_arrival_says_nothing(seed: u64) {
+        let mut input = input(seed);
+        without_ties(&mut input);
+        let mut events = events(&input);
+        let first = written(&input, &events);
+        Dice::of(seed).shuffle(&mut events);
+        prop_assert_eq!(first, written(&input, &events));
+    }
+
+    #[test]
+    fn scoring_again_gives_the_same_bytes(seed: u64) {
+        let input = input(seed);
+        let events = events(&input);
+        let first = written(&input, &events);
+        prop_assert_eq!(&first, &written(&input, &events));
+        // What is scored of an event survives being written and read; unnamed events are named by just that.
+        let again: Vec<Event> = events.iter().map(|it| Event::read(&it.document()).unwrap()).collect();
+        prop_assert_eq!(first, written(&input, &again));
+        let config = Config::read(&input["config"]).unwrap();
+        prop_assert_eq!(&Config::read(&json!(config)).unwrap(), &config);
+    }
+
+    #[test]
+    fn a_better_outcome_never_lowers_completion_or_accuracy(seed: u64) {
+        let mut input = input(seed);
+        let before = events(&input);
+        let all = input["events"].as_array_mut().unwrap();
+        let not_done = |event: &&mut Value| {
+            let status = &event["data"]["completion_status"];
+            ["partial", "rejected", "failed", "escalated"].iter().any(|it| status == it)
+        };
+        let worse: Vec<&mut Value> = all.iter_mut().filter(not_done).collect();
+        let count = worse.len();
+        prop_assume!(count > 0);
+        let chosen = worse.into_iter().nth(usize::try_from(seed).unwrap_or(usize::MAX) % count).unwrap();
+        let data = chosen["data"].as_object_mut().unwrap();
+        data.insert("completion_status".to_owned(), json!("accepted"));
+        data.remove("human_intervention");
+        let after = events(&input);
+        for dimension in [Dimension::TaskCompletionRate, Dimension::Accuracy] {
+            let (old, new) = (only(&input, &before, dimension), only(&input, &after, dimension));
+            prop_assert!(new >= old.map(|it| it - 1e-12), "{dimension}: {old:?} became {new:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The rules against vectors: ours, and every file of a folder that is named.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::vector::computed;
+
+/// A folder of further files of vectors.
+const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
+const TOLERANCE: f64 = 1e-9;
+
+/// Every member that differs.
+pub fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<String>) {
+    match (expected, found) {
+        (Value::Object(a), Value::Object(b)) => {
+            let all: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
+            for name in all {
+                match (a.get(name), b.get(name)) {
+                    (Some(a), Some(b)) => differences(a, b, &format!("{path}/{name}"), told),
+                    (a, b) => told.push(format!("{path}/{name}: {b:?} instead of {a:?}")),
+                }
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (place, (a, b)) in a.iter().zip(b).enumerate() {
+                differences(a, b, &format!("{path}/{place}"), told);
+            }
+        }
+        (Value::Number(a), Value::Number(b)) => {
+            if (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() > TOLERANCE {
+                told.push(format!("{path}: {b} instead of {a}"));
+            }
+        }
+        (a, b) if a == b => {}
+        (a, b) => told.push(format!("{path}: {b} instead of {a}")),
+    }
+}
+
+/// Order by id: projections are sets.
+fn sorted(mut document: Value) -> Value {
+    if let Some(Value::Array(events)) = document.get_mut("events") {
+        events.sort_by_key(|event| event["id"].as_str().unwrap_or_default().to_owned());
+    }
+    document
+}
+
+/// Whether a file is a vector of these rules, and holds.
+fn check(path: &Path) -> bool {
+    let vector: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let kind = vector["kind"].as_str().unwrap_or_default();
+    let Some(found) = computed(kind, &vector["input"]) else {
+        return false;
+    };
+    let mut told = Vec::new();
+    differences(
+        &sorted(vector["expected"].clone()),
+        &sorted(found),
+        "",
+        &mut told,
+    );
+    assert!(
+        told.is_empty(),
+        "{}:\n  {}",
+        path.display(),
+        told.join("\n  ")
+    );
+    true
+}
+
+fn check_folder(folder: &Path) -> (usize, Vec<String>) {
+    let (mut held, mut foreign) = (0, Vec::new());
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .collect();
+    paths.sort();
+    for path in paths
+        .into_iter()
+        .filter(|it| it.extension().is_some_and(|it| it == "json"))
+    {
+        if check(&path) {
+            held += 1;
+        } else {
+            foreign.push(path.file_name().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    (held, foreign)
+}
+
+#[test]
+fn every_rule_gives_what_its_vector_says() {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aaaf/vectors");
+    let (held, foreign) = check_folder(&ours);
+    assert!(held >= 50, "only {held} vectors are there");
+    assert!(foreign.is_empty(), "of no known kind: {foreign:?}");
+    if let Some(folder) = std::env::var_os(EXTRA) {
+        let (held, foreign) = check_folder(Path::new(&folder));
+        eprintln!(
+            "{EXTRA}: {held} vectors hold; about something else: {}",
+            foreign.join(", ")
+        );
+    }
+}
