@@ -7,6 +7,7 @@
 mod aaaf;
 mod attest;
 mod audit;
+mod badge;
 pub mod client;
 mod compare;
 mod context;
@@ -14,6 +15,7 @@ mod demo;
 mod deploy;
 mod eval;
 pub mod exit;
+mod files;
 mod gate;
 mod judge;
 mod key;
@@ -93,6 +95,8 @@ enum Command {
     Attest(attest::Arguments),
     Verify(verify::Arguments),
     #[command(subcommand)]
+    Badge(badge::Command),
+    #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
     Key(key::Command),
@@ -109,6 +113,7 @@ impl Command {
             Self::Serve(_) => Reach::Serving,
             Self::Key(_) => Reach::Store,
             Self::Verify(_) => Reach::Signing,
+            Self::Badge(_) => Reach::Files,
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
             Self::Aaaf(command) => command.reach(),
@@ -182,6 +187,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Aaaf(command) => aaaf::run(&context, command),
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
+        Command::Badge(command) => badge::run(&context, &command),
         Command::Audit(command) => audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => webhook::run(&context, command).await,

@@ -1,6 +1,5 @@
 //! `touchstone verify`: an attestation checked without any host, and held to a gate policy.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::deploy::{Subject, subject};
 use super::exit::{Exit, Failure};
+use super::files;
 use super::terminal::Terminal;
 use crate::domain::attestation::{EvalVerdict, Expected, Rejected, judge, read};
 use crate::domain::eval::gate::{GatePolicy, Unmet};
@@ -214,18 +214,5 @@ fn policy(file: &Path) -> Result<GatePolicy, Failure> {
 }
 
 fn octets(file: &Path) -> Result<Vec<u8>, Failure> {
-    let unreadable = |cause: String| {
-        Failure::bad_input(
-            "unreadable",
-            format!("{} cannot be read: {cause}", file.display()),
-        )
-    };
-    let mut octets = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut octets))
-        .map_err(|cause| unreadable(cause.to_string()))?;
-    if octets.len() as u64 > MAX_OCTETS {
-        return Err(unreadable("it is too large".to_owned()));
-    }
-    Ok(octets)
+    files::read(file, MAX_OCTETS)
 }

@@ -21,4 +21,4 @@ mod words;
 mod sample;
 
 pub use ink::Ink;
-pub use words::{reason_of, said, usd};
+pub use words::{plain, reason_of, said, usd};

@@ -12,6 +12,7 @@
 mod aaaf;
 mod agent;
 mod architecture;
+mod badges;
 mod cli;
 mod client;
 mod config;

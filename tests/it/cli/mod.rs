@@ -3,6 +3,7 @@
 mod aaaf;
 mod agent_command;
 mod attest;
+mod badge;
 mod cassettes;
 mod compare;
 mod demo;

@@ -1,10 +1,12 @@
 //! Independent programs drive a host: they read the protocol, or our description of it, with other eyes than ours.
 //!
-//! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt` installed; `./test` makes one.
+//! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt` installed, and
+//! `TOUCHSTONE_TEST_NODE_MODULES` a folder `node_modules` with the packages of `tests/node/package.json`; `./test` makes both.
 
 use std::path::PathBuf;
 
 mod attestation;
+mod badges;
 mod mcp_sdk;
 mod published_client;
 mod reference_checker;
@@ -16,11 +18,14 @@ const PYTHON: &str = "TOUCHSTONE_TEST_PYTHON";
 fn python(what: &str) -> Option<PathBuf> {
     let found = std::env::var_os(PYTHON).map(PathBuf::from);
     if found.is_none() {
-        eprintln!(
-            "NOT RUN: {what}: no Python with what it takes ({PYTHON} unset; `./test` sets it)"
-        );
-        let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(!ci, "CI must run {what}: set {PYTHON}");
+        not_run(what, PYTHON);
     }
     found
+}
+
+/// Says loudly that `what` is not run for want of what `variable` names. In CI there must be one.
+fn not_run(what: &str, variable: &str) {
+    eprintln!("NOT RUN: {what}: what it takes is not here ({variable} unset; `./test` sets it)");
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!ci, "CI must run {what}: set {variable}");
 }

@@ -1,6 +1,7 @@
 //! What several areas of the tests need.
 
 pub mod asyncapi;
+pub mod badges;
 pub mod line;
 pub mod openapi;
 pub mod postgres;

@@ -1,0 +1,179 @@
+//! `touchstone badge`: badges checked without any host.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::files;
+use super::terminal::Terminal;
+use crate::domain::aaaf::badge::{Standing, Verification, verify};
+use crate::domain::credential::baking::{self, extract};
+use crate::domain::credential::did::DidDocument;
+use crate::domain::credential::{self, proof};
+use crate::ports::Clock as _;
+use crate::render::plain;
+use crate::system::SystemClock;
+
+const EXAMPLES: &str = "\
+Looks at files only: no host is asked and nothing is fetched. A badge that is signed says who signed it, not that this is
+whom its name says: compare the issuer's id with the one you know.
+
+Exit codes: 0 the badge holds, 1 it does not, 2 bad input.
+
+Examples:
+  touchstone badge verify badge.png
+  touchstone badge verify badge.svg --status-list list.json
+  touchstone badge verify badge.json --issuer-document did.json --json";
+
+/// Look at badges of agents
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  touchstone badge verify badge.png")]
+pub enum Command {
+    Verify(Arguments),
+}
+
+/// Check a badge offline: who signed it, whether it was changed, its dates and its revocation
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The badge: a credential in JSON, or an SVG or PNG picture that holds one
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The issuer's current status list, JSON; without it nobody can say whether the badge was revoked
+    #[arg(long, value_name = "FILE")]
+    status_list: Option<PathBuf>,
+    /// The DID document of a did:web issuer, JSON; a did:key needs none
+    #[arg(long, value_name = "FILE")]
+    issuer_document: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context<'_>, command: &Command) -> Result<Exit, Failure> {
+    let Command::Verify(arguments) = command;
+    let credential = badge(&arguments.file)?;
+    let list = arguments.status_list.as_deref().map(document).transpose()?;
+    let documents: Vec<DidDocument> = match &arguments.issuer_document {
+        Some(file) => vec![did_document(file)?],
+        None => Vec::new(),
+    };
+    let standing = Standing {
+        status_list: list.as_ref(),
+        documents: &documents,
+        ..Standing::default()
+    };
+    let verification = verify(&credential, &standing, SystemClock.now());
+    let checked = Checked::new(&credential, &verification);
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&checked);
+    } else {
+        checked.print(terminal);
+    }
+    Ok(if verification.valid {
+        Exit::Good
+    } else {
+        Exit::Negative
+    })
+}
+
+/// What is told of a badge: what it says of itself is believed only where it holds.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Checked<'a> {
+    ok: bool,
+    #[serde(flatten)]
+    verification: &'a Verification,
+    credential_id: Option<&'a str>,
+    name: Option<&'a str>,
+    agent: Value,
+    issuer: Value,
+    valid_from: Option<&'a str>,
+    valid_until: Option<&'a str>,
+}
+
+impl<'a> Checked<'a> {
+    fn new(credential: &'a Value, verification: &'a Verification) -> Self {
+        let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
+        Self {
+            ok: verification.valid,
+            verification,
+            credential_id: text("/id"),
+            name: text("/name"),
+            agent: json!({
+                "id": text("/credentialSubject/id"),
+                "name": text("/credentialSubject/identifier/0/identityHash"),
+            }),
+            issuer: json!({"id": proof::issuer(credential), "name": text("/issuer/name")}),
+            valid_from: text("/validFrom"),
+            valid_until: text("/validUntil"),
+        }
+    }
+
+    fn print(&self, terminal: &Terminal) {
+        let ink = terminal.ink();
+        let said = |value: Option<&str>| plain(value.unwrap_or("?"));
+        let party = |party: &Value| {
+            format!(
+                "{} ({})",
+                said(party["name"].as_str()),
+                said(party["id"].as_str())
+            )
+        };
+        let (mark, word) = if self.ok {
+            (ink.good("✓"), "the badge holds")
+        } else {
+            (ink.bad("✗"), "the badge does not hold")
+        };
+        terminal.print(&format!("{mark} {word}: {}", said(self.name)));
+        terminal.print(&format!("  agent   {}", party(&self.agent)));
+        terminal.print(&format!("  issuer  {}", party(&self.issuer)));
+        terminal.print(&format!(
+            "  valid   {} to {}",
+            said(self.valid_from),
+            said(self.valid_until)
+        ));
+        for reason in &self.verification.reasons {
+            terminal.print(&format!("  {}: {}", reason.code, plain(&reason.message)));
+        }
+        if self.verification.revoked.is_none() {
+            terminal.note("  whether it was revoked is not known; --status-list FILE tells");
+        }
+    }
+}
+
+fn badge(file: &Path) -> Result<Value, Failure> {
+    let octets = files::read(file, baking::MAX_OCTETS as u64)?;
+    let unusable = |fault: String| {
+        Failure::bad_input(
+            "no_badge",
+            format!("{} holds no badge: {fault}", file.display()),
+        )
+        .or_try("give a credential in JSON, or an SVG or PNG picture with one in it")
+    };
+    let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
+    credential::parse(&text).map_err(|fault| unusable(fault.to_string()))
+}
+
+fn document(file: &Path) -> Result<Value, Failure> {
+    let octets = files::read(file, credential::MAX_OCTETS as u64)?;
+    credential::parse(&octets).map_err(|fault| {
+        Failure::bad_input(
+            "no_document",
+            format!("{} is no JSON document: {fault}", file.display()),
+        )
+    })
+}
+
+fn did_document(file: &Path) -> Result<DidDocument, Failure> {
+    serde_json::from_value(document(file)?).map_err(|fault| {
+        Failure::bad_input(
+            "no_did_document",
+            format!("{} is no DID document: {fault}", file.display()),
+        )
+        .or_try("the document is at the address the issuer's did:web stands for")
+    })
+}

@@ -1,0 +1,104 @@
+//! `touchstone badge verify`: files only, and the same verdict as the libraries of others.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::home::{Done, touchstone};
+use crate::support::badges::{Case, cases};
+
+fn verify(case: &Case, more: &[&str]) -> Done {
+    let mut command = touchstone();
+    command.args(["badge", "verify"]).arg(&case.file).args(more);
+    for (option, file) in [
+        ("--status-list", &case.status),
+        ("--issuer-document", &case.did),
+    ] {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
+    }
+    Done::of(&mut command)
+}
+
+#[test]
+fn the_exit_code_says_whether_a_badge_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in cases(folder.path()) {
+        let done = verify(&case, &["--json"]);
+        let expected = i32::from(!case.good);
+        assert_eq!(
+            done.code,
+            expected,
+            "{}: {}",
+            case.file.display(),
+            done.stdout
+        );
+        let document = done.document();
+        assert_eq!(document["ok"], json!(case.good));
+        assert_eq!(document["reasons"] == json!([]), case.good);
+    }
+}
+
+#[test]
+fn people_are_told_who_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = cases(folder.path());
+    let of = |name: &str| {
+        let named = |case: &&Case| case.file.ends_with(name);
+        verify(cases.iter().find(named).unwrap(), &[])
+    };
+    let good = of("good.png");
+    assert!(
+        good.stdout.starts_with("✓ the badge holds: AAAF: Expert"),
+        "{}",
+        good.stdout
+    );
+    assert!(good.stdout.contains("invoice-reader"), "{}", good.stdout);
+    assert!(good.stdout.contains("(did:key:z6Mk"), "{}", good.stdout);
+    assert_eq!(good.stderr, "");
+    // What nobody looked at is said.
+    assert!(of("unlisted.json").stderr.contains("--status-list"));
+    for (file, reason) in [
+        ("revoked.svg", "revoked: did:key:"),
+        ("expired.json", "expired: it held until"),
+        ("changed-score.png", "unproven: /proof/proofValue"),
+        (
+            "added.json",
+            "unproven: /credentialSubject/bestOfAll is not defined",
+        ),
+        ("web-foreign.json", "unproven: the document of did:web:"),
+    ] {
+        let done = of(file);
+        assert_eq!(done.code, 1);
+        assert!(done.stdout.contains(reason), "{file}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn what_is_no_badge_is_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let run =
+        |arguments: &[&Path]| Done::of(touchstone().args(["badge", "verify"]).args(arguments));
+    for (name, text) in [
+        (
+            "empty.svg",
+            &b"<svg xmlns=\"http://www.w3.org/2000/svg\"><g/></svg>"[..],
+        ),
+        ("cut.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+        ("text.json", b"hello"),
+        ("twice.json", br#"{"id": 1, "id": 2}"#),
+    ] {
+        let done = run(&[&file(name, text)]);
+        assert_eq!(done.code, 2, "{name}: {}", done.stderr);
+        assert!(done.stderr.contains("holds no badge"), "{}", done.stderr);
+    }
+    assert_eq!(run(&[&folder.path().join("absent")]).code, 2);
+    // Any other document is a badge that does not hold.
+    assert_eq!(run(&[&file("other.json", b"{}")]).code, 1);
+}
