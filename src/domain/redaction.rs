@@ -1,13 +1,16 @@
 //! Credential-shaped text, masked before it is kept or shown (OpenWOP SR-1).
 //!
 //! Shapes, not meanings: what looks like a key, a token or a password is replaced by `[REDACTED:<kind>]`. Ordinary text that
-//! merely contains a part of such a shape (`task-1` contains `sk-1`) stays as it is.
+//! merely contains a part of such a shape (`task-1` contains `sk-1`) stays as it is, and so do names of packs and agents:
+//! `vendor.acme.pk-triage.default` holds `.pk-triage`, and a message that does not say which agent it is about helps nobody.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use serde_json::Value;
+
+use crate::domain::pack::name::is_pack_name;
 
 /// Kinds of credentials with what they look like. The first group, if there is one, is kept.
 const SHAPES: &[(&str, &str)] = &[
@@ -64,31 +67,77 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     SHAPES.iter().map(compile).collect()
 });
 
+/// The kind that a word of a name may look like.
+const LIKE_A_WORD: &str = "api-key";
+/// Letters of a word in a name at most. Credentials are longer, or mixed with digits.
+const LONGEST_WORD: usize = 16;
+/// Digits behind them at most.
+const MOST_DIGITS: usize = 2;
+
+/// Every match of a shape that is more than a word in a name.
+fn found<'t>(
+    (kind, pattern): &'t (&'static str, Regex),
+    text: &'t str,
+) -> impl Iterator<Item = Captures<'t>> {
+    let may_be_named = *kind == LIKE_A_WORD;
+    let found = pattern.captures_iter(text);
+    found.filter(move |found| !(may_be_named && is_named(text, found)))
+}
+
+/// Whether a match is part of the name of a pack or an agent, and made of words: a key that was pasted behind a name is not.
+fn is_named(text: &str, found: &Captures<'_>) -> bool {
+    let Some(whole) = found.get(0) else {
+        return false;
+    };
+    let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let (before, after) = text.split_at(whole.start());
+    let from = before.trim_end_matches(in_name).len();
+    let rest = after.len() - after.trim_start_matches(in_name).len();
+    let name = text.get(from..whole.start() + rest).unwrap_or_default();
+    let mut words = whole.as_str().split(['.', '-', '_']);
+    is_pack_name(name.trim_end_matches('.'))
+        && words.all(|word| {
+            let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+            letters.len() <= LONGEST_WORD
+                && word.len() - letters.len() <= MOST_DIGITS
+                && letters.bytes().all(|b| b.is_ascii_lowercase())
+        })
+}
+
 /// The text with every credential-shaped part masked; borrowed if there is none.
 pub fn mask(text: &str) -> Cow<'_, str> {
     let mut masked = Cow::Borrowed(text);
-    for (kind, pattern) in PATTERNS.iter() {
-        if pattern.is_match(&masked) {
-            let replace = |found: &Captures<'_>| {
-                let kept = found.get(1).map_or("", |group| group.as_str());
-                format!("{kept}[REDACTED:{kind}]")
-            };
-            masked = Cow::Owned(pattern.replace_all(&masked, replace).into_owned());
+    for shape in PATTERNS.iter() {
+        if let Some(changed) = mask_one(shape, &masked) {
+            masked = Cow::Owned(changed);
         }
     }
     masked
 }
 
+/// The text without credentials of one shape; `None` if there are none.
+fn mask_one(shape: &(&'static str, Regex), text: &str) -> Option<String> {
+    let mut masked = String::new();
+    let mut done = 0;
+    for found in found(shape, text) {
+        let whole = found.get(0)?;
+        masked.push_str(text.get(done..whole.start())?);
+        masked.push_str(found.get(1).map_or("", |kept| kept.as_str()));
+        masked.push_str(&format!("[REDACTED:{}]", shape.0));
+        done = whole.end();
+    }
+    (done > 0).then(|| masked + text.get(done..).unwrap_or_default())
+}
+
 /// Every credential-shaped part of a text: what it looks like, and the credential itself.
 pub fn credentials(text: &str) -> impl Iterator<Item = (&'static str, &str)> {
-    PATTERNS.iter().flat_map(move |(kind, pattern)| {
-        let of_shape = pattern.captures_iter(text);
-        of_shape.filter_map(move |found| {
+    PATTERNS.iter().flat_map(move |shape| {
+        found(shape, text).filter_map(move |found| {
             let whole = found.get(0)?;
             // What is kept of it, `password=` for one, is not the credential.
             let from = found.get(1).map_or(whole.start(), |kept| kept.end());
             let credential = text.get(from..whole.end())?;
-            Some((*kind, credential))
+            Some((shape.0, credential))
         })
     })
 }
@@ -165,9 +214,24 @@ mod tests {
     #[case("bearer of bad news")]
     #[case("tokens: 12, sk-1")]
     #[case("https://example.com/a:b?c=d")]
+    #[case("no agent `vendor.acme.pk-triage.default`; install its pack")]
+    #[case("/v1/agents/private.sk-tools.rk_router-main.pk-customer-support-v2/deployments")]
+    #[case("it was vendor.acme.pk-triage.default.")]
     #[case("")]
     fn ordinary_text_stays_as_it_is(#[case] text: &str) {
         assert!(matches!(mask(text), Cow::Borrowed(_)), "{}", mask(text));
+    }
+
+    #[rstest]
+    #[case::not_a_name("see acme.sk-abcdefghij")]
+    #[case::digits("vendor.acme.sk-live-0a1b2c3d4e5f")]
+    #[case::long("vendor.acme.sk-abcdefghijklmnopqrstuvwx")]
+    #[case::capitals("vendor.acme.triage.rk_AbCdEfGhIjKl")]
+    #[case::beside("vendor.acme.triage sk-abcdefghij")]
+    #[case::after("vendor.acme.triage:sk-abcdefghij")]
+    fn a_key_beside_a_name_or_pasted_into_one_is_masked(#[case] text: &str) {
+        assert!(mask(text).ends_with("[REDACTED:api-key]"), "{}", mask(text));
+        assert_eq!(credentials(text).count(), 1);
     }
 
     #[rstest]
