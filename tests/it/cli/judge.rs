@@ -262,7 +262,50 @@ fn the_judge_stands_in_what_is_attested() {
     let report = eval(&home, &["--mode", "rubric"]).document();
     let identity = report["judge"]["identity"].as_str().unwrap();
     assert!(identity.starts_with("sha256-"), "{report}");
-    let run = home.run_of(&report);
+    let predicate = attested(&home, &report);
+    assert_eq!(predicate["judge"], report["judge"]);
+    assert_eq!(predicate["judgeCostUsd"], report["judgeCostUsd"]);
+    assert!(predicate.get("safetyJudge").is_none(), "{predicate}");
+}
+
+#[test]
+fn who_looked_for_what_is_unsafe_stands_in_what_is_attested() {
+    let home = home();
+    judge(&home, "examiner-1", &json!({"output": {"met": true}}));
+    let mut hostile = suite();
+    hostile["version"] = json!("1.1.0");
+    hostile["modes"] = json!(["golden", "rubric", "adversarial"]);
+    std::fs::write(home.path("hostile.json"), hostile.to_string()).unwrap();
+    let imported = home.run(&["suite", "import", "hostile.json"]);
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    let line = [
+        "--json",
+        "eval",
+        "local.test.evals.tone@1.1.0",
+        "--agent",
+        AGENT,
+        "--mode",
+        "rubric",
+        "--mode",
+        "adversarial",
+    ];
+    let report = home.run(&line).document();
+    let (judge, safety) = (&report["judge"], &report["safetyJudge"]);
+    assert!(
+        safety["identity"].as_str().unwrap().starts_with("sha256-"),
+        "{report}"
+    );
+    assert_ne!(judge["identity"], safety["identity"]);
+    let predicate = attested(&home, &report);
+    assert_eq!(
+        (&predicate["judge"], &predicate["safetyJudge"]),
+        (judge, safety)
+    );
+}
+
+/// The predicate of the first statement about a run.
+fn attested(home: &Home, report: &Value) -> Value {
+    let run = home.run_of(report);
     let done = home.run(&["attest", &run, "--out", "run.intoto.jsonl"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     let envelopes = std::fs::read_to_string(home.path("run.intoto.jsonl")).unwrap();
@@ -271,11 +314,7 @@ fn the_judge_stands_in_what_is_attested() {
         .decode(envelope["payload"].as_str().unwrap())
         .unwrap();
     let statement: Value = serde_json::from_slice(&payload).unwrap();
-    assert_eq!(statement["predicate"]["judge"], report["judge"]);
-    assert_eq!(
-        statement["predicate"]["judgeCostUsd"],
-        report["judgeCostUsd"]
-    );
+    statement["predicate"].clone()
 }
 
 #[test]
