@@ -16,7 +16,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use reqwest::Method;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -77,6 +79,40 @@ pub trait Wire: Send + Sync + 'static {
     fn read(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply>;
 }
 
+/// Where an endpoint is, and how it is called.
+#[derive(Clone)]
+pub struct Access {
+    /// Its address.
+    pub url: Url,
+    /// The credential, if it wants one.
+    pub key: Option<SecretString>,
+    /// What is known of it.
+    pub info: ModelInfo,
+    /// Tells when to come again.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Access {
+    /// The same, further down.
+    ///
+    /// # Errors
+    /// The address cannot have a path.
+    pub fn below(mut self, path: &[&str]) -> Result<Self, Error> {
+        self.url
+            .path_segments_mut()
+            .map_err(|()| net::Error::Url("it cannot have a path"))?
+            .pop_if_empty()
+            .extend(path);
+        Ok(self)
+    }
+}
+
+/// The key as a bearer token.
+pub fn bearer(key: &SecretString) -> (HeaderName, SecretString) {
+    let bearer = format!("Bearer {}", key.expose_secret());
+    (AUTHORIZATION, bearer.into())
+}
+
 /// A place that is called with documents.
 pub struct Remote {
     client: Client,
@@ -101,17 +137,16 @@ pub enum Opened {
 }
 
 impl Remote {
-    /// The place at `url`, with the header that carries the key and another one.
+    /// The address itself, with the header that `credentials` makes of the key and another one.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn new(
-        url: Url,
-        key: Option<(HeaderName, SecretString)>,
+        access: &Access,
+        credentials: impl FnOnce(&SecretString) -> (HeaderName, SecretString),
         header: Option<(HeaderName, HeaderValue)>,
-        info: &ModelInfo,
-        clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        let (url, info) = (access.url.clone(), &access.info);
         let concurrency = usize::try_from(info.max_concurrency).unwrap_or(usize::MAX);
         let client = Client::new(Policy::model(info.timeout, concurrency))?;
         client.check(&url)?;
@@ -119,7 +154,7 @@ impl Remote {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.extend(header);
-        if let Some((name, value)) = key {
+        if let Some((name, value)) = access.key.as_ref().map(credentials) {
             let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| Error::Key)?;
             value.set_sensitive(true);
             headers.insert(name, value);
@@ -128,7 +163,7 @@ impl Remote {
             client,
             url,
             headers,
-            clock,
+            clock: access.clock.clone(),
         })
     }
 
@@ -293,60 +328,29 @@ impl<W> std::fmt::Debug for HttpModel<W> {
 }
 
 impl<W: Wire> HttpModel<W> {
-    /// An endpoint below `base_url`, which ends before the wire's own path.
+    /// An endpoint below the address, which ends before the wire's own path.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn new(
-        base_url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        Self::connect(base_url, key, info, clock, false)
-    }
-
-    /// The same, with answers that come in pieces where the endpoint has that: its time limit is then for each piece, and
-    /// an answer may take ten times as long.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn streaming(
-        base_url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        Self::connect(base_url, key, info, clock, true)
-    }
-
-    fn connect(
-        base_url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
-        clock: Arc<dyn Clock>,
-        streamed: bool,
-    ) -> Result<Self, Error> {
-        let mut url = base_url.clone();
-        url.path_segments_mut()
-            .map_err(|()| net::Error::Url("it cannot have a path"))?
-            .pop_if_empty()
-            .extend(W::PATH);
-        let key = key.map(|key| W::credentials(&key));
-        let remote = Remote::new(url, key, W::headers(), &info, clock)?;
-        let silence = info.timeout;
-        let timeout = if streamed {
-            silence.saturating_mul(stream::LONGEST)
-        } else {
-            silence
-        };
+    pub fn new(access: Access) -> Result<Self, Error> {
+        let access = access.below(W::PATH)?;
+        let remote = Remote::new(&access, W::credentials, W::headers())?;
         Ok(Self {
             remote,
-            info: ModelInfo { timeout, ..info },
-            silence,
-            known: Known::new(streamed),
+            silence: access.info.timeout,
+            info: access.info,
+            known: Known::new(false),
             wire: PhantomData,
         })
+    }
+
+    /// With answers that come in pieces where the endpoint has that: its time limit is then for each piece, and an answer may
+    /// take ten times as long.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.info.timeout = self.silence.saturating_mul(stream::LONGEST);
+        self.known = Known::new(true);
+        self
     }
 }
 

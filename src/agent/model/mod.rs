@@ -7,6 +7,7 @@ pub mod cassette;
 pub mod command;
 mod config;
 mod dialect;
+mod elsewhere;
 mod endpoint;
 mod events;
 pub mod openai;
@@ -38,7 +39,8 @@ use anthropic::AnthropicModel;
 use cassette::Cassette;
 use config::ANY;
 pub use config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
-pub use endpoint::Error as EndpointError;
+pub use endpoint::{Access, Error as EndpointError};
+use endpoint::{HttpModel, Wire};
 use openai::OpenAiModel;
 use openwop::OpenWopAgent;
 pub use permits::{CIRCUIT_OPEN, EndpointPermits};
@@ -226,20 +228,12 @@ impl ModelCatalog {
             let config = &bounded(config, configs.iter().chain(judge));
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(index, config, environment, clock, A2aAgent::new)?,
-                Provider::Anthropic => {
-                    let connect = match config.stream {
-                        true => AnthropicModel::streaming,
-                        false => AnthropicModel::new,
-                    };
-                    remote(index, config, environment, clock, connect)?
-                }
-                Provider::Openai => {
-                    let connect = match config.stream {
-                        true => OpenAiModel::streaming,
-                        false => OpenAiModel::new,
-                    };
-                    remote(index, config, environment, clock, connect)?
-                }
+                Provider::Anthropic => remote(index, config, environment, clock, |access| {
+                    Ok(in_pieces(config, AnthropicModel::new(access)?))
+                })?,
+                Provider::Openai => remote(index, config, environment, clock, |access| {
+                    Ok(in_pieces(config, OpenAiModel::new(access)?))
+                })?,
                 Provider::Openwop => remote(index, config, environment, clock, OpenWopAgent::new)?,
                 Provider::Scripted => script(index, config)?,
             };
@@ -358,16 +352,20 @@ fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
     }
 }
 
-/// How a place over HTTP is set up.
-type Connect<M> =
-    fn(&Url, Option<SecretString>, ModelInfo, Arc<dyn Clock>) -> Result<M, EndpointError>;
+/// With answers in pieces, where that is configured.
+fn in_pieces<W: Wire>(config: &ModelConfig, model: HttpModel<W>) -> HttpModel<W> {
+    match config.stream {
+        true => model.streaming(),
+        false => model,
+    }
+}
 
 fn remote<M: Model + 'static>(
     index: Place,
     config: &ModelConfig,
     environment: &dyn Fn(&str) -> Option<String>,
     clock: &Arc<dyn Clock>,
-    connect: Connect<M>,
+    connect: impl FnOnce(Access) -> Result<M, EndpointError>,
 ) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
     let missing = |field| Error::Missing {
@@ -396,12 +394,12 @@ fn remote<M: Model + 'static>(
                 },
             )?),
         };
-    let model = connect(
-        base_url,
-        key.map(Into::into),
-        info(config, provider, model),
-        clock.clone(),
-    )
+    let model = connect(Access {
+        url: base_url.clone(),
+        key: key.map(Into::into),
+        info: info(config, provider, model),
+        clock: clock.clone(),
+    })
     .map_err(|e| match e {
         EndpointError::Net(e @ net::Error::Setup(_)) => Error::Net(e),
         EndpointError::Net(e) => Error::Invalid {

@@ -1,30 +1,26 @@
 //! Remote agents on the A2A protocol.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::a2a::A2aAgent;
 use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use super::support::*;
+use crate::process::TOO_LONG;
 
 const KEY: &str = "canary-key";
 
-struct Epoch;
-
-impl Clock for Epoch {
-    fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
-    }
-}
-
 type Bodies = Arc<Mutex<Vec<Value>>>;
+
+fn agent_at(server: &MockServer, info: ModelInfo) -> ModelBinding {
+    let url = format!("{}/agent", server.uri());
+    bound(A2aAgent::new(access(&url, KEY, info)).unwrap())
+}
 
 /// An agent that gives these results one after the other, the last one for ever.
 async fn serve(answers: Vec<Value>) -> (MockServer, Bodies, ModelBinding) {
@@ -45,11 +41,7 @@ async fn serve(answers: Vec<Value>) -> (MockServer, Bodies, ModelBinding) {
         })
         .mount(&server)
         .await;
-    let url = format!("{}/agent", server.uri()).parse().unwrap();
-    let agent = A2aAgent::new(&url, Some(KEY.to_owned().into()), info(), Arc::new(Epoch)).unwrap();
-    let binding = ModelCatalog::of(Arc::new(agent))
-        .resolve(ModelClass::General)
-        .unwrap();
+    let binding = agent_at(&server, info());
     (server, bodies, binding)
 }
 
@@ -203,16 +195,7 @@ async fn streaming(events: &[Value], then: Value) -> (MockServer, Bodies, ModelB
         })
         .mount(&server)
         .await;
-    let agent = A2aAgent::new(
-        &url.parse().unwrap(),
-        Some(KEY.to_owned().into()),
-        info(),
-        Arc::new(Epoch),
-    )
-    .unwrap();
-    let binding = ModelCatalog::of(Arc::new(agent))
-        .resolve(ModelClass::General)
-        .unwrap();
+    let binding = agent_at(&server, info());
     (server, bodies, binding)
 }
 
@@ -286,4 +269,64 @@ async fn a_stream_that_is_no_answer_leaves_the_task_unjudged(
     assert_eq!(methods(&bodies).len(), asked);
     let events = format!("{:?}", trial.recorder.events.lock().unwrap());
     assert!(!events.contains("canary-leak"), "{events}");
+}
+
+/// Waits until the agent was told to give up the task.
+async fn cancelled(bodies: &Bodies) -> Value {
+    let last = || bodies.lock().unwrap().last().cloned();
+    let begun = Instant::now();
+    loop {
+        match last() {
+            Some(body) if body["method"] == "tasks/cancel" => return body["params"].clone(),
+            _ => assert!(begun.elapsed() < TOO_LONG, "{:?}", methods(bodies)),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An agent that never ends its task, whether it streams or not.
+async fn endless(streams: bool) -> (MockServer, Bodies) {
+    let working = task("working", json!(null), json!(null));
+    let (server, bodies, _) = match streams {
+        true => streaming(&[status("working", json!(null))], working).await,
+        false => serve(vec![working]).await,
+    };
+    (server, bodies)
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_task_that_takes_too_long_is_given_up_there_too(#[values(true, false)] streams: bool) {
+    let (server, bodies) = endless(streams).await;
+    let hasty = ModelInfo {
+        timeout: Duration::from_millis(600),
+        ..info()
+    };
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.run(&agent_at(&server, hasty)).await;
+    // Another attempt would only find what was given up.
+    assert_eq!(unjudged(&result), "timeout");
+    assert_eq!(cancelled(&bodies).await, json!({"id": "t-9"}));
+    let methods = methods(&bodies);
+    let count = |name: &str| methods.iter().filter(|method| *method == name).count();
+    assert_eq!(
+        count("message/stream") + count("message/send"),
+        1,
+        "{methods:?}"
+    );
+    assert_eq!(count("tasks/cancel"), 1, "{methods:?}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_task_nobody_waits_for_is_given_up_there_too(#[values(true, false)] streams: bool) {
+    let (server, bodies) = endless(streams).await;
+    let binding = agent_at(&server, info());
+    let run = tokio::spawn(async move { Trial::new(agent(&[], None)).run(&binding).await });
+    while !methods(&bodies).contains(&"tasks/get".to_owned()) {
+        tokio::task::yield_now().await;
+    }
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    assert_eq!(cancelled(&bodies).await, json!({"id": "t-9"}));
 }

@@ -2,26 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::anthropic::AnthropicModel;
 use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use super::support::*;
 
 const KEY: &str = "sk-ant-canary-key";
-
-struct Fixed;
-
-impl Clock for Fixed {
-    fn now(&self) -> Timestamp {
-        "1994-11-06T08:49:00Z".parse().unwrap()
-    }
-}
 
 async fn serve(
     reply: impl Fn(usize, &Value) -> ResponseTemplate + Send + Sync + 'static,
@@ -45,12 +34,9 @@ async fn serve(
         provider: "anthropic".to_owned(),
         ..info()
     };
-    let base = format!("{}/v1", server.uri()).parse().unwrap();
-    let model = AnthropicModel::new(&base, Some(KEY.to_owned().into()), info, Arc::new(Fixed));
-    let binding = ModelCatalog::of(Arc::new(model.unwrap()))
-        .resolve(ModelClass::General)
-        .unwrap();
-    (server, bodies, binding)
+    let base = format!("{}/v1", server.uri());
+    let model = AnthropicModel::new(access(&base, KEY, info)).unwrap();
+    (server, bodies, bound(model))
 }
 
 fn ok(content: Value, stop_reason: &str) -> ResponseTemplate {

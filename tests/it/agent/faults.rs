@@ -1,16 +1,13 @@
 //! The fault table of docs/providers.md: what becomes of a task when its model endpoint misbehaves, on every wire.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::anthropic::AnthropicModel;
 use touchstone::agent::model::openai::OpenAiModel;
+use touchstone::agent::model::openwop::OpenWopAgent;
 use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
 
 use super::raw_server::{Act, RawServer, STREAM, Then, deserted};
 use super::support::*;
@@ -27,38 +24,39 @@ enum Wire {
     Anthropic,
     OpenaiStreamed,
     AnthropicStreamed,
+    Openwop,
 }
 
 impl Wire {
     fn binding(self, base: &str) -> ModelBinding {
-        struct Epoch;
-        impl Clock for Epoch {
-            fn now(&self) -> Timestamp {
-                Timestamp::UNIX_EPOCH
-            }
-        }
         let info = ModelInfo {
-            timeout: PATIENCE,
+            timeout: self.patience(),
             ..info()
         };
-        let (base, key, clock) = (
-            base.parse().unwrap(),
-            Some(KEY.to_owned().into()),
-            Arc::new(Epoch),
-        );
-        let model: Arc<dyn Model> = match self {
-            Self::Openai => Arc::new(OpenAiModel::new(&base, key, info, clock).unwrap()),
-            Self::Anthropic => Arc::new(AnthropicModel::new(&base, key, info, clock).unwrap()),
-            Self::OpenaiStreamed => {
-                Arc::new(OpenAiModel::streaming(&base, key, info, clock).unwrap())
-            }
-            Self::AnthropicStreamed => {
-                Arc::new(AnthropicModel::streaming(&base, key, info, clock).unwrap())
-            }
-        };
-        ModelCatalog::of(model)
-            .resolve(ModelClass::General)
-            .unwrap()
+        let access = access(base, KEY, info);
+        match self {
+            Self::Openai => bound(OpenAiModel::new(access).unwrap()),
+            Self::Anthropic => bound(AnthropicModel::new(access).unwrap()),
+            Self::OpenaiStreamed => bound(OpenAiModel::new(access).unwrap().streaming()),
+            Self::AnthropicStreamed => bound(AnthropicModel::new(access).unwrap().streaming()),
+            Self::Openwop => bound(OpenWopAgent::new(access).unwrap()),
+        }
+    }
+
+    /// The other host is told before the time is up, so it takes two requests and more.
+    fn patience(self) -> Duration {
+        match self {
+            Self::Openwop => PATIENCE * 4,
+            _ => PATIENCE,
+        }
+    }
+
+    /// What the base URL ends with.
+    fn place(self) -> &'static str {
+        match self {
+            Self::Openwop => "",
+            _ => "/v1",
+        }
     }
 
     fn streamed(self) -> bool {
@@ -103,6 +101,25 @@ impl Wire {
         events.iter().map(Value::to_string).chain([end]).collect()
     }
 
+    /// What it does to answer: an act for each request.
+    fn answers(self, text: &str) -> Vec<Act> {
+        if !matches!(self, Self::Openwop) {
+            return vec![self.says(text)];
+        }
+        let end =
+            json!({"sequence": 1, "type": "run.completed", "payload": {"outputs": {"said": text}}});
+        vec![
+            Act::json(
+                201,
+                &json!({"runId": "run_9", "status": "pending"}).to_string(),
+            ),
+            Act::json(
+                200,
+                &json!({"events": [end], "isComplete": true}).to_string(),
+            ),
+        ]
+    }
+
     fn says(self, text: &str) -> Act {
         if self.streamed() {
             return Act::stream(&self.events(text));
@@ -143,6 +160,7 @@ impl Wire {
             }
             Self::Anthropic => json!({"stop_reason": "tool_use", "content": [
                 {"type": "tool_use", "id": "toolu_1", "name": tool, "input": arguments}]}),
+            Self::Openwop => unreachable!("its tools are the other host's"),
         };
         Act::json(200, &body.to_string())
     }
@@ -189,22 +207,26 @@ impl Fault {
     fn acts(self, wire: Wire) -> Option<Vec<Act>> {
         let error = json!({"error": {"message": LEAK}}).to_string();
         let head = wire.head();
-        let fine = wire.says("fine");
+        let fine = wire.answers("fine");
+        let then_fine = |act: Act| [vec![act], fine.clone()].concat();
         let typed = "content-type: application/json\r\n";
         Some(match self {
             Self::Refused => return None,
             Self::ClosedAtOnce => vec![Act::new("", Then::Close)],
             Self::ResetMidBody => vec![Act::new(format!("{head}data: {{\"{LEAK}"), Then::Reset)],
             Self::RateLimited => vec![Act::json(429, &error)],
-            Self::RateLimitedOnce => vec![Act::json(429, &error), fine],
-            Self::RateLimitedWithRetryAfter => vec![
-                Act::answer(429, &format!("{typed}retry-after: 0.3\r\n"), &error),
-                fine,
-            ],
+            Self::RateLimitedOnce => then_fine(Act::json(429, &error)),
+            Self::RateLimitedWithRetryAfter => {
+                let headers = format!("{typed}retry-after: 0.3\r\n");
+                then_fine(Act::answer(429, &headers, &error))
+            }
             Self::Broken500 => vec![Act::json(500, &error)],
-            Self::Broken500Once => vec![Act::json(500, &error), fine],
-            Self::Overloaded529 => vec![Act::json(529, &error), fine],
-            Self::SlowFirstByte => vec![fine.after(PATIENCE / 3)],
+            Self::Broken500Once => then_fine(Act::json(500, &error)),
+            Self::Overloaded529 => then_fine(Act::json(529, &error)),
+            Self::SlowFirstByte => {
+                let slow = fine.into_iter().map(|act| act.after(PATIENCE / 3));
+                slow.collect()
+            }
             Self::SilentFirstByte => vec![Act::new("", Then::Hang)],
             Self::Stalled => vec![Act::new(format!("{head}data: {{\"{LEAK}"), Then::Hang)],
             Self::Malformed => vec![Act::json(200, &format!("{{oops {LEAK}"))],
@@ -215,12 +237,9 @@ impl Fault {
                 Then::Hang,
             )],
             Self::InvalidArguments => {
-                vec![
-                    wire.calls("openwop_core_rag_retrieve", json!("{oops")),
-                    fine,
-                ]
+                then_fine(wire.calls("openwop_core_rag_retrieve", json!("{oops")))
             }
-            Self::UnknownTool => vec![wire.calls("delete_everything", json!({})), fine],
+            Self::UnknownTool => then_fine(wire.calls("delete_everything", json!({}))),
             Self::EndlessTools => vec![wire.calls("openwop_core_rag_retrieve", json!({}))],
             Self::Overflow => vec![wire.overflow()],
             Self::Unauthorized => vec![Act::json(401, &error)],
@@ -271,13 +290,82 @@ async fn every_fault_has_its_end(
     #[case] end: End,
     #[case] retries: &[&str],
 ) {
+    ends(wire, fault, end, retries).await;
+}
+
+/// The same of another host's workflow, whose model and tools are its own.
+#[rstest]
+#[case(Fault::Refused, End::Unjudged("connect"), &["connect", "connect"])]
+#[case(Fault::ClosedAtOnce, End::Unjudged("reset"), &["reset", "reset"])]
+#[case(Fault::ResetMidBody, End::Unjudged("reset"), &["reset", "reset"])]
+#[case(Fault::RateLimited, End::Unjudged("rate_limited"), &["rate_limited", "rate_limited"])]
+#[case(Fault::RateLimitedOnce, End::Decided, &["rate_limited"])]
+#[case(Fault::RateLimitedWithRetryAfter, End::Decided, &["rate_limited"])]
+#[case(Fault::Broken500, End::Unjudged("status_500"), &["status_500", "status_500"])]
+#[case(Fault::Broken500Once, End::Decided, &["status_500"])]
+#[case(Fault::Overloaded529, End::Decided, &["status_529"])]
+#[case(Fault::SlowFirstByte, End::Decided, &[])]
+#[case(Fault::SilentFirstByte, End::Unjudged("timeout"), &["timeout", "timeout"])]
+#[case(Fault::Stalled, End::Unjudged("timeout"), &["timeout", "timeout"])]
+#[case(Fault::Malformed, End::Unjudged("malformed_reply"), &["malformed_reply", "malformed_reply"])]
+#[case(Fault::Truncated200, End::Unjudged("malformed_reply"), &["malformed_reply", "malformed_reply"])]
+#[case(Fault::WrongContentType, End::Unjudged("wrong_content_type"), &["wrong_content_type", "wrong_content_type"])]
+#[case(Fault::Huge, End::Unjudged("too_large"), &[])]
+#[case(Fault::Unauthorized, End::Unjudged("unauthorized"), &[])]
+#[tokio::test]
+async fn every_fault_of_another_host_has_its_end(
+    #[case] fault: Fault,
+    #[case] end: End,
+    #[case] retries: &[&str],
+) {
+    ends(Wire::Openwop, fault, end, retries).await;
+}
+
+/// What only a run can do that goes on elsewhere: the fault comes when it is followed, and is waited out where it may pass.
+#[rstest]
+#[case(Fault::ClosedAtOnce, End::Decided)]
+#[case(Fault::ResetMidBody, End::Decided)]
+#[case(Fault::RateLimited, End::Decided)]
+#[case(Fault::Broken500, End::Decided)]
+#[case(Fault::WrongContentType, End::Decided)]
+#[case(Fault::Malformed, End::Unjudged("malformed_reply"))]
+#[case(Fault::Truncated200, End::Unjudged("malformed_reply"))]
+#[case(Fault::Huge, End::Unjudged("too_large"))]
+#[case(Fault::Unauthorized, End::Unjudged("unauthorized"))]
+#[tokio::test]
+async fn a_run_that_goes_on_elsewhere_is_followed_through_what_passes(
+    #[case] fault: Fault,
+    #[case] end: End,
+) {
+    let wire = Wire::Openwop;
+    let [created, page] = wire.answers("fine").try_into().ok().unwrap();
+    let [act] = fault.acts(wire).unwrap().try_into().ok().unwrap();
+    let server = RawServer::play(vec![created, act, page]).await;
+    let trial = Trial::new(agent(&[], None));
+    let result = trial.run(&wire.binding(server.url("").as_str())).await;
+    match end {
+        End::Decided => assert_eq!(decided(&result), &json!("fine")),
+        End::Failed(reason) => assert_eq!(failed(&result), reason),
+        End::Unjudged(reason) => assert_eq!(unjudged(&result), reason),
+    }
+    assert!(
+        trial
+            .recorder
+            .payloads("touchstone.model.retried")
+            .is_empty()
+    );
+    let events = format!("{:?} {result:?}", trial.recorder.events.lock().unwrap());
+    assert!(!events.contains(LEAK), "{events}");
+}
+
+async fn ends(wire: Wire, fault: Fault, end: End, retries: &[&str]) {
     let server = match fault.acts(wire) {
         Some(acts) => Some(RawServer::play(acts).await),
         None => None,
     };
     let base = match &server {
-        Some(server) => server.url("/v1").to_string(),
-        None => format!("http://{}/v1", deserted().await),
+        Some(server) => server.url(wire.place()).to_string(),
+        None => format!("http://{}{}", deserted().await, wire.place()),
     };
     let answers = vec![json!({"tool": TOOL, "response": {"hits": []}}); 64];
     let trial = Trial::new(agent(&[TOOL], None)).with_fixtures(json!({"toolResponses": answers}));

@@ -4,15 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::openai::OpenAiModel;
 use touchstone::domain::agent::{Message, ModelRequest, Rejection, TaskHint};
 use touchstone::domain::ids::TaskId;
 use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
@@ -21,27 +18,16 @@ use super::support::*;
 
 const KEY: &str = "sk-canary-key";
 
-struct Fixed;
-
-impl Clock for Fixed {
-    fn now(&self) -> Timestamp {
-        "1994-11-06T08:49:00Z".parse().unwrap()
-    }
+fn model_with(base: &str, info: ModelInfo) -> OpenAiModel {
+    OpenAiModel::new(access(base, KEY, info)).unwrap()
 }
 
-fn model_with(base: &str, info: ModelInfo) -> Arc<OpenAiModel> {
-    let base = base.parse().unwrap();
-    Arc::new(OpenAiModel::new(&base, Some(KEY.to_owned().into()), info, Arc::new(Fixed)).unwrap())
-}
-
-fn model(base: &str) -> Arc<OpenAiModel> {
+fn model(base: &str) -> OpenAiModel {
     model_with(base, info())
 }
 
 fn binding(base: &str) -> ModelBinding {
-    ModelCatalog::of(model(base))
-        .resolve(ModelClass::General)
-        .unwrap()
+    bound(model(base))
 }
 
 fn answer(text: &str) -> Value {

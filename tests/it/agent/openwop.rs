@@ -4,26 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::openwop::OpenWopAgent;
 use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use super::support::*;
 use crate::process::{Site, TOO_LONG};
-
-struct Epoch;
-
-impl Clock for Epoch {
-    fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
-    }
-}
 
 fn agent_at(url: &str, key: &str, workflow: &str, timeout: Duration) -> ModelBinding {
     let info = ModelInfo {
@@ -31,12 +20,17 @@ fn agent_at(url: &str, key: &str, workflow: &str, timeout: Duration) -> ModelBin
         timeout,
         ..info()
     };
-    let url = url.parse().unwrap();
-    let agent =
-        OpenWopAgent::new(&url, Some(key.to_owned().into()), info, Arc::new(Epoch)).unwrap();
-    ModelCatalog::of(Arc::new(agent))
-        .resolve(ModelClass::General)
-        .unwrap()
+    bound(OpenWopAgent::new(access(url, key, info)).unwrap())
+}
+
+/// The workflow that most of these hosts have.
+fn triage(server: &MockServer) -> ModelBinding {
+    agent_at(
+        &server.uri(),
+        "canary-key",
+        "triage",
+        Duration::from_secs(30),
+    )
 }
 
 async fn given(input: Value, binding: &ModelBinding) -> (Trial, InvocationResult) {
@@ -158,12 +152,7 @@ async fn what_the_run_used_and_cost_is_taken_over() {
         ]),
     ])
     .await;
-    let agent = agent_at(
-        &server.uri(),
-        "canary-key",
-        "triage",
-        Duration::from_secs(30),
-    );
+    let agent = triage(&server);
     let (trial, result) = given(json!("a text"), &agent).await;
     assert_eq!(
         decided(&result),
@@ -209,12 +198,7 @@ async fn what_is_no_answer_leaves_the_task_unjudged(
     #[case] reason: &str,
 ) {
     let (server, _) = host(vec![json!([event(1, kind, payload)])]).await;
-    let agent = agent_at(
-        &server.uri(),
-        "canary-key",
-        "triage",
-        Duration::from_secs(30),
-    );
+    let agent = triage(&server);
     let (trial, result) = given(json!({}), &agent).await;
     assert_eq!(unjudged(&result), reason);
     let events = format!("{:?}", trial.recorder.events.lock().unwrap());
@@ -254,12 +238,7 @@ async fn a_host_that_is_away_for_a_moment_is_asked_again_and_its_run_goes_on() {
         ResponseTemplate::new(200).set_body_json(done),
     ])
     .await;
-    let agent = agent_at(
-        &server.uri(),
-        "canary-key",
-        "triage",
-        Duration::from_secs(30),
-    );
+    let agent = triage(&server);
     assert_eq!(
         decided(&given(json!({}), &agent).await.1),
         &json!("billing")
@@ -276,12 +255,7 @@ async fn a_host_that_is_away_for_a_moment_is_asked_again_and_its_run_goes_on() {
 async fn a_log_without_an_end_is_not_asked_for_again_and_again() {
     let over = json!({"events": [], "isComplete": true});
     let server = polled(vec![ResponseTemplate::new(200).set_body_json(over)]).await;
-    let agent = agent_at(
-        &server.uri(),
-        "canary-key",
-        "triage",
-        Duration::from_secs(30),
-    );
+    let agent = triage(&server);
     assert_eq!(
         unjudged(&given(json!({}), &agent).await.1),
         "malformed_reply"
@@ -311,12 +285,7 @@ async fn a_log_without_an_end_is_not_asked_for_again_and_again() {
 #[tokio::test]
 async fn a_page_that_is_none_and_a_key_that_is_refused() {
     let (server, _) = host(Vec::new()).await;
-    let agent = agent_at(
-        &server.uri(),
-        "canary-key",
-        "triage",
-        Duration::from_secs(30),
-    );
+    let agent = triage(&server);
     assert_eq!(
         unjudged(&given(json!({}), &agent).await.1),
         "malformed_reply"
@@ -326,11 +295,6 @@ async fn a_page_that_is_none_and_a_key_that_is_refused() {
         .respond_with(ResponseTemplate::new(401))
         .mount(&refusing)
         .await;
-    let agent = agent_at(
-        &refusing.uri(),
-        "canary-key",
-        "triage",
-        Duration::from_secs(30),
-    );
+    let agent = triage(&refusing);
     assert_eq!(unjudged(&given(json!({}), &agent).await.1), "unauthorized");
 }

@@ -1,14 +1,15 @@
 //! What the runtime's tests share: a recording sink, a counting meter, an agent.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use touchstone::agent::Runtime;
-use touchstone::agent::model::ModelCatalog;
 use touchstone::agent::model::scripted::{Script, ScriptedModel};
+use touchstone::agent::model::{Access, ModelCatalog};
 use touchstone::domain::agent::RetryPolicy;
 use touchstone::domain::budget::Estimate;
 use touchstone::domain::ids::{AgentId, EventId, RunId, TaskId, TenantId};
@@ -35,6 +36,32 @@ pub fn info() -> ModelInfo {
             ..RetryPolicy::default()
         },
     }
+}
+
+/// Always the same time.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        "1994-11-06T08:49:00Z".parse().unwrap()
+    }
+}
+
+/// How the endpoint at an address is called.
+pub fn access(url: &str, key: &str, info: ModelInfo) -> Access {
+    Access {
+        url: url.parse().unwrap(),
+        key: Some(key.to_owned().into()),
+        info,
+        clock: Arc::new(Still),
+    }
+}
+
+/// A model as the only one of a catalogue.
+pub fn bound(model: impl Model + 'static) -> ModelBinding {
+    ModelCatalog::of(Arc::new(model))
+        .resolve(ModelClass::General)
+        .unwrap()
 }
 
 pub fn agent(tools: &[&str], schema: Option<Value>) -> AgentDefinition {

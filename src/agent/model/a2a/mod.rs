@@ -3,7 +3,8 @@
 //! The agent brings its own instructions, model and tools, so what it gets is the task: memory, input, and in words the schema
 //! its answer must satisfy. Where its card says that it streams, the task is followed that way (`message/stream`); a task it
 //! takes longer over, or whose stream ends early, is asked for until it has ended, within the attempt's time. The
-//! message id is that of the call as an effect, the same for every attempt, by which an agent can recognise a repetition.
+//! message id is that of the call as an effect, the same for every attempt, by which an agent can recognise a repetition. A task
+//! that nobody waits for any more is cancelled (`tasks/cancel`), if it is known by then.
 
 mod card;
 pub mod wire;
@@ -12,18 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::AUTHORIZATION;
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use url::Url;
 
 use super::dialect::described;
-use super::endpoint::{Error, Opened, Remote, json_of, unavailable};
+use super::elsewhere::{patience, tell};
+use super::endpoint::{Access, Error, Opened, Remote, bearer, json_of, unavailable};
 use super::events::Events;
 use crate::domain::agent::{Message, ModelReply, ModelRequest};
 use crate::net;
-use crate::ports::{Clock, Model, ModelError, ModelInfo};
+use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
 use wire::{Progress, Streamed, read_answer};
 
 /// First wait before a task is asked for again.
@@ -36,7 +35,7 @@ const LARGEST: u64 = 8 << 20;
 /// An agent on this protocol.
 #[derive(Debug)]
 pub struct A2aAgent {
-    remote: Remote,
+    remote: Arc<Remote>,
     info: ModelInfo,
     /// Whether its card says that it streams.
     streams: OnceCell<bool>,
@@ -47,20 +46,10 @@ impl A2aAgent {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn new(
-        url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let key = key.map(|key| {
-            let bearer = format!("Bearer {}", key.expose_secret());
-            (AUTHORIZATION, bearer.into())
-        });
-        let remote = Remote::new(url.clone(), key, None, &info, clock)?;
+    pub fn new(access: Access) -> Result<Self, Error> {
         Ok(Self {
-            remote,
-            info,
+            remote: Arc::new(Remote::new(&access, bearer, None)?),
+            info: access.info,
             streams: OnceCell::new(),
         })
     }
@@ -79,7 +68,12 @@ impl A2aAgent {
     }
 
     /// Gives it the task and follows it as far as its stream goes.
-    async fn follow(&self, params: Value, activity: Option<&str>) -> Result<Progress, ModelError> {
+    async fn follow(
+        &self,
+        params: Value,
+        activity: Option<&str>,
+        known: &mut Known,
+    ) -> Result<Progress, ModelError> {
         let opened = self
             .remote
             .open(body("message/stream", params)?, activity)
@@ -100,6 +94,7 @@ impl A2aAgent {
                     if let Some(reply) = task.take(data.as_bytes())? {
                         return Ok(Progress::Ended(reply));
                     }
+                    known.task = task.id().map(str::to_owned);
                 }
                 Err(cause) => match task.task() {
                     // The task goes on without its stream.
@@ -125,11 +120,13 @@ impl A2aAgent {
         }
         read_answer(json_of(&answer)?)
     }
-}
 
-#[async_trait]
-impl Model for A2aAgent {
-    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+    /// Gives it the task and waits until it has ended.
+    async fn pursue(
+        &self,
+        request: &ModelRequest<'_>,
+        known: &mut Known,
+    ) -> Result<ModelReply, ModelError> {
         let activity = request.activity.as_deref();
         let params = json!({
             "message": {
@@ -144,15 +141,15 @@ impl Model for A2aAgent {
             },
         });
         let mut progress = match self.streams().await {
-            true => self.follow(params, activity).await?,
+            true => self.follow(params, activity, known).await?,
             false => self.ask("message/send", params, activity).await?,
         };
         let mut wait = FIRST_WAIT;
-        // The attempt's deadline is the runtime's: it drops this future.
         loop {
             match progress {
                 Progress::Ended(reply) => return Ok(reply),
                 Progress::Working { task } => {
+                    known.task = Some(task.clone());
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(LONGEST_WAIT);
                     progress = self.ask("tasks/get", json!({"id": task}), None).await?;
@@ -160,9 +157,49 @@ impl Model for A2aAgent {
             }
         }
     }
+}
+
+#[async_trait]
+impl Model for A2aAgent {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let mut known = Known {
+            remote: Arc::clone(&self.remote),
+            task: None,
+        };
+        let pursuing = self.pursue(request, &mut known);
+        // Before the attempt's own deadline drops this future.
+        let pursued = tokio::time::timeout(patience(self.info.timeout), pursuing).await;
+        match pursued {
+            Ok(outcome) => {
+                // It has ended, or another attempt finds it again.
+                known.task = None;
+                outcome
+            }
+            // Another attempt would only find the cancelled task again.
+            Err(_) => Err(unavailable(TIMEOUT, known.task.is_none())),
+        }
+    }
 
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+}
+
+/// The task that is under way, once it is known. One that is dropped is cancelled.
+struct Known {
+    remote: Arc<Remote>,
+    task: Option<String>,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else {
+            return;
+        };
+        let remote = Arc::clone(&self.remote);
+        if let Ok(body) = body("tasks/cancel", json!({"id": task})) {
+            tell(async move { remote.post(body, None).await });
+        }
     }
 }
 

@@ -170,6 +170,11 @@ impl Streamed {
         }
     }
 
+    /// The task that is still under way, as far as it is known.
+    pub fn id(&self) -> Option<&str> {
+        self.0.as_ref().map(|task| task.id.as_str())
+    }
+
     /// The task that is still under way, if there is one.
     pub fn task(self) -> Option<String> {
         self.0.map(|task| task.id)

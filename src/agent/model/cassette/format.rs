@@ -37,9 +37,9 @@ pub enum Line {
     /// A model that was asked.
     Model(Endpoint),
     /// A request and what came of it.
-    Exchange(Exchange),
-    /// A question to live tools and what came of it.
-    Tool(ToolExchange),
+    Exchange(Exchange<Outcome>),
+    /// A question to live tools and what came of it: `list`, or `call` and `arguments`.
+    Tool(Exchange<ToolSaid>),
 }
 
 /// A model, as far as a replay needs to know it.
@@ -65,7 +65,7 @@ pub struct Endpoint {
 /// A request and what came of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Exchange {
+pub struct Exchange<O> {
     /// SHA-256 of the request in canonical form (RFC 8785).
     pub key: String,
     /// The task it was for.
@@ -75,26 +75,7 @@ pub struct Exchange {
     /// The request, without secrets.
     pub request: Value,
     /// What came of it, without secrets.
-    pub outcome: Outcome,
-    /// Whether something in the outcome was masked.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub masked: bool,
-}
-
-/// A question to live tools and what came of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ToolExchange {
-    /// SHA-256 of the question in canonical form (RFC 8785).
-    pub key: String,
-    /// The task it was for.
-    pub task: String,
-    /// How many times this task had asked the same before.
-    pub nth: u32,
-    /// The question, without secrets: `list`, or `call` and `arguments`.
-    pub request: Value,
-    /// What came of it, without secrets.
-    pub outcome: ToolSaid,
+    pub outcome: O,
     /// Whether something in the outcome was masked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub masked: bool,

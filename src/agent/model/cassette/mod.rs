@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::domain::agent::{ModelReply, ModelRequest, RetryPolicy};
 use crate::domain::money::TokenPrice;
@@ -158,11 +159,21 @@ impl Recording {
     ) -> serde_json::Result<()> {
         let task = request.task.map(|task| task.id.as_str().to_owned());
         let request = request_of(info, request);
+        self.keep_exchange(request, task, Outcome::of(answer)?, Line::Exchange)
+    }
+
+    /// Keeps an exchange whose outcome is without secrets; whether something in it was masked stands beside it.
+    fn keep_exchange<O>(
+        &self,
+        request: Value,
+        task: Option<String>,
+        (outcome, masked): (O, bool),
+        line: impl FnOnce(Exchange<O>) -> Line,
+    ) -> serde_json::Result<()> {
         let key = key_of(&request)?;
-        let (outcome, masked) = Outcome::of(answer)?;
         let mut tape = locked(&self.state);
         let nth = tape.next(&key, task.as_ref());
-        tape.write(&Line::Exchange(Exchange {
+        tape.write(&line(Exchange {
             key,
             task,
             nth,
@@ -229,15 +240,32 @@ impl Model for Recorded {
     }
 }
 
-/// The answers a task got to one request, by their number.
-type Answers = BTreeMap<u32, Outcome>;
+/// What came of one request of a task, by how often it had asked the same before.
+type Answers<O> = BTreeMap<u32, O>;
+/// The same by the request's key and the task.
+type Exchanges<O> = HashMap<(String, Option<String>), Answers<O>>;
+
+/// Takes up an exchange as it stands in a line.
+fn learn<O>(known: &mut Exchanges<O>, exchange: Exchange<O>) -> Result<(), String> {
+    if key_of(&exchange.request).ok().as_ref() != Some(&exchange.key) {
+        return Err("the key is not that of the request".to_owned());
+    }
+    let twice = known
+        .entry((exchange.key, exchange.task))
+        .or_default()
+        .insert(exchange.nth, exchange.outcome);
+    match twice {
+        Some(_) => Err("the exchange is there twice".to_owned()),
+        None => Ok(()),
+    }
+}
 
 /// A cassette that is played back.
 #[derive(Debug)]
 pub struct Replay {
     models: Vec<Endpoint>,
-    exchanges: HashMap<(String, Option<String>), Answers>,
-    tools: HashMap<(String, Option<String>), BTreeMap<u32, ToolSaid>>,
+    exchanges: Exchanges<Outcome>,
+    tools: Exchanges<ToolSaid>,
     masked: usize,
     asked: Mutex<HashMap<(String, Option<String>), u32>>,
     missing: Mutex<BTreeSet<String>>,
@@ -298,35 +326,18 @@ impl Replay {
             _ if number == 0 => return Err("the first line must say the version".to_owned()),
             Line::Model(model) => self.models.push(model),
             Line::Exchange(exchange) => {
-                if key_of(&exchange.request).ok().as_ref() != Some(&exchange.key) {
-                    return Err("the key is not that of the request".to_owned());
-                }
                 if exchange.outcome.answer().is_none() {
                     return Err("the refusal is not known".to_owned());
                 }
                 self.masked += usize::from(exchange.masked);
-                let twice = self
-                    .exchanges
-                    .entry((exchange.key, exchange.task))
-                    .or_default()
-                    .insert(exchange.nth, exchange.outcome);
-                if twice.is_some() {
-                    return Err("the exchange is there twice".to_owned());
-                }
+                learn(&mut self.exchanges, exchange)?;
+            }
+            Line::Tool(exchange) if exchange.task.is_none() => {
+                return Err("a question to tools must name its task".to_owned());
             }
             Line::Tool(exchange) => {
-                if key_of(&exchange.request).ok().as_ref() != Some(&exchange.key) {
-                    return Err("the key is not that of the request".to_owned());
-                }
                 self.masked += usize::from(exchange.masked);
-                let twice = self
-                    .tools
-                    .entry((exchange.key, Some(exchange.task)))
-                    .or_default()
-                    .insert(exchange.nth, exchange.outcome);
-                if twice.is_some() {
-                    return Err("the exchange is there twice".to_owned());
-                }
+                learn(&mut self.tools, exchange)?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::format::{Line, ToolExchange, ToolSaid, key_of, mask_in, said_without_secrets};
+use super::format::{Line, ToolSaid, key_of, mask_in, said_without_secrets};
 use super::{MISSING, Recording, Replay, locked};
 use crate::domain::agent::ToolDefinition;
 use crate::domain::ids::TaskId;
@@ -34,20 +34,8 @@ impl Recording {
     }
 
     fn keep_tool(&self, request: Value, task: &TaskId, said: ToolSaid) -> serde_json::Result<()> {
-        let key = key_of(&request)?;
-        let (outcome, masked) = said_without_secrets(said)?;
-        let task = task.as_str().to_owned();
-        let mut tape = locked(&self.state);
-        let nth = tape.next(&key, Some(&task));
-        tape.write(&Line::Tool(ToolExchange {
-            key,
-            task,
-            nth,
-            request,
-            outcome,
-            masked,
-        }));
-        Ok(())
+        let task = Some(task.as_str().to_owned());
+        self.keep_exchange(request, task, said_without_secrets(said)?, Line::Tool)
     }
 }
 

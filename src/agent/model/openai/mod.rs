@@ -7,11 +7,11 @@ mod chunks;
 mod reply;
 mod request;
 
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use secrecy::{ExposeSecret, SecretString};
+use reqwest::header::{HeaderName, HeaderValue};
+use secrecy::SecretString;
 
 use super::dialect::{Dialect, Fallbacks};
-use super::endpoint::{HttpModel, Wire};
+use super::endpoint::{HttpModel, Wire, bearer};
 use super::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, ModelRequest};
 
@@ -32,8 +32,7 @@ impl Wire for ChatCompletions {
     };
 
     fn credentials(key: &SecretString) -> (HeaderName, SecretString) {
-        let bearer = format!("Bearer {}", key.expose_secret());
-        (AUTHORIZATION, bearer.into())
+        bearer(key)
     }
 
     fn headers() -> Option<(HeaderName, HeaderValue)> {

@@ -10,16 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::AUTHORIZATION;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use url::Url;
 
-use super::endpoint::{Error, Remote, json_of, unavailable};
+use super::elsewhere::{patience, tell};
+use super::endpoint::{Access, Error, Remote, bearer, json_of, unavailable};
 use crate::domain::agent::{ModelReply, ModelRequest};
-use crate::net;
-use crate::ports::{Clock, Model, ModelError, ModelInfo, TIMEOUT};
+use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
 use log::Log;
 
 /// How long one poll waits for something new.
@@ -27,10 +24,6 @@ const POLL_SECONDS: u64 = 10;
 /// Between polls that brought nothing.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long a cancellation may take.
-const CANCEL_TAKES: Duration = Duration::from_secs(5);
-/// What is left of an attempt's time for telling the other host that nobody waits any more.
-const LEFT_FOR_CANCELLING: Duration = Duration::from_millis(200);
 
 /// A workflow of another host as an agent.
 #[derive(Debug)]
@@ -46,27 +39,17 @@ struct Created {
 }
 
 impl OpenWopAgent {
-    /// The workflow `info.model` of the host at `base_url`, which ends before `/v1`.
+    /// The workflow `info.model` of the host at the address, which ends before `/v1`.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn new(
-        base_url: &Url,
-        key: Option<SecretString>,
-        info: ModelInfo,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let mut url = base_url.clone();
-        url.path_segments_mut()
-            .map_err(|()| net::Error::Url("it cannot have a path"))?
-            .pop_if_empty()
-            .extend(["v1", "runs"]);
-        let key = key.map(|key| {
-            let bearer = format!("Bearer {}", key.expose_secret());
-            (AUTHORIZATION, bearer.into())
-        });
-        let remote = Arc::new(Remote::new(url, key, None, &info, clock)?);
-        Ok(Self { remote, info })
+    pub fn new(access: Access) -> Result<Self, Error> {
+        let access = access.below(&["v1", "runs"])?;
+        let remote = Arc::new(Remote::new(&access, bearer, None)?);
+        Ok(Self {
+            remote,
+            info: access.info,
+        })
     }
 
     async fn create(&self, request: &ModelRequest<'_>) -> Result<Run, ModelError> {
@@ -92,10 +75,7 @@ impl Model for OpenWopAgent {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         // The other host is told before the attempt's own deadline drops this future; and another attempt would only find
         // the cancelled run again.
-        let patience = self.info.timeout;
-        let patience = patience
-            .saturating_sub(LEFT_FOR_CANCELLING)
-            .max(patience / 2);
+        let patience = patience(self.info.timeout);
         let mut run = self.create(request).await?;
         match tokio::time::timeout(patience, run.follow()).await {
             Ok(outcome) => outcome,
@@ -171,18 +151,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
         if self.ended {
             return;
         }
         let (remote, id) = (Arc::clone(&self.remote), std::mem::take(&mut self.id));
-        // Whether it was heard is not known to anybody who waits.
-        runtime.spawn(async move {
+        tell(async move {
             let place = [id.as_str(), "cancel"];
-            let cancelling = remote.post_below(&place, b"{}".to_vec());
-            let _ = tokio::time::timeout(CANCEL_TAKES, cancelling).await;
+            remote.post_below(&place, b"{}".to_vec()).await
         });
     }
 }
