@@ -25,9 +25,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
-use url::Url;
-
 use crate::domain::agent::RetryPolicy;
 use crate::domain::money::TokenPrice;
 use crate::net;
