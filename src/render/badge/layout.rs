@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use super::font::{Cut, Glyphs, Weight, fitted, presentable, width};
 use super::picture::{Picture, Style};
 use super::{HEIGHT, Mark, WIDTH, colours};
-use crate::domain::aaaf::badge::{Axis, Badge};
+use crate::domain::aaaf::Axis;
+use crate::domain::aaaf::badge::{Badge, axis_name};
 
 pub(super) const INK: &str = "#111111";
 pub(super) const FAINT: &str = "#454B54";
@@ -99,13 +100,13 @@ fn panel(picture: &mut Picture, badge: &Badge, axis: Axis, x: f32) {
     let (ground, ink) = colours(rating.tier);
     picture.rectangle([x, TOP, WIDE, 44.0], 5.0, &format!("fill=\"{ground}\""));
     let label = Style::new(7.5, Weight::Bold, ink).spaced(0.4);
-    picture.text(x + 8.0, TOP + 13.0, label, &axis.title().to_uppercase());
+    picture.text(x + 8.0, TOP + 13.0, label, &axis_name(axis).to_uppercase());
     let covered = rating.partial_coverage();
     let base = TOP + if covered.is_some() { 27.5 } else { 30.5 };
     let score = Style::new(20.0, Weight::Bold, ink).to_the_right();
     picture.text(x + WIDE - 8.0, base, score, &rating.score.to_string());
     let tier = Style::new(12.5, Weight::Bold, ink);
-    let name = rating.tier.name(axis);
+    let name = rating.tier.name();
     picture.text(x + 8.0, base, tier, name);
     if let Some(covered) = covered {
         let note = Style::new(7.5, Weight::Medium, ink);
@@ -127,7 +128,7 @@ fn title(badge: &Badge, mark: Mark) -> String {
         let rating = badge.rating(axis);
         let covered = rating.partial_coverage();
         let covered = covered.map_or_else(String::new, |it| format!(", {it} of weights assessed"));
-        let (tier, title) = (rating.tier.name(axis), axis.title());
+        let (tier, title) = (rating.tier.name(), axis_name(axis));
         format!("{title} {} {tier}{covered}", rating.score)
     };
     let mark = mark

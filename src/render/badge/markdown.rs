@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::Mark;
-use crate::domain::aaaf::badge::{Axis, Badge};
+use crate::domain::aaaf::Axis;
+use crate::domain::aaaf::badge::{Badge, axis_name};
 use crate::render::markdown::escaped;
 
 /// The badge as a Markdown table.
@@ -23,9 +24,9 @@ pub fn markdown(badge: &Badge, mark: Mark) -> String {
         let rating = badge.rating(axis);
         let covered = rating.partial_coverage();
         let covered = covered.map_or_else(String::new, |it| format!(" ({it} of weights assessed)"));
-        let tier = rating.tier.name(axis);
+        let tier = rating.tier.name();
         row(
-            axis.title(),
+            axis_name(axis),
             &format!("**{tier}** {}{covered}", rating.score),
         );
     }

@@ -8,7 +8,8 @@ mod markdown;
 mod picture;
 mod png;
 
-use crate::domain::aaaf::badge::{Badge, TierRank};
+use crate::domain::aaaf::Tier;
+use crate::domain::aaaf::badge::Badge;
 
 pub use markdown::markdown;
 pub use png::{Scale, Unpainted};
@@ -56,9 +57,9 @@ pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted
 }
 
 /// The colour of a tier, and of what is written on it.
-const fn colours(tier: TierRank) -> (&'static str, &'static str) {
+const fn colours(tier: Tier) -> (&'static str, &'static str) {
     const DARK: &str = "#111111";
-    match tier.place() {
+    match tier.rank() {
         0 => ("#9E9E9E", DARK),
         1 => ("#4CAF50", DARK),
         2 => ("#2196F3", DARK),

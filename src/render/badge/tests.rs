@@ -4,8 +4,9 @@ use rstest::rstest;
 
 use super::font::{Cut, Weight, fitted, width};
 use super::*;
+use crate::domain::aaaf::badge::Shown;
 use crate::domain::aaaf::badge::sample::badge;
-use crate::domain::aaaf::badge::{Axis, Shown};
+use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::credential::baking;
 
 /// Relative luminance, as WCAG 2 has it.
@@ -28,8 +29,8 @@ fn contrast(one: &str, other: &str) -> f64 {
 
 #[test]
 fn everything_written_stands_out_from_its_ground() {
-    for rank in 0..5 {
-        let (ground, ink) = colours(TierRank::new(rank).unwrap());
+    for tier in Axis::ALL.into_iter().flat_map(Tier::all) {
+        let (ground, ink) = colours(tier);
         assert!(
             contrast(ground, ink) >= 6.0,
             "{ground}: {}",
@@ -199,16 +200,16 @@ fn baked_pictures_are_still_pictures() {
 
 #[test]
 fn every_tier_has_room() {
-    for rank in 0..5 {
+    for (performance, capability) in Tier::all(Axis::Performance).zip(Tier::all(Axis::Capability)) {
         let mut badge = badge();
-        badge.performance.tier = TierRank::new(rank).unwrap();
-        badge.capability.tier = TierRank::new(rank).unwrap();
+        badge.performance.tier = performance;
+        badge.capability.tier = capability;
         badge.capability.score = Shown::hundredths(100).unwrap();
         for axis in Axis::ALL {
             let rating = badge.rating(axis);
-            let name = width(rating.tier.name(axis), Weight::Bold, 12.5);
+            let name = width(rating.tier.name(), Weight::Bold, 12.5);
             let score = width(&rating.score.to_string(), Weight::Bold, 20.0);
-            assert!(name + score + 4.0 <= 119.0, "{}", rating.tier.name(axis));
+            assert!(name + score + 4.0 <= 119.0, "{}", rating.tier.name());
         }
     }
 }

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::badge::{
-    Axis, AxisRating, Badge, DimensionResult, Issuance, Party, TierRank, issue,
-};
+use touchstone::domain::aaaf::Dimension;
+use touchstone::domain::aaaf::badge::{AxisResult, Badge, DimensionResult, Issuance, Party, issue};
 use touchstone::domain::credential::did::{DidDocument, Signatory, did_web};
 use touchstone::domain::credential::status_list::{self, Bits};
 use touchstone::domain::credential::{baking, served};
@@ -69,13 +68,13 @@ impl Issuer {
 }
 
 fn badge(name: &str, now: Timestamp) -> Badge {
-    let rating = |axis, score: &str, tier, coverage: &str| AxisRating {
+    let rating = |score: &str, tier: &str, coverage: &str| AxisResult {
         score: score.parse().unwrap(),
-        tier: TierRank::of(axis, tier).unwrap(),
+        tier: tier.parse().unwrap(),
         coverage: coverage.parse().unwrap(),
     };
-    let dimension = |key, score: &str| DimensionResult {
-        key,
+    let dimension = |dimension, score: &str| DimensionResult {
+        dimension,
         score: score.parse().ok(),
     };
     Badge {
@@ -88,12 +87,12 @@ fn badge(name: &str, now: Timestamp) -> Badge {
             id: Uuid::from_u128(3),
             name: "Acme \"Quality\" & Söhne".to_owned(),
         },
-        performance: rating(Axis::Performance, "0.82", "Expert", "1.00"),
-        capability: rating(Axis::Capability, "0.71", "Specialist", "0.90"),
+        performance: rating("0.82", "Expert", "1.00"),
+        capability: rating("0.71", "Specialist", "0.90"),
         dimensions: vec![
-            dimension("accuracy", "0.85"),
-            dimension("speed", "0.72"),
-            dimension("tool_proficiency", "0.88"),
+            dimension(Dimension::Accuracy, "0.85"),
+            dimension(Dimension::Speed, "0.72"),
+            dimension(Dimension::ToolProficiency, "0.88"),
         ],
         assessment_id: Uuid::from_u128(4),
         certified_at: now - SignedDuration::from_hours(24),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::standards::ALIGNMENT;
-use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME};
+use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME, Tier, axis_name, dimension_name};
 use crate::domain::credential::did::Signatory;
 use crate::domain::credential::proof::{self, Unsignable, moment};
 use crate::domain::credential::{
@@ -83,7 +83,7 @@ pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable
 }
 
 fn unsigned(badge: &Badge, issuance: &Issuance<'_>) -> Value {
-    let tier = |axis: Axis| badge.rating(axis).tier.name(axis);
+    let tier = |axis: Axis| badge.rating(axis).tier.name();
     json!({
         "@context": [CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS],
         "id": urn(issuance.credential_id),
@@ -179,17 +179,18 @@ fn descriptions(id: &str) -> Vec<Value> {
         })
     };
     let scores = Axis::ALL.into_iter().flat_map(|axis| {
-        let own = score(axis.key(), &format!("{} score", axis.title()));
+        let own = score(axis.as_str(), &format!("{} score", axis_name(axis)));
         let dimensions = axis.dimensions().iter();
-        std::iter::once(own).chain(dimensions.map(move |(key, name)| score(key, name)))
+        std::iter::once(own)
+            .chain(dimensions.map(move |it| score(it.as_str(), dimension_name(*it))))
     });
     let tiers = Axis::ALL.map(|axis| {
         json!({
-            "id": format!("{id}#{}_tier", axis.key()),
+            "id": format!("{id}#{}_tier", axis.as_str()),
             "type": ["ResultDescription"],
-            "name": format!("{} tier", axis.title()),
+            "name": format!("{} tier", axis_name(axis)),
             "resultType": "PerformanceLevel",
-            "allowedValue": axis.tiers(),
+            "allowedValue": Tier::all(axis).map(Tier::name).collect::<Vec<_>>(),
         })
     });
     scores.chain(tiers).collect()
@@ -206,17 +207,16 @@ fn results(badge: &Badge, id: &str) -> Vec<Value> {
     };
     let mut results = Vec::new();
     for axis in Axis::ALL {
-        results.push(result(axis.key(), badge.rating(axis).score.to_string()));
-        for (key, _) in axis.dimensions() {
-            let named = badge.dimensions.iter().find(|it| it.key == *key);
-            if let Some(score) = named.and_then(|it| it.score) {
-                results.push(result(key, score.to_string()));
+        results.push(result(axis.as_str(), badge.rating(axis).score.to_string()));
+        for dimension in axis.dimensions() {
+            if let Some(score) = badge.scored(*dimension) {
+                results.push(result(dimension.as_str(), score.to_string()));
             }
         }
     }
     for axis in Axis::ALL {
-        let tier = badge.rating(axis).tier.name(axis);
-        results.push(result(&format!("{}_tier", axis.key()), tier.to_owned()));
+        let tier = badge.rating(axis).tier.name();
+        results.push(result(&format!("{}_tier", axis.as_str()), tier.to_owned()));
     }
     results
 }

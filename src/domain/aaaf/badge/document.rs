@@ -11,15 +11,11 @@ pub fn document(badge: &Badge, credential: &Value) -> Value {
         let dimensions: Map<String, Value> = axis
             .dimensions()
             .iter()
-            .map(|(key, _)| {
-                let named = badge.dimensions.iter().find(|it| it.key == *key);
-                let score = named.and_then(|it| it.score);
-                ((*key).to_owned(), json!(score))
-            })
+            .map(|it| (it.as_str().to_owned(), json!(badge.scored(*it))))
             .collect();
         json!({
             "score": rating.score,
-            "tier": rating.tier.name(axis),
+            "tier": rating.tier,
             "coverage": rating.coverage,
             "dimensions": dimensions,
         })

@@ -5,6 +5,7 @@
 
 mod credential;
 mod document;
+mod names;
 mod standards;
 mod verification;
 
@@ -15,108 +16,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::{Axis, Dimension, Rating, Score, Tier};
+
 pub use credential::{Issuance, Unissuable, issue};
 pub use document::document;
+pub use names::{axis_name, dimension_name};
 pub use verification::{Reason, Standing, Verification, verify};
 
 /// Version of the framework.
 pub const FRAMEWORK_VERSION: &str = "1.0.0";
 /// Characters a name may have.
 pub const MAX_NAME: usize = 200;
-
-/// One of the two scores that never mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Axis {
-    /// How well the agent executes.
-    Performance,
-    /// What it can do.
-    Capability,
-}
-
-impl Axis {
-    /// Both, in the order they are shown.
-    pub const ALL: [Self; 2] = [Self::Performance, Self::Capability];
-
-    /// As keys have it.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Performance => "performance",
-            Self::Capability => "capability",
-        }
-    }
-
-    /// As people read it.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Performance => "Performance",
-            Self::Capability => "Capability",
-        }
-    }
-
-    /// Names of the tiers, from the lowest.
-    pub const fn tiers(self) -> [&'static str; 5] {
-        match self {
-            Self::Performance => ["Novice", "Competent", "Proficient", "Expert", "Elite"],
-            Self::Capability => [
-                "Narrow",
-                "Functional",
-                "Versatile",
-                "Specialist",
-                "Full-Stack",
-            ],
-        }
-    }
-
-    /// Its dimensions in the order of the framework: key and name.
-    pub const fn dimensions(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Performance => &[
-                ("task_completion_rate", "Task Completion Rate"),
-                ("accuracy", "Accuracy"),
-                ("speed", "Speed to Delivery"),
-                ("consistency", "Consistency"),
-                ("review_compliance", "Review Compliance"),
-            ],
-            Self::Capability => &[
-                ("domain_breadth", "Domain Breadth"),
-                ("complexity_ceiling", "Complexity Ceiling"),
-                ("tool_proficiency", "Tool Proficiency"),
-                ("autonomy_level", "Autonomy Level"),
-                ("learning_rate", "Learning Rate"),
-                ("delegation_capability", "Delegation Capability"),
-                ("orchestration_skills", "Orchestration Skills"),
-            ],
-        }
-    }
-}
-
-/// Rank of a tier, from the lowest, 0, to the highest, 4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TierRank(u8);
-
-impl TierRank {
-    /// A rank; `None` above 4.
-    pub const fn new(rank: u8) -> Option<Self> {
-        if rank < 5 { Some(Self(rank)) } else { None }
-    }
-
-    /// The rank of a tier by its name.
-    pub fn of(axis: Axis, name: &str) -> Option<Self> {
-        let place = axis.tiers().iter().position(|it| *it == name)?;
-        u8::try_from(place).ok().map(Self)
-    }
-
-    /// As a place in a list.
-    pub const fn place(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The tier's name.
-    pub fn name(self, axis: Axis) -> &'static str {
-        axis.tiers().get(self.place()).copied().unwrap_or_default()
-    }
-}
 
 /// A score as it is shown: hundredths from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +40,23 @@ impl Shown {
         } else {
             None
         }
+    }
+
+    /// A stored score, half up.
+    pub fn of(score: Score) -> Self {
+        let hundredths = (score.ten_thousandths() + 50) / 100;
+        Self(u8::try_from(hundredths).unwrap_or(100).min(100))
+    }
+
+    /// A share, cut off: what is not all is never shown as all.
+    fn of_share(share: f64) -> Self {
+        let floor = Score::of(share).ten_thousandths() / 100;
+        let hundredths = u8::try_from(floor).unwrap_or(100).min(100);
+        Self(if share < 1.0 {
+            hundredths.min(99)
+        } else {
+            hundredths
+        })
     }
 }
 
@@ -171,18 +98,18 @@ impl<'de> Deserialize<'de> for Shown {
     }
 }
 
-/// What an axis came to.
+/// What an axis came to, in the words of a badge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AxisRating {
+pub struct AxisResult {
     /// The composite, as it is shown.
     pub score: Shown,
     /// The tier.
-    pub tier: TierRank,
+    pub tier: Tier,
     /// Share of the weights that was assessed. Less than 1.00 is said on the badge.
     pub coverage: Shown,
 }
 
-impl AxisRating {
+impl AxisResult {
     /// The share that was assessed, if it is not all.
     pub fn partial_coverage(self) -> Option<Shown> {
         (self.coverage.0 < 100).then_some(self.coverage)
@@ -192,8 +119,8 @@ impl AxisRating {
 /// A dimension's score, as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DimensionResult {
-    /// Its key, one of [`Axis::dimensions`].
-    pub key: &'static str,
+    /// Which.
+    pub dimension: Dimension,
     /// The score; `None` if it was not assessed.
     pub score: Option<Shown>,
 }
@@ -217,9 +144,9 @@ pub struct Badge {
     /// Who assessed it.
     pub organization: Party,
     /// How well it executes.
-    pub performance: AxisRating,
+    pub performance: AxisResult,
     /// What it can do.
-    pub capability: AxisRating,
+    pub capability: AxisResult,
     /// The dimensions, in any order. One that is not named was not assessed.
     pub dimensions: Vec<DimensionResult>,
     /// The assessment behind it.
@@ -232,13 +159,78 @@ pub struct Badge {
     pub verification_url: String,
 }
 
+/// What a badge says beside a rating.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occasion {
+    /// Id of the badge.
+    pub id: Uuid,
+    /// The agent.
+    pub agent: Party,
+    /// Who assessed it.
+    pub organization: Party,
+    /// The assessment.
+    pub assessment_id: Uuid,
+    /// When the badge is issued.
+    pub certified_at: Timestamp,
+    /// When it ceases to hold.
+    pub valid_until: Timestamp,
+    /// Where it can be verified.
+    pub verification_url: String,
+}
+
+/// A rating that is no ground for a badge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} has no score, so there is nothing to certify")]
+pub struct NoScore(pub Axis);
+
 impl Badge {
+    /// The badge of a rating.
+    ///
+    /// # Errors
+    /// An axis has no score.
+    pub fn of(rating: &Rating, occasion: Occasion) -> Result<Self, NoScore> {
+        let axes = [&rating.performance, &rating.capability];
+        let mut results = Axis::ALL.into_iter().zip(axes).map(|(axis, rated)| {
+            let shown = rated.display.as_deref().and_then(|it| it.parse().ok());
+            Ok(AxisResult {
+                score: shown.ok_or(NoScore(axis))?,
+                tier: rated.tier.ok_or(NoScore(axis))?,
+                coverage: Shown::of_share(rated.weight_coverage),
+            })
+        });
+        let mut next = |axis| results.next().unwrap_or(Err(NoScore(axis)));
+        let measured = axes.into_iter().flat_map(|rated| &rated.dimensions);
+        Ok(Self {
+            performance: next(Axis::Performance)?,
+            capability: next(Axis::Capability)?,
+            dimensions: measured
+                .map(|(dimension, measure)| DimensionResult {
+                    dimension: *dimension,
+                    score: measure.raw.map(|raw| Shown::of(Score::of(raw))),
+                })
+                .collect(),
+            id: occasion.id,
+            agent: occasion.agent,
+            organization: occasion.organization,
+            assessment_id: occasion.assessment_id,
+            certified_at: occasion.certified_at,
+            valid_until: occasion.valid_until,
+            verification_url: occasion.verification_url,
+        })
+    }
+
     /// What an axis came to.
-    pub const fn rating(&self, axis: Axis) -> AxisRating {
+    pub const fn rating(&self, axis: Axis) -> AxisResult {
         match axis {
             Axis::Performance => self.performance,
             Axis::Capability => self.capability,
         }
+    }
+
+    /// What a dimension came to; `None` if it was not assessed.
+    pub fn scored(&self, dimension: Dimension) -> Option<Shown> {
+        let named = self.dimensions.iter().find(|it| it.dimension == dimension);
+        named.and_then(|it| it.score)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Axis, AxisRating, Badge, DimensionResult, Issuance, Party, TierRank, issue};
+use super::{AxisResult, Badge, Dimension, DimensionResult, Issuance, Party, issue};
 use crate::domain::credential::did::Signatory;
 use crate::domain::credential::status_list::{self, Bits};
 use crate::domain::pack::keys::SecretKey;
@@ -20,18 +20,18 @@ pub fn signatory() -> Signatory {
     Signatory::by_key(&key().public())
 }
 
-fn rating(axis: Axis, score: &str, tier: &str, coverage: &str) -> AxisRating {
-    AxisRating {
+fn rating(score: &str, tier: &str, coverage: &str) -> AxisResult {
+    AxisResult {
         score: score.parse().unwrap(),
-        tier: TierRank::of(axis, tier).unwrap(),
+        tier: tier.parse().unwrap(),
         coverage: coverage.parse().unwrap(),
     }
 }
 
 /// One with every kind of dimension: assessed, not assessed, not named.
 pub fn badge() -> Badge {
-    let dimension = |key, score: Option<&str>| DimensionResult {
-        key,
+    let dimension = |dimension, score: Option<&str>| DimensionResult {
+        dimension,
         score: score.map(|score| score.parse().unwrap()),
     };
     Badge {
@@ -44,13 +44,13 @@ pub fn badge() -> Badge {
             id: Uuid::from_u128(0x33),
             name: "Acme Quality".to_owned(),
         },
-        performance: rating(Axis::Performance, "0.93", "Elite", "1.00"),
-        capability: rating(Axis::Capability, "0.64", "Versatile", "0.85"),
+        performance: rating("0.93", "Elite", "1.00"),
+        capability: rating("0.64", "Versatile", "0.85"),
         dimensions: vec![
-            dimension("accuracy", Some("0.95")),
-            dimension("task_completion_rate", Some("0.90")),
-            dimension("tool_proficiency", Some("1.00")),
-            dimension("learning_rate", None),
+            dimension(Dimension::Accuracy, Some("0.95")),
+            dimension(Dimension::TaskCompletionRate, Some("0.90")),
+            dimension(Dimension::ToolProficiency, Some("1.00")),
+            dimension(Dimension::LearningRate, None),
         ],
         assessment_id: Uuid::from_u128(0x44),
         certified_at: "2026-04-16T13:45:00Z".parse().unwrap(),

@@ -236,6 +236,83 @@ fn the_document_says_the_same_as_the_credential() {
     assert_eq!(document["credential"], credential);
 }
 
+#[test]
+fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
+    use crate::domain::aaaf::assessment::EvidenceBasis;
+    use crate::domain::aaaf::{AxisRating, Measure, Rating};
+    let measure = |raw| Measure {
+        raw,
+        sample_size: 1,
+        evidence_count: 1,
+        details: None,
+        reason: None,
+        appeal: None,
+    };
+    let axis = |raw: Option<f64>, axis, coverage, dimensions| AxisRating {
+        composite_raw: raw,
+        composite_score: raw.map(Score::of),
+        display: raw.map(|raw| Score::of(raw).display(axis)),
+        tier: raw.map(|raw| Tier::of(axis, Score::of(raw))),
+        tier_capped: false,
+        weight_coverage: coverage,
+        dimensions,
+    };
+    let dimensions = vec![
+        (Dimension::Accuracy, measure(Some(0.396))),
+        (Dimension::Speed, measure(None)),
+    ];
+    let mut rating = Rating {
+        tasks_performance: 20,
+        tasks_capability: 30,
+        performance: axis(Some(0.396), Axis::Performance, 0.9996, dimensions),
+        capability: axis(Some(1.0), Axis::Capability, 1.0, Vec::new()),
+        evidence: EvidenceBasis {
+            events: 1,
+            digest: String::new(),
+        },
+    };
+    let occasion = || {
+        let Badge {
+            id,
+            agent,
+            organization,
+            assessment_id,
+            certified_at,
+            valid_until,
+            verification_url,
+            ..
+        } = badge();
+        Occasion {
+            id,
+            agent,
+            organization,
+            assessment_id,
+            certified_at,
+            valid_until,
+            verification_url,
+        }
+    };
+    let made = Badge::of(&rating, occasion()).unwrap();
+    // A composite never shows the next tier's number; a dimension has no tier.
+    assert_eq!(made.performance.score.to_string(), "0.39");
+    assert_eq!(made.performance.tier.name(), "Novice");
+    assert_eq!(
+        made.scored(Dimension::Accuracy).unwrap().to_string(),
+        "0.40"
+    );
+    assert_eq!(made.scored(Dimension::Speed), None);
+    // Nearly all is not all.
+    let covered = made.performance.partial_coverage().unwrap();
+    assert_eq!(covered.to_string(), "0.99");
+    assert_eq!(made.capability.partial_coverage(), None);
+    assert_eq!(made.capability.score.to_string(), "1.00");
+    rating.capability = axis(None, Axis::Capability, 0.0, Vec::new());
+    assert_eq!(
+        Badge::of(&rating, occasion()),
+        Err(NoScore(Axis::Capability))
+    );
+}
+
 mod any_name {
     use proptest::prelude::*;
 

@@ -7,7 +7,11 @@ use super::{BakingFault, MAX_OCTETS, sized};
 const NAMESPACE: &str = "https://purl.imsglobal.org/ob/v3p0";
 const SVG: &str = "http://www.w3.org/2000/svg";
 /// Nodes a picture may have.
-const MAX_NODES: u32 = 50_000;
+const MAX_NODES: u32 = 10_000;
+/// Attributes an element may have: readers compare each with each other.
+const MAX_ATTRIBUTES: usize = 512;
+/// Declarations of name spaces a picture may have: each element knows all around it.
+const MAX_NAMESPACES: usize = 256;
 
 /// Whether octets are meant to be markup.
 pub fn is_markup(file: &[u8]) -> bool {
@@ -21,6 +25,11 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
         return Err(BakingFault::TooLarge);
     }
     let text = std::str::from_utf8(file).map_err(|_| NO_SVG)?;
+    if !is_modest(text) {
+        return Err(BakingFault::Unusual(
+            "an element has very many attributes, or the picture very many name spaces",
+        ));
+    }
     // Entities can make much of little, and are nothing a badge needs.
     let options = ParsingOptions {
         allow_dtd: false,
@@ -33,6 +42,15 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
     } else {
         Err(NO_SVG)
     }
+}
+
+/// Looks at the text alone: reading markup takes time that grows with the square of these. Between one `<` and the next lie
+/// a tag's attributes, and the text behind it.
+fn is_modest(text: &str) -> bool {
+    let is_data = |part: &&str| part.starts_with("![CDATA[") || part.starts_with("!--");
+    let mut tags = text.split('<').filter(|part| !is_data(part));
+    tags.all(|part| part.matches('=').count() <= MAX_ATTRIBUTES)
+        && text.matches("xmlns").count() <= MAX_NAMESPACES
 }
 
 /// The credential in a picture.

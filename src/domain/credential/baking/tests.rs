@@ -110,6 +110,35 @@ fn too_much_is_not_read() {
     assert_eq!(extract(&picture), Err(BakingFault::TooLarge));
 }
 
+#[test]
+fn pictures_that_take_long_to_read_are_not_read() {
+    let of = |inside: &str| {
+        let svg = format!("<svg xmlns=\"http://www.w3.org/2000/svg\">{inside}</svg>");
+        extract(svg.as_bytes())
+    };
+    let many = |n: usize, what: fn(usize) -> String| (0..n).map(what).collect::<String>();
+    let attributes = many(100_000, |n| format!(" a{n}=''"));
+    assert!(matches!(
+        of(&format!("<g{attributes}/>")),
+        Err(BakingFault::Unusual(_))
+    ));
+    // A `>` within a value ends no tag.
+    assert!(matches!(
+        of(&format!("<g b='>'{attributes}/>")),
+        Err(BakingFault::Unusual(_))
+    ));
+    let spaces = many(5_000, |n| format!("<g xmlns:a{n}='a:{n}'>"));
+    assert!(matches!(of(&spaces), Err(BakingFault::Unusual(_))));
+    assert_eq!(of(&"<g/>".repeat(20_000)), Err(BakingFault::Format("SVG")));
+    assert_eq!(
+        of(&format!("{}{}", "<g>".repeat(9_000), "</g>".repeat(9_000))),
+        Err(BakingFault::Nothing)
+    );
+    // What a credential says is none of this.
+    let said = format!("{{\"a\":\"{}\"}}", "=".repeat(5_000));
+    assert_eq!(extract(&baked_svg(&said)).unwrap(), said.as_bytes());
+}
+
 proptest! {
     #[test]
     fn what_is_put_in_comes_out(text in "\\PC{0,60}(]]>|&amp;|<!--)?\\PC{0,20}") {

@@ -1,0 +1,29 @@
+//! Names of axes and dimensions for people.
+
+use super::{Axis, Dimension};
+
+/// Of an axis.
+pub const fn axis_name(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Performance => "Performance",
+        Axis::Capability => "Capability",
+    }
+}
+
+/// Of a dimension.
+pub const fn dimension_name(dimension: Dimension) -> &'static str {
+    match dimension {
+        Dimension::TaskCompletionRate => "Task Completion Rate",
+        Dimension::Accuracy => "Accuracy",
+        Dimension::Speed => "Speed to Delivery",
+        Dimension::Consistency => "Consistency",
+        Dimension::ReviewCompliance => "Review Compliance",
+        Dimension::DomainBreadth => "Domain Breadth",
+        Dimension::ComplexityCeiling => "Complexity Ceiling",
+        Dimension::ToolProficiency => "Tool Proficiency",
+        Dimension::AutonomyLevel => "Autonomy Level",
+        Dimension::LearningRate => "Learning Rate",
+        Dimension::DelegationCapability => "Delegation Capability",
+        Dimension::OrchestrationSkills => "Orchestration Skills",
+    }
+}
