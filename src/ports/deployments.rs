@@ -24,7 +24,8 @@ pub struct DeploymentCommit<'a> {
     pub agent: &'a AgentId,
     /// The deployments after it, and the revision they were decided on; `None` if nothing changes.
     pub after: Option<(&'a Lifecycle, Revision)>,
-    /// The integrity of the pack that it puts into service, if it does.
+    /// The integrity of the pack behind the version that was asked about, if that version serves after it, newly or still:
+    /// a pack that is being removed at the same moment is then held, or the commit is stale.
     pub serves: Option<&'a str>,
     /// Runs that begin with it, for workers to carry out.
     pub opens: &'a [RunRecord],

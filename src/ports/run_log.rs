@@ -81,8 +81,6 @@ pub trait RunLog: Send + Sync {
     /// The sequence of an event id within a run, for `Last-Event-ID`. Where an event stands at the place its id names, it is
     /// found there; one that was copied from another log to another place is searched for.
     async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
-    /// The newest runs of a tenant, newest first.
-    async fn recent(&self, tenant: &TenantId, limit: u32) -> Result<Vec<RunRecord>, StoreError>;
     /// The newest eval run of this version of an agent among those that have ended.
     async fn newest_eval(
         &self,

@@ -26,8 +26,6 @@ const ACTIVE: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND scope = $2 AND scope IS NOT NULL AND NOT ended ORDER BY number LIMIT 1";
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
-const RECENT: &str = "SELECT record FROM run JOIN run_record ON run_number = number
-    WHERE tenant = $1 ORDER BY number DESC LIMIT $2";
 const NEWEST_EVAL: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
     ORDER BY number DESC LIMIT 1";
@@ -271,20 +269,6 @@ macro_rules! run_log {
                     }
                 }
                 Ok(None)
-            }
-
-            async fn recent(
-                &self,
-                tenant: &TenantId,
-                limit: u32,
-            ) -> Result<Vec<RunRecord>, StoreError> {
-                let records: Vec<String> = sqlx::query_scalar(RECENT)
-                    .bind(tenant.as_str())
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                records.iter().map(|record| run_of(record)).collect()
             }
 
             async fn newest_eval(

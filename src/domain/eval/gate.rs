@@ -186,8 +186,8 @@ pub struct Candidate<'a> {
     pub pack_integrity: &'a str,
 }
 
-/// Every condition the evidence does not meet. Of an experiment the named trial must meet them all, and what the agent did and
-/// how it scored and when is looked at over all of its trials.
+/// Every condition the evidence does not meet. Of an experiment the named trial must meet them all, and what the agent did
+/// and how it scored and when is looked at over all of its trials.
 pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,

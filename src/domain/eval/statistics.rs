@@ -1,7 +1,7 @@
 //! The statistics of an eval: what its scores say about the agent, and whether that is enough to decide on.
 //!
-//! `EvalSummary` is closed and its `passed` is a point estimate (RFC 0081 §C). This projection of the same facts stands beside
-//! it: intervals, paired comparison, reliability over trials, and a verdict that noise does not make.
+//! `EvalSummary` is closed and its `passed` is a point estimate (RFC 0081 §C). This projection of the same facts stands
+//! beside it: intervals, paired comparison, reliability over trials, and a verdict that noise does not make.
 
 mod trials;
 
@@ -47,8 +47,8 @@ pub enum Method {
     T,
     /// Student's, over tasks with several trials each.
     ClusteredT,
-    /// What both Student's and Wilson's over as many as there are tasks leave open: the one collapses where all tasks agree, the
-    /// other does not.
+    /// What both Student's and Wilson's over as many as there are tasks leave open: the one collapses where all tasks
+    /// agree, the other does not.
     Widest,
 }
 

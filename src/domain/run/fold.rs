@@ -13,8 +13,9 @@ use crate::domain::budget::{Dimension, Spending};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::workflow::facts::FlowFacts;
-use crate::protocol::openwop::events::{DrainPolicy, InterruptKind};
-use crate::protocol::openwop::events::{Event, EventDocument, RunCancelled, RunError, ToolStatus};
+use crate::protocol::openwop::events::{
+    DrainPolicy, Event, EventDocument, InterruptKind, RunCancelled, RunError, ToolStatus,
+};
 use crate::protocol::openwop::summary::SafetyFinding;
 
 /// Where a run stands (OpenWOP run-snapshot `status`).

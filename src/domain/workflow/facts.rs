@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::domain::ids::NodeId;
-use crate::protocol::openwop::events::{Event, RunError};
-use crate::protocol::openwop::events::{InterruptKind, InterruptRequested};
+use crate::protocol::openwop::events::{Event, InterruptKind, InterruptRequested, RunError};
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,10 +10,9 @@ use crate::domain::ids::{NodeId, RunId};
 use crate::domain::redaction::mask;
 use crate::protocol::openwop::events::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
-    ClarificationRequested, ClarificationResolved, InterruptKind, InterruptRequested,
-    InterruptResolved, NodeResumed, NodeSuspended, QuorumProgress,
+    ClarificationRequested, ClarificationResolved, Event, InterruptKind, InterruptRequested,
+    InterruptResolved, NewEvent, NodeResumed, NodeSuspended, QuorumProgress,
 };
-use crate::protocol::openwop::events::{Event, NewEvent};
 use crate::protocol::schema::compile_untrusted;
 
 /// Why an answer does not count. The interrupt stays as it was.

@@ -13,11 +13,9 @@ use super::node::NodeKind;
 use crate::domain::ids::{NodeId, RunId};
 use crate::domain::run::record::BoundAgent;
 use crate::protocol::openwop::events::{
-    AgentInvocationCompleted, AgentInvocationStarted, CapBreached, Event, InvocationOutcome,
-    NewEvent, RunError, RunFailed,
-};
-use crate::protocol::openwop::events::{
-    InterruptKind, NodeCompleted, NodeFailed, NodeResumed, NodeStarted,
+    AgentInvocationCompleted, AgentInvocationStarted, CapBreached, Event, InterruptKind,
+    InvocationOutcome, NewEvent, NodeCompleted, NodeFailed, NodeResumed, NodeStarted, RunError,
+    RunFailed,
 };
 
 /// What to do next.

@@ -8,10 +8,9 @@ use tracing::warn;
 use crate::domain::ids::NodeId;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{CancelRequest, PauseRequest};
-use crate::protocol::openwop::events::RunPaused;
 use crate::protocol::openwop::events::{
     CapBreached, ENGINE_VERSION, Event, NewEvent, Owner, RunCancelled, RunError, RunFailed,
-    RunStarted,
+    RunPaused, RunStarted,
 };
 use crate::service::run_writer::RunWriter;
 

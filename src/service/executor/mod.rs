@@ -24,8 +24,7 @@ use super::run_writer::RunWriter;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{RunRecord, Work};
 use crate::ports::{Claim, Clock, Ids, Store, Wait};
-use crate::protocol::openwop::events::DrainPolicy;
-use crate::protocol::openwop::events::{Event, NewEvent};
+use crate::protocol::openwop::events::{DrainPolicy, Event, NewEvent};
 
 /// Carries out runs.
 pub struct Executor {

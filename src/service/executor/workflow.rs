@@ -16,10 +16,8 @@ use crate::domain::workflow::mock::{MockError, MockProvider, MockUsage, StreamTe
 use crate::domain::workflow::step::{Circumstances, Step, next};
 use crate::ports::{Clock, Wait};
 use crate::protocol::openwop::events::{
-    AgentToolCalled, Event, NewEvent, ProviderUsage, RunCompleted, RunError, RunFailed, RunOutputs,
-};
-use crate::protocol::openwop::events::{
-    ChunkMeta, ChunkUsage, MessageChunk, NodeCompleted, NodeFailed,
+    AgentToolCalled, ChunkMeta, ChunkUsage, Event, MessageChunk, NewEvent, NodeCompleted,
+    NodeFailed, ProviderUsage, RunCompleted, RunError, RunFailed, RunOutputs,
 };
 use crate::service::run_writer::RunWriter;
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Created, NewRun, Runs, older};
+use super::Runs;
+use super::create::{Created, NewRun};
+use super::plan::FoundBaseline;
+use super::retry::older;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
@@ -296,7 +299,7 @@ impl Runs {
                 accepts: &accepts,
                 model: Some(eval.model.clone()),
             }),
-            baseline.as_ref().map(super::FoundBaseline::facts).as_ref(),
+            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
         )
         .map_err(within_overlay)

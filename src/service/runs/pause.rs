@@ -12,8 +12,7 @@ use crate::domain::ids::RunId;
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::ports::{Beside, Head, PauseRequest};
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::events::{DrainPolicy, RunResumed};
-use crate::protocol::openwop::events::{Event, NewEvent};
+use crate::protocol::openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 

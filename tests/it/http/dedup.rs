@@ -49,7 +49,7 @@ async fn a_second_run_of_a_scope_is_refused_while_the_first_is_active() {
         assert_eq!(other.status, StatusCode::CREATED, "{scope}: {other:?}");
     }
     host.work();
-    for run in host.store.recent(&"acme".into(), 10).await.unwrap() {
+    for run in host.recorded().await {
         host.ended(&run.run_id).await;
     }
     let after = create(&host, &about("release-7"), enforce).await;
@@ -111,11 +111,5 @@ async fn a_guard_that_could_not_guard_is_refused() {
         );
         assert_eq!(refused.json()["details"]["field"], field);
     }
-    assert!(
-        host.store
-            .recent(&"acme".into(), 10)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(host.recorded().await.is_empty());
 }

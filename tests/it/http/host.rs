@@ -22,6 +22,7 @@ use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
 use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::verify::{Trust, TrustMode};
+use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::run::request::{HostLimits, scored_modes};
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::WebhookClient;
@@ -47,6 +48,7 @@ use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
 
 use super::examiner::Examiner;
+use crate::store::runs_in;
 use crate::support::openapi;
 
 pub const AGENT: &str = "community.bench.echo.default";
@@ -364,6 +366,12 @@ impl TestHost {
 
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
         self.request(Method::POST, path).json(body).send().await
+    }
+
+    /// The runs of `acme` on record, the newest first. Only of a host with a store of its own.
+    pub async fn recorded(&self) -> Vec<RunRecord> {
+        let file = self.dir.as_ref().unwrap().path().join("host.db");
+        runs_in(&format!("sqlite:{}", file.display()), "acme").await
     }
 
     /// Creates a run of the imported suite.

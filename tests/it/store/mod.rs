@@ -95,10 +95,35 @@ impl Database {
         }
     }
 
+    /// The runs a tenant has, the newest first.
+    pub async fn runs(&self, tenant: &str) -> Vec<RunRecord> {
+        runs_in(&self.location(), tenant).await
+    }
+
     /// One more replica on this database.
     pub async fn open(&self) -> Arc<dyn Store> {
         touchstone::store::open(&self.location()).await.unwrap()
     }
+}
+
+/// The runs a tenant has in the database at this location, the newest first: nothing of ours lists them.
+pub async fn runs_in(location: &str, tenant: &str) -> Vec<RunRecord> {
+    const SQL: &str = "SELECT record FROM run JOIN run_record ON run_number = number
+        WHERE tenant = $1 ORDER BY number DESC";
+    let records: Vec<String> = match location.starts_with("sqlite:") {
+        true => {
+            let mut connection = SqliteConnection::connect(location).await.unwrap();
+            let records = sqlx::query_scalar(SQL).bind(tenant);
+            records.fetch_all(&mut connection).await.unwrap()
+        }
+        false => {
+            let mut connection = PgConnection::connect(location).await.unwrap();
+            let records = sqlx::query_scalar(SQL).bind(tenant);
+            records.fetch_all(&mut connection).await.unwrap()
+        }
+    };
+    let record = |text: &String| serde_json::from_str(text).unwrap();
+    records.iter().map(record).collect()
 }
 
 /// Begins a test: an empty database and a store on it, or an early return.

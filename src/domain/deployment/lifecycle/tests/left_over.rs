@@ -1,0 +1,132 @@
+//! What becomes of the traffic of a version that leaves.
+
+use super::*;
+
+#[rstest]
+#[case::pause(TransitionKind::Pause)]
+#[case::deprecate(TransitionKind::Deprecate)]
+fn no_version_gets_all_of_the_traffic_because_the_one_beside_it_leaves(
+    #[case] leave: TransitionKind,
+) {
+    let five = canary(5);
+    let refused = five.apply(&agent(), &ask("1.0.0", leave)).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 100, 5));
+    // An emergency: first the canary leaves, or everything does.
+    let none = after(
+        &five,
+        &[ask("1.1.0", TransitionKind::Pause), ask("1.0.0", leave)],
+    );
+    assert_eq!(serving(&none, "stable", 0), None);
+    // Or it is let take all of it before.
+    let all = after(&five, &[adjust("1.1.0", 100), ask("1.0.0", leave)]);
+    assert_eq!(serving(&all, "stable", 99).as_deref(), Some("1.1.0"));
+    // Of nothing there is nothing more.
+    let dark = after(&canary(0), &[ask("1.0.0", leave)]);
+    assert_eq!(serving(&dark, "stable", 0), None);
+}
+
+#[test]
+fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
+    let three = after(
+        &staged(&["1.0.0", "1.1.0", "1.2.0"]),
+        &[into("1.0.0", "stable", 100), into("1.1.0", "stable", 5)],
+    );
+    let half = into("1.2.0", "stable", 50);
+    let refused = three.apply(&agent(), &half).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 50, 5));
+
+    let whole = after(&three, &[into("1.2.0", "stable", 100)]);
+    let less = adjust("1.2.0", 50);
+    let refused = whole.apply(&agent(), &less).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 50, 5));
+    // Of the version before the current one, too, more is more than it was let take.
+    let more = adjust("1.1.0", 60);
+    let raised = after(&whole, std::slice::from_ref(&more));
+    assert!(raised.raises(&whole, &more.version), "it passes the gate");
+    let rest = adjust("1.1.0", 5);
+    let lowered = after(&whole, std::slice::from_ref(&rest));
+    assert!(!lowered.raises(&whole, &rest.version));
+
+    let gone = after(&whole, &[ask("1.0.0", TransitionKind::Pause)]);
+    let back = ask("1.2.0", TransitionKind::Rollback);
+    let refused = gone.apply(&agent(), &back).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 100, 5));
+    let rolled = after(&whole, &[back]);
+    assert_eq!(
+        shown(&rolled)[..2],
+        [
+            row("1.0.0", Active, Some(95), &["stable"]),
+            row("1.1.0", Active, Some(5), &["stable"]),
+        ]
+    );
+
+    // One that comes back does not find more than it left.
+    let away = after(
+        &three,
+        &[
+            ask("1.1.0", TransitionKind::Pause),
+            into("1.2.0", "stable", 20),
+        ],
+    );
+    let refused = away.apply(&agent(), &promote("1.1.0")).unwrap_err();
+    assert_eq!(refused, raises_another("1.1.0", 80, 5));
+}
+
+/// Whoever lets a version onto an empty channel lets it take all of it, and is told so.
+#[test]
+fn a_version_that_came_alone_was_let_take_all_of_the_channel() {
+    let alone = after(&staged(&["1.0.0", "1.1.0"]), &[into("1.0.0", "stable", 5)]);
+    let place = &alone.placements(&v("1.0.0"))[0];
+    assert_eq!((place.canary_percent, place.alone), (5, true));
+    assert!(place.to_string().contains("which is all of it"), "{place}");
+    assert_eq!(alone.served(&v("1.0.0")), alone.placements(&v("1.0.0")));
+    let back = after(
+        &alone,
+        &[
+            into("1.1.0", "stable", 100),
+            ask("1.1.0", TransitionKind::Rollback),
+        ],
+    );
+    assert_eq!(serving(&back, "stable", 99).as_deref(), Some("1.0.0"));
+    // What was to share a channel and would be alone there is another question.
+    let shared = canary(5);
+    let paused = after(
+        &shared,
+        &[
+            ask("1.1.0", TransitionKind::Pause),
+            ask("1.0.0", TransitionKind::Pause),
+        ],
+    );
+    let resumed = after(&paused, &[promote("1.1.0")]);
+    assert!(!shared.placements(&v("1.1.0"))[0].alone);
+    assert!(resumed.placements(&v("1.1.0"))[0].alone);
+}
+
+#[test]
+fn a_rollback_from_two_channels_asks_which_one_counts() {
+    let lifecycle = after(
+        &staged(&["1.0.0", "1.1.0", "2.0.0"]),
+        &[
+            into("1.0.0", "stable", 100),
+            into("1.1.0", "canary", 100),
+            into("2.0.0", "canary", 100),
+            ask("2.0.0", TransitionKind::Pause),
+            into("2.0.0", "stable", 100),
+        ],
+    );
+    let back = ask("2.0.0", TransitionKind::Rollback);
+    let refused = lifecycle.apply(&agent(), &back);
+    assert!(
+        matches!(refused, Err(Refused::ManyPriors { .. })),
+        "{refused:?}"
+    );
+    let named = Move {
+        channel: Some(channel("canary")),
+        ..back
+    };
+    let (rolled, _) = lifecycle.apply(&agent(), &named).unwrap();
+    let record = rolled.record(&agent(), &v("2.0.0"));
+    assert_eq!(record.rollback_pointer.as_deref(), Some("1.1.0"));
+    assert_eq!(serving(&rolled, "stable", 0).as_deref(), Some("1.0.0"));
+    assert_eq!(serving(&rolled, "canary", 0).as_deref(), Some("1.1.0"));
+}

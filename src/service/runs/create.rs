@@ -1,0 +1,178 @@
+//! Creating runs: a request is parsed and planned, and the record and its queue entry are written in one transaction.
+
+use serde_json::{Value, json};
+
+use super::Runs;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::fold::RunStatus;
+use crate::domain::run::fork::Fork;
+use crate::domain::run::record::{RunRecord, RunSpec};
+use crate::domain::run::request::{Request, parse, plan_workflow};
+use crate::ports::{IdempotencyClaim, IdempotencyCompletion, StoreError, WebhookRecord};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// How long the active run of a scope may be expected to take on; nobody knows better.
+const ACTIVE_RETRY_S: u64 = 5;
+
+/// A run that was created.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The run.
+    pub run_id: RunId,
+    /// The body of the `201`.
+    pub body: Value,
+}
+
+/// Whether a run may be created while another one of its scope is active (OpenWOP idempotency, `X-Dedup`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dedup {
+    /// It may.
+    #[default]
+    Off,
+    /// It may not.
+    Enforce,
+}
+
+/// A run about to be recorded.
+pub(super) struct NewRun {
+    pub(super) tenant: TenantId,
+    pub(super) principal: String,
+    pub(super) spec: RunSpec,
+    pub(super) fork: Option<Fork>,
+    /// Who is told how it ends, beside the tenant's subscriptions.
+    pub(super) callback: Option<WebhookRecord>,
+}
+
+impl Runs {
+    /// Creates a run. With a claim, the idempotency record is completed in the same transaction.
+    ///
+    /// # Errors
+    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`; `webhook_url_rejected` for a
+    /// `callbackUrl` that leads inward; `run_already_active` under [`Dedup::Enforce`].
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        body: &Value,
+        dedup: Dedup,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let mut request = parse(body)?;
+        let options = request.options_mut();
+        if options
+            .tenant_id
+            .as_deref()
+            .is_some_and(|tenant| tenant != caller.tenant.as_str())
+        {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "`tenantId` is not the tenant of this key; leave it out",
+            )
+            .with("field", "tenantId"));
+        }
+        options.exclusive = dedup == Dedup::Enforce;
+        if options.exclusive && options.scope_id.is_none() {
+            return Err(Problem::validation(
+                "scopeId",
+                "`X-Dedup: enforce` allows one active run of a scope; name it by `scopeId`",
+            ));
+        }
+        let callback_url = options.callback_url.take();
+        let spec = match request {
+            Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
+            Request::Workflow(request) => {
+                let definition = self.workflows.definition(&request.workflow_id);
+                let agents = match &definition {
+                    Some(definition) => self.bind_agents(&caller.tenant, definition).await?,
+                    None => Vec::new(),
+                };
+                plan_workflow(*request, &self.limits, definition, agents, caller.test)?
+            }
+        };
+        let callback = match callback_url {
+            Some(url) => Some(self.webhooks.callback(caller, url).await?),
+            None => None,
+        };
+        self.record_run(caller, spec, callback, claim).await
+    }
+
+    pub(super) async fn record_run(
+        &self,
+        caller: &Caller,
+        spec: RunSpec,
+        callback: Option<WebhookRecord>,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let run = NewRun {
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+            spec,
+            fork: None,
+            callback,
+        };
+        self.record_new(run, Value::Null, claim).await
+    }
+
+    /// Records a run; `answer` has members the answer has beside the usual ones.
+    pub(super) async fn record_new(
+        &self,
+        run: NewRun,
+        answer: Value,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let run_id = RunId::from(self.ids.mint("run"));
+        let mut body = json!({
+            "runId": run_id,
+            "status": RunStatus::Pending,
+            "eventsUrl": format!("/v1/runs/{run_id}/events"),
+            "statusUrl": format!("/v1/runs/{run_id}"),
+        });
+        if let (Some(members), Value::Object(answer)) = (body.as_object_mut(), answer) {
+            members.extend(answer);
+        }
+        if let (Some(members), Some(callback)) = (body.as_object_mut(), &run.callback) {
+            let secret = json!(callback.secrets.current.expose());
+            members.insert("callbackSecret".to_owned(), secret);
+        }
+        let record = RunRecord {
+            run_id: run_id.clone(),
+            tenant: run.tenant,
+            principal: run.principal,
+            created_at: self.clock.now(),
+            spec: run.spec,
+            fork: run.fork,
+        };
+        let completes = claim.map(|claim| IdempotencyCompletion {
+            claim: claim.clone(),
+            status: 201,
+            body: body.to_string().into(),
+        });
+        let completes = completes.as_ref();
+        let recorded = match &run.callback {
+            Some(callback) => {
+                self.store
+                    .create_calling_back(&record, callback, completes)
+                    .await
+            }
+            None => self.store.create(&record, completes).await,
+        };
+        recorded.map_err(|cause| match cause {
+            StoreError::ScopeTaken(active) => already_active(&active),
+            cause => internal(&cause),
+        })?;
+        self.store.notify_work().await;
+        Ok(Created { run_id, body })
+    }
+}
+
+fn already_active(run: &RunId) -> Problem {
+    Problem::new(
+        ErrorCode::RunAlreadyActive,
+        "another run of this `scopeId` is active; wait for it, cancel it, or leave `X-Dedup` out",
+    )
+    .with("activeRunId", run.as_str())
+    // Of the two places the protocol knows, a host is never the browser.
+    .with("activeHost", "cloud")
+    .with("retryAfter", ACTIVE_RETRY_S)
+}

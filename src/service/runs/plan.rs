@@ -1,0 +1,144 @@
+//! What an eval run is planned from: the facts its request names, as they stand now.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Runs;
+use crate::domain::eval::report::{Verdict, report};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::{EvalSpec, RunSpec};
+use crate::domain::run::request::{
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
+};
+use crate::ports::ModelBinding;
+use crate::protocol::error::Problem;
+use crate::service::fault::internal;
+
+/// The eval run a comparison is asked with.
+pub(super) struct FoundBaseline {
+    run_id: RunId,
+    eval: Arc<EvalSpec>,
+    /// Whether it says something about every task.
+    conclusive: bool,
+    aggregate_score: f64,
+}
+
+impl FoundBaseline {
+    pub(super) fn facts(&self) -> BaselineFacts<'_> {
+        BaselineFacts {
+            run_id: &self.run_id,
+            conclusive: self.conclusive,
+            ignore: &self.eval.ignore,
+            tasks: &self.eval.tasks,
+            judge: self.eval.judge.as_ref(),
+            modes: &self.eval.modes,
+            safety_judge: self.eval.safety_judge.as_ref(),
+            suite_id: &self.eval.suite_id,
+            suite_version: &self.eval.suite_version,
+            aggregate_score: self.aggregate_score,
+        }
+    }
+}
+
+impl Runs {
+    pub(super) async fn plan(
+        &self,
+        tenant: &TenantId,
+        mut request: CreateRun,
+    ) -> Result<RunSpec, Problem> {
+        self.pin_channel(tenant, &mut request).await?;
+        let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
+        let (id, version) = (&request.suite.suite_id, &request.suite.version);
+        let suite = self
+            .store
+            .suite(tenant, id, version)
+            .await
+            .map_err(|cause| fail(&cause))?;
+        let document = match &suite {
+            Some(suite) => self
+                .library
+                .suite(&suite.digest)
+                .await
+                .map_err(|cause| fail(&cause))?,
+            None => None,
+        };
+        let agent = self
+            .library
+            .installed_agent(tenant, &request.agent_id, request.agent_version.as_deref())
+            .await
+            .map_err(|cause| fail(&cause))?;
+        let baseline = self.baseline(tenant, &request).await?;
+        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+        let model = agent
+            .as_ref()
+            .and_then(|agent| self.models.resolve(agent.definition.model_class));
+        plan(
+            request,
+            &self.limits_for(model.as_ref()),
+            suite
+                .as_ref()
+                .zip(document.as_ref())
+                .map(|(suite, document)| SuiteFacts {
+                    document,
+                    digest: &suite.digest,
+                    signed: suite.signed,
+                })
+                .as_ref(),
+            agent
+                .as_ref()
+                .map(|agent| AgentFacts {
+                    agent_id: &agent.definition.agent_id,
+                    version: &agent.version,
+                    pack_integrity: &agent.pack_integrity,
+                    model_class: agent.definition.model_class,
+                    accepts: &accepts,
+                    model: model.as_ref().map(ModelBinding::pin),
+                })
+                .as_ref(),
+            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+            self.judging_model().as_ref(),
+        )
+    }
+
+    /// What a run on this model is planned within: more tasks in flight than its endpoint answers at once would only hold
+    /// slots that others could use.
+    pub(super) fn limits_for(&self, model: Option<&ModelBinding>) -> HostLimits {
+        let host = self.limits.max_concurrency;
+        HostLimits {
+            max_concurrency: model
+                .map_or(host, |model| host.min(model.model.info().max_concurrency)),
+            ..self.limits
+        }
+    }
+
+    pub(super) async fn baseline(
+        &self,
+        tenant: &TenantId,
+        request: &CreateRun,
+    ) -> Result<Option<FoundBaseline>, Problem> {
+        let Some(run) = &request.baseline_run_id else {
+            return Ok(None);
+        };
+        let record = self
+            .projections
+            .record(tenant, run)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let Some((record, eval)) =
+            record.and_then(|record| record.spec.eval().cloned().map(|eval| (record, eval)))
+        else {
+            return Ok(None);
+        };
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| report(&record, &eval, &thresholds, state))
+            .await?;
+        Ok(Some(FoundBaseline {
+            run_id: record.run_id.clone(),
+            eval,
+            conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),
+            aggregate_score: report.summary.aggregate_score,
+        }))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a run is seen as: folds of what was recorded.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Runs;
+use crate::domain::eval::report::{EvalReport, annotate, report};
+use crate::domain::eval::scoring::summary;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::EvalSpec;
+use crate::domain::run::snapshot::snapshot;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::summary::EvalSummary;
+use crate::service::fault::internal;
+
+impl Runs {
+    /// The run's snapshot.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn snapshot(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
+        let record = self.record(tenant, run).await?;
+        let cancelling = self.cancelling(run).await?;
+        let document = self
+            .look(run, |state| {
+                serde_json::to_value(snapshot(&record, state, cancelling))
+            })
+            .await?;
+        document.map_err(|cause| internal(&cause))
+    }
+
+    /// The run's `EvalSummary`.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended.
+    pub async fn summary(&self, tenant: &TenantId, run: &RunId) -> Result<EvalSummary, Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
+        let found = self
+            .look(run, |state| {
+                state
+                    .status
+                    .is_terminal()
+                    .then(|| summary(record.facts_of(), &eval, &thresholds, &state.eval))
+            })
+            .await?;
+        found.ok_or_else(|| {
+            Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; its summary is served once it has",
+            )
+        })
+    }
+
+    /// The run's report, at any time.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
+        let (mut report, _) = self.recorded(tenant, run).await?;
+        if let Some(judge) = &mut report.judge {
+            let found = self.store.calibration(tenant, &judge.identity).await;
+            judge.calibration = found.map_err(|cause| internal(&cause))?;
+        }
+        let said = self
+            .store
+            .annotations(run, 0)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let of_tasks = said
+            .into_iter()
+            .filter_map(|record| Some((record.task?, record.annotation)));
+        annotate(&mut report, of_tasks);
+        Ok(report)
+    }
+
+    /// The run's report as it was recorded, without what people said since, and what the run was asked to do.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn recorded(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(EvalReport, Arc<EvalSpec>), Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| report(&record, &eval, &thresholds, state))
+            .await?;
+        Ok((report, eval))
+    }
+}
