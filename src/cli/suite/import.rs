@@ -186,14 +186,28 @@ fn not_all(terminal: &Terminal, losses: &[Loss]) -> Exit {
 
 fn show_losses(terminal: &Terminal, losses: &[Loss]) {
     for loss in losses {
-        let times = match loss.count {
-            1 => String::new(),
-            n => format!(", {n} times"),
-        };
         terminal.note(&format!(
-            "not carried over: {} ({}{times})",
-            loss.what, loss.first
+            "not carried over: {} ({})",
+            loss.what,
+            places(loss)
         ));
+    }
+}
+
+/// Places of what is no task that are named where not all of them are asked for.
+const NAMED: usize = 8;
+
+/// Where it was: every task that is missing, and of details the first.
+fn places(loss: &Loss) -> String {
+    let (named, more) = loss.left_out.split_at(loss.left_out.len().min(NAMED));
+    match (named, more.len(), loss.count) {
+        ([], _, 1) | ([_], _, 1) => loss.first.clone(),
+        ([] | [_], _, n) => format!("{}, {n} times", loss.first),
+        (_, 0, _) => named.join(", "),
+        (_, more, _) => format!(
+            "{} and {more} more; --json names them all",
+            named.join(", ")
+        ),
     }
 }
 

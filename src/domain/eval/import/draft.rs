@@ -1,6 +1,7 @@
 //! A suite that is being put together, and what does not make it.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,6 +11,8 @@ use crate::domain::eval::suite_rules::check_suite;
 use crate::protocol::openwop::suite::MatchStrategy;
 
 const MAX_ID_CHARS: usize = 64;
+/// Letters of a foreign name that are shown.
+const MAX_NAME_CHARS: usize = 64;
 
 /// What the suite is to be called.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +29,7 @@ pub struct Identity {
 
 /// Something that could not be carried over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Loss {
     /// What, and what that means.
     pub what: String,
@@ -33,6 +37,10 @@ pub struct Loss {
     pub count: usize,
     /// Where first.
     pub first: String,
+    /// Where it cost a task: every place that is no task, or not all the tasks it stands for. Empty for what only details
+    /// of tasks were lost by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// What came of a document.
@@ -51,6 +59,8 @@ pub struct Draft {
     tasks: Vec<Value>,
     ids: HashSet<String>,
     losses: Vec<Loss>,
+    /// Where among them each one stands: a document may have a great many.
+    known: HashMap<String, usize>,
 }
 
 impl Draft {
@@ -60,28 +70,47 @@ impl Draft {
             tasks: Vec::new(),
             ids: HashSet::new(),
             losses: Vec::new(),
+            known: HashMap::new(),
         }
     }
 
-    /// Says what is left out.
+    /// Says what a task, or the suite, has no place for.
     pub fn lose(&mut self, place: &str, what: impl Into<String>) {
-        let what = what.into();
-        match self.losses.iter_mut().find(|loss| loss.what == what) {
-            Some(known) => known.count += 1,
-            None => self.losses.push(Loss {
-                what,
-                count: 1,
-                first: place.to_owned(),
-            }),
+        self.note(place, what.into());
+    }
+
+    /// Says what is no task at all, and why.
+    pub fn leave_out(&mut self, place: &str, why: &str) {
+        let loss = self.note(place, format!("{why}, left out"));
+        // One place may stand for many tasks.
+        if let Some(loss) = loss
+            && loss.left_out.last().is_none_or(|last| last != place)
+        {
+            loss.left_out.push(place.to_owned());
         }
+    }
+
+    fn note(&mut self, place: &str, what: String) -> Option<&mut Loss> {
+        let next = self.losses.len();
+        let at = *self.known.entry(what.clone()).or_insert(next);
+        if at == next {
+            self.losses.push(Loss {
+                what,
+                count: 0,
+                first: place.to_owned(),
+                left_out: Vec::new(),
+            });
+        }
+        let loss = self.losses.get_mut(at)?;
+        loss.count += 1;
+        Some(loss)
     }
 
     /// Says what is left out of an object: every member that nobody took.
     pub fn lose_rest(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
-        for (name, value) in rest {
-            if !value.is_null() {
-                self.lose(place, format!("{name:?} of {of} has no place in a suite"));
-            }
+        for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
+            let name = short(name);
+            self.lose(place, format!("{name:?} of {of} has no place in a suite"));
         }
     }
 
@@ -178,6 +207,14 @@ impl Draft {
 /// A golden expectation.
 pub fn golden(strategy: MatchStrategy, value: Value) -> Value {
     json!({"kind": "golden", "match": {"strategy": strategy, "value": value}})
+}
+
+/// As much of a name as makes it known: a document may call things what it likes.
+pub fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", name.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(name),
+    }
 }
 
 /// What ids are made of: small letters, digits, single hyphens.

@@ -7,6 +7,7 @@ mod draft;
 mod inspect;
 mod openai_evals;
 mod promptfoo;
+mod samples;
 mod table;
 
 use serde_json::Value;

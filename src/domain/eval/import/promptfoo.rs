@@ -9,12 +9,14 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, golden};
+use super::draft::{Draft, golden, short};
 use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::MatchStrategy;
 
 /// Test cases that lists of values may come to.
 const MOST_COMBINATIONS: usize = 10_000;
+
+const ELSEWHERE: &str = "tests in another file, which can be imported itself";
 
 /// What templates are told by.
 const MARKS: [&str; 3] = ["{{", "{%", "{#"];
@@ -57,7 +59,7 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
     let tests = match tests {
         Some(Value::Array(tests)) => tests,
         Some(_) => {
-            draft.lose("tests", "tests in another file; import that file itself");
+            draft.leave_out("tests", ELSEWHERE);
             Vec::new()
         }
         None => Vec::new(),
@@ -66,7 +68,7 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
         let place = format!("tests[{index}]");
         match test {
             Value::Object(test) => case(test, &defaults, prompt.as_deref(), &place, draft),
-            _ => draft.lose(&place, "tests in another file; import that file itself"),
+            _ => draft.leave_out(&place, ELSEWHERE),
         }
     }
 }
@@ -140,30 +142,24 @@ fn case(
     asserts.extend(defaults.asserts.iter().cloned());
     draft.lose_rest(place, "a test", &test);
     if vars.values().any(|value| holds(value, is_elsewhere)) {
-        draft.lose(
-            place,
-            "a test whose variables stand in another file, left out",
-        );
+        draft.leave_out(place, "a test whose variables stand in another file");
         return;
     }
     let Some(combinations) = combinations(vars) else {
-        draft.lose(
-            place,
-            "a test whose lists of values come to too many cases, left out",
-        );
+        draft.leave_out(place, "a test whose lists of values come to too many cases");
         return;
     };
     if combinations.is_empty() {
-        draft.lose(
+        draft.leave_out(
             place,
-            "a test with an empty list of values, which stands for no case, left out",
+            "a test with an empty list of values, which stands for no case",
         );
     }
     for vars in combinations {
         let Some(vars) = settled(vars) else {
-            draft.lose(
+            draft.leave_out(
                 place,
-                "a test whose variables are templates with more than plain variables, left out",
+                "a test whose variables are templates with more than plain variables",
             );
             continue;
         };
@@ -171,18 +167,18 @@ fn case(
             (false, _) => Value::Object(vars.clone()),
             (true, Some(prompt)) => json!(prompt),
             (true, None) => {
-                draft.lose(
+                draft.leave_out(
                     place,
-                    "a test that asks nothing: no variables, and no single prompt, left out",
+                    "a test that asks nothing: no variables, and no single prompt",
                 );
                 continue;
             }
         };
         match expectation(&asserts, &vars, place, draft) {
             Some(expected) => draft.add(place, name.as_ref(), input, expected),
-            None => draft.lose(
+            None => draft.leave_out(
                 place,
-                "a test without an assertion that can be carried over, left out",
+                "a test without an assertion that can be carried over",
             ),
         }
     }
@@ -270,9 +266,10 @@ fn demand(
     let mut assert = assert.clone();
     let kind = assert.remove("type");
     let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let shown = short(kind);
     let (value, weight) = (assert.remove("value"), assert.remove("weight"));
     let no_counterpart = |draft: &mut Draft, why: &str| {
-        draft.lose(place, format!("an assertion of type {kind:?}{why}"));
+        draft.lose(place, format!("an assertion of type {shown:?}{why}"));
         None
     };
     let value = value.map(|value| rendered(&value, vars));

@@ -76,8 +76,8 @@ pub fn convert(table: Table, draft: &mut Draft) {
                 let expected = draft.golden(structured(expected));
                 draft.add(&place, id.as_ref(), structured(input), expected);
             }
-            (None, _) => draft.lose(&place, "a row without `input`, left out"),
-            (_, None) => draft.lose(&place, "a row without `expected`, left out"),
+            (None, _) => draft.leave_out(&place, "a row without `input`"),
+            (_, None) => draft.leave_out(&place, "a row without `expected`"),
         }
     }
 }

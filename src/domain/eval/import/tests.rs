@@ -67,6 +67,7 @@ fn a_table_becomes_tasks() {
             ("task-3".to_owned(), json!("x"), exact("42")),
         ]
     );
+    assert_eq!(it.losses[1].left_out, ["row 5"]);
     assert_eq!(
         lost(&it),
         [
@@ -292,18 +293,118 @@ fn assertion() -> impl Strategy<Value = Value> {
         .prop_map(|(kind, value, weight)| json!({"type": kind, "value": value, "weight": weight}))
 }
 
-/// Whether the result is a suite, and every entry of the document is a task or a loss.
-fn is_accounted_for(result: Result<Imported, Fault>, entries: usize) -> bool {
-    match result {
+/// What tells the question of one entry from that of every other.
+fn marked(n: usize) -> String {
+    format!("question {n}.")
+}
+
+/// How many tasks an entry of a document may come to.
+#[derive(Clone, Copy, PartialEq)]
+enum Comes {
+    /// One, or none.
+    ToOne,
+    /// Any number, of which some may be left out.
+    ToMany,
+}
+
+/// The result is a sound suite, and every entry of the document is a task in it or named among what was left out. `place`
+/// says how the report names an entry.
+fn accounted_for(
+    result: Result<Imported, Fault>,
+    entries: usize,
+    comes: Comes,
+    place: impl Fn(usize) -> String,
+) -> Result<(), TestCaseError> {
+    let (inputs, losses) = match result {
         Ok(it) => {
-            let tasks = it.suite["tasks"].as_array().map_or(0, Vec::len);
-            let lost: usize = it.losses.iter().map(|loss| loss.count).sum();
-            check_suite(&it.suite).is_ok() && tasks + lost >= entries
+            prop_assert!(check_suite(&it.suite).is_ok());
+            let inputs: Vec<String> = tasks(&it)
+                .iter()
+                .map(|(_, input, _)| input.to_string())
+                .collect();
+            (inputs, it.losses)
         }
-        Err(Fault::NoTasks(losses)) => {
-            losses.iter().map(|loss| loss.count).sum::<usize>() >= entries
-        }
-        Err(_) => false,
+        Err(Fault::NoTasks(losses)) => (Vec::new(), losses),
+        Err(fault) => return Err(TestCaseError::fail(format!("{fault:?}"))),
+    };
+    for n in 0..entries {
+        let is_task = inputs.iter().any(|input| input.contains(&marked(n)));
+        let is_named = losses.iter().any(|loss| loss.left_out.contains(&place(n)));
+        prop_assert!(
+            is_task != is_named || comes == Comes::ToMany && is_task,
+            "{}: task {is_task}, named {is_named}: {losses:?}",
+            place(n)
+        );
+    }
+    for loss in &losses {
+        prop_assert!(
+            loss.left_out.len() <= loss.count && loss.count > 0,
+            "{loss:?}"
+        );
+    }
+    Ok(())
+}
+
+/// What an entry asks: its mark, in whatever form there is, or nothing that could be asked.
+#[derive(Clone, Debug)]
+enum Asks {
+    Text,
+    Chat,
+    Messages,
+    Deep,
+    Nothing,
+    NoObject,
+}
+
+fn asks() -> impl Strategy<Value = Asks> {
+    prop::sample::select(vec![
+        Asks::Text,
+        Asks::Chat,
+        Asks::Messages,
+        Asks::Deep,
+        Asks::Nothing,
+        Asks::NoObject,
+    ])
+}
+
+/// A sample, number `n`, with an answer and further members of any kind.
+fn sample(n: usize, asks: &Asks, answer: &Value, more: &Value) -> Value {
+    let mark = marked(n);
+    let user = json!({"role": "user", "content": mark});
+    let input = match asks {
+        Asks::Text => json!(mark),
+        Asks::Chat => json!([user]),
+        Asks::Messages => json!([{"role": "system", "content": "Be kind."}, user]),
+        Asks::Deep => json!({"asked": [{"text": mark}]}),
+        Asks::Nothing => Value::Null,
+        Asks::NoObject => return more.as_array().cloned().unwrap_or_default().into(),
+    };
+    let mut sample = json!({"more": more, "id": more, "choices": more});
+    for (member, value) in [("input", &input), ("ideal", answer), ("target", answer)] {
+        sample[member] = value.clone();
+    }
+    sample
+}
+
+/// A value a cell of a table can hold.
+fn cell() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        "\\PC{0,12}",
+        json_value().prop_map(|value| value.to_string()),
+        "[ -~\n\r]{0,12}",
+    ]
+}
+
+/// The variables of a test, number `n`.
+fn vars(n: usize, asks: &Asks, more: &Value) -> Value {
+    let mark = marked(n);
+    match asks {
+        Asks::Text => json!({"q": mark, "more": more}),
+        Asks::Chat => json!({"q": [mark]}),
+        Asks::Messages => json!({"q": [mark, format!("{mark} {{{{ a }}}}")], "a": more}),
+        Asks::Deep => json!({"q": {"asked": [mark]}, "to": "{{q}}"}),
+        Asks::Nothing | Asks::NoObject => json!([]),
     }
 }
 
@@ -388,29 +489,84 @@ fn empty_cells_of_a_table_say_nothing() {
 
 proptest! {
     #[test]
-    fn every_sample_is_a_task_or_a_loss(
-        samples in prop::collection::vec(json_value(), 1..6),
+    fn every_sample_is_a_task_or_named(
+        samples in prop::collection::vec((asks(), json_value(), json_value()), 1..6),
         inspect in any::<bool>(),
+        lines in any::<bool>(),
     ) {
-        let format = if inspect { Format::Inspect } else { Format::OpenaiEvals };
-        let text = Value::from(samples.clone()).to_string();
+        let (entries, format) = (samples.len(), if inspect { Format::Inspect } else { Format::OpenaiEvals });
+        let samples: Vec<Value> = samples
+            .iter()
+            .enumerate()
+            .map(|(n, (asks, answer, more))| sample(n, asks, answer, more))
+            .collect();
+        let text = match lines && entries > 1 {
+            true => samples.iter().map(|sample| format!("{sample}\n")).collect(),
+            false => Value::from(samples).to_string(),
+        };
         let it = convert(text.as_bytes(), format, MatchStrategy::Contains, &identity());
-        prop_assert!(is_accounted_for(it, samples.len()));
+        accounted_for(it, entries, Comes::ToOne, |n| format!("sample {}", n + 1))?;
     }
 
     #[test]
-    fn every_test_and_assertion_is_carried_over_or_lost(
+    fn every_row_is_a_task_or_named(
+        rows in prop::collection::vec((any::<bool>(), cell(), cell(), cell()), 1..6),
+        inspect in any::<bool>(),
+    ) {
+        let (entries, format) = (rows.len(), if inspect { Format::Inspect } else { Format::Csv });
+        let mut table = csv::Writer::from_writer(Vec::new());
+        table.write_record(["id", "input", if inspect { "target" } else { "expected" }, "note"]).unwrap();
+        for (n, (asks, id, answer, note)) in rows.iter().enumerate() {
+            let input = if *asks { marked(n) } else { String::new() };
+            table.write_record([id, &input, answer, note]).unwrap();
+        }
+        let it = convert(&table.into_inner().unwrap(), format, MatchStrategy::Exact, &identity());
+        let named = |n: usize| match inspect {
+            true => format!("sample {}", n + 1),
+            false => format!("row {}", n + 2),
+        };
+        accounted_for(it, entries, Comes::ToOne, named)?;
+    }
+
+    #[test]
+    fn every_test_is_a_task_or_named(
         tests in prop::collection::vec(
-            (json_value(), prop::collection::vec(assertion(), 0..4), json_value()), 1..4),
+            (asks(), json_value(), prop::collection::vec(assertion(), 0..4)), 1..5),
     ) {
         let entries = tests.len();
         let tests: Vec<Value> = tests
-            .into_iter()
-            .map(|(vars, asserts, more)| json!({"vars": vars, "assert": asserts, "more": more}))
+            .iter()
+            .enumerate()
+            .map(|(n, (asks, more, asserts))| match asks {
+                Asks::NoObject => more.as_array().cloned().unwrap_or_default().into(),
+                _ => json!({"vars": vars(n, asks, more), "assert": asserts, "more": more}),
+            })
             .collect();
-        let text = json!({"prompts": ["ask"], "tests": tests}).to_string();
+        let text = json!({"prompts": ["ask", "or ask"], "tests": tests}).to_string();
         let it = convert(text.as_bytes(), Format::Promptfoo, MatchStrategy::Exact, &identity());
-        prop_assert!(is_accounted_for(it, entries));
+        accounted_for(it, entries, Comes::ToMany, |n| format!("tests[{n}]"))?;
+    }
+
+    /// What was a document once, and is not quite one any more.
+    #[test]
+    fn a_document_that_was_changed_makes_no_converter_panic(
+        which in 0..4_usize, at in any::<prop::sample::Index>(), cut in 0..12_usize,
+        put in prop::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let documents = [
+            PROMPTFOO,
+            r#"[{"input": [{"role": "user", "content": "2+2?"}], "ideal": ["4", "four"], "id": 1}]"#,
+            r#"{"input": "Pick", "choices": ["x", "y"], "target": "A", "id": 7}"#,
+            "id,input,expected\nFirst,\"2+2?\",4\n,\"{\"\"a\"\": 1}\",\"[1]\"\n",
+        ];
+        let mut octets = documents[which].as_bytes().to_vec();
+        let at = at.index(octets.len());
+        let end = octets.len().min(at + cut);
+        octets.splice(at..end, put);
+        for format in Format::ALL {
+            let _ = convert(&octets, format, MatchStrategy::Contains, &identity());
+        }
+        let _ = Format::of(&octets);
     }
 
     #[test]
