@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::Value;
 
 use super::terminal::Terminal;
+use crate::render::Ink;
 use crate::render::live::Live;
 use crate::render::scorecard::Style;
 
@@ -30,10 +31,14 @@ impl Counted {
         let bar = ProgressBar::with_draw_target(Some(all), target);
         let template = format!(
             "{}{{pos}}/{{len}}  {{msg}}  {{elapsed}}{{left}}",
-            drawn_bar(terminal)
+            drawn_bar(terminal.notes_ink(), Term::stderr().size().1)
         );
+        let left = |state: &ProgressState| {
+            let is_known = state.pos() > 0 && state.fraction() < 1.0;
+            is_known.then(|| state.eta())
+        };
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(timed(style));
+            bar.set_style(timed(style, left));
         }
         bar.enable_steady_tick(TICK);
         Self(bar)
@@ -74,7 +79,8 @@ impl Progress {
         }
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(None, target).with_prefix(label.to_owned());
-        if let Some(style) = style(terminal, &live) {
+        let columns = Term::stderr().size().1;
+        if let Some(style) = style(terminal.notes_ink(), columns, &live) {
             bar.set_style(style);
         }
         bar.enable_steady_tick(TICK);
@@ -121,16 +127,20 @@ impl Progress {
     }
 }
 
-fn style(terminal: &Terminal, live: &Arc<Mutex<Live>>) -> Option<ProgressStyle> {
+fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> Option<ProgressStyle> {
     let drawn = Style {
-        ink: terminal.notes_ink(),
+        ink,
         ..Style::default()
     };
-    let (line, tasks) = (live.clone(), live.clone());
-    let bar = drawn_bar(terminal);
+    let (line, left, tasks) = (live.clone(), live.clone(), live.clone());
+    let bar = drawn_bar(ink, columns);
     let template =
         format!("{{prefix}}{bar}{{pos}}/{{len}}  {{line}}  {{elapsed}}{{left}}\n{{tasks}}");
     let style = ProgressStyle::with_template(&template).ok()?;
+    let left = move |state: &ProgressState| {
+        let live = left.lock().unwrap_or_else(PoisonError::into_inner);
+        live.left(state.elapsed())
+    };
     let line = move |_: &ProgressState, to: &mut dyn Write| {
         let live = line.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = to.write_str(&live.line(drawn));
@@ -146,24 +156,123 @@ fn style(terminal: &Terminal, live: &Arc<Mutex<Live>>) -> Option<ProgressStyle> 
         let live = tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = to.write_str(&live.tasks(state.elapsed(), Some(rows), style));
     };
-    Some(timed(style).with_key("line", line).with_key("tasks", tasks))
+    Some(
+        timed(style, left)
+            .with_key("line", line)
+            .with_key("tasks", tasks),
+    )
 }
 
 /// The bar itself, as far as there is room for one.
-fn drawn_bar(terminal: &Terminal) -> &'static str {
-    match Term::stderr().size().1 {
+fn drawn_bar(ink: Ink, columns: u16) -> &'static str {
+    match columns {
         columns if columns < NARROWEST_BAR => "",
-        _ if terminal.notes_ink().is_on() => "{bar:24.green/dim} ",
+        _ if ink.is_on() => "{bar:24.green/dim} ",
         _ => "{bar:24} ",
     }
 }
 
 /// With the time that is left, once there is something to estimate it from.
-fn timed(style: ProgressStyle) -> ProgressStyle {
-    let left = |state: &ProgressState, to: &mut dyn Write| {
-        if state.pos() > 0 && state.fraction() < 1.0 {
-            let _ = write!(to, ", {:#} left", indicatif::HumanDuration(state.eta()));
+fn timed(
+    style: ProgressStyle,
+    left: impl Fn(&ProgressState) -> Option<Duration> + Clone + Send + Sync + 'static,
+) -> ProgressStyle {
+    let left = move |state: &ProgressState, to: &mut dyn Write| {
+        if let Some(left) = left(state) {
+            let _ = write!(to, ", {:#} left", HumanDuration(left));
         }
     };
     style.progress_chars("━╸─").with_key("left", left)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use indicatif::TermLike;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A terminal that remembers what was written to it.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            120
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn event(sequence: u64, kind: &str, second: u64, payload: Value) -> Value {
+        json!({
+            "eventId": format!("evt_{sequence}"), "runId": "run_1", "type": kind, "sequence": sequence, "nodeId": "a",
+            "timestamp": format!("2026-01-01T00:00:{second:02}Z"), "schemaVersion": 1, "engineVersion": "1",
+            "payload": payload,
+        })
+    }
+
+    #[test]
+    fn the_time_left_stands_beside_the_time_it_took() {
+        let (screen, live) = (Screen::default(), Arc::<Mutex<Live>>::default());
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(style(Ink::default(), 120, &live).unwrap());
+        let progress = Progress {
+            bar,
+            live,
+            visible: true,
+        };
+        let invocation = json!({"invocationId": "a", "agentId": "a", "source": "run-api", "toolSurfaceCount": 0, "memoryBound": false});
+        progress.take(&event(
+            1,
+            "eval.started",
+            0,
+            json!({"suiteId": "a.evals.b", "suiteVersion": "1.0.0", "taskCount": 5, "modes": ["golden"]}),
+        ));
+        progress.take(&event(2, "agent.invocation.started", 0, invocation));
+        progress.bar.tick();
+        assert!(
+            !screen.0.lock().unwrap().contains("left"),
+            "nothing is known yet"
+        );
+        progress.take(&event(
+            3,
+            "eval.scored",
+            30,
+            json!({"taskId": "a", "score": 1.0, "passed": true, "latencyMs": 30_000}),
+        ));
+        progress.bar.tick();
+        let shown = screen.0.lock().unwrap().clone();
+        // Four tasks of half a minute, less what has passed since.
+        assert!(
+            shown.contains("1/5") && shown.contains(", 2m left"),
+            "{shown}"
+        );
+    }
 }

@@ -3,12 +3,16 @@
 //! The same fold as everywhere else, drawn every few moments. A suite that fits is shown whole; of a larger one the tasks under
 //! way and the last that did not pass, for those are what somebody would look at.
 
+mod pace;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, Row, Width};
+use jiff::Timestamp;
 use serde_json::Value;
 
+use self::pace::Pace;
 use super::scorecard::Style;
 use super::table;
 use super::words::{Counts, cost_of, duration, plain, reason_of, sign, usd};
@@ -53,6 +57,7 @@ pub struct Live {
     troubled: VecDeque<TaskId>,
     /// The widest name so far: columns that jump about cannot be read.
     widest: usize,
+    pace: Pace,
 }
 
 /// As many rows as any terminal shows.
@@ -75,12 +80,14 @@ impl Live {
         let text = |name: &str| event.get(name).and_then(Value::as_str);
         let payload = event.get("payload").unwrap_or(&Value::Null);
         let task = || text("nodeId").map(TaskId::from);
+        let at = text("timestamp").and_then(|at| at.parse::<Timestamp>().ok());
         match text("type") {
             Some("eval.started") => {
                 let planned = payload.get("taskCount").and_then(Value::as_u64);
                 self.planned = planned.and_then(|tasks| usize::try_from(tasks).ok());
             }
             Some("agent.invocation.started") => {
+                self.pace.begins(at);
                 if let Some(task) = task() {
                     self.begin(task, now);
                 }
@@ -95,6 +102,10 @@ impl Live {
             Some("eval.scored") => {
                 let task = payload.get("taskId").and_then(Value::as_str);
                 if let Some(task) = task.map(TaskId::from) {
+                    let worked = self.running.iter().any(|running| running.task == task);
+                    if worked {
+                        self.pace.ends(at, now);
+                    }
                     self.end(task);
                 }
             }
@@ -115,8 +126,7 @@ impl Live {
     fn doing(&mut self, task: Option<TaskId>, what: &str) {
         let of_task = |running: &&mut Running| Some(&running.task) == task.as_ref();
         if let Some(running) = self.running.iter_mut().find(of_task) {
-            // A model may call a tool what it likes.
-            running.doing = plain(what);
+            what.clone_into(&mut running.doing);
         }
     }
 
@@ -143,6 +153,12 @@ impl Live {
     /// Tasks that have ended.
     pub fn ended(&self) -> u64 {
         self.counts.all() as u64
+    }
+
+    /// How much longer it is likely to take, once there is something to tell that from.
+    pub fn left(&self, now: Duration) -> Option<Duration> {
+        let to_come = self.planned?.checked_sub(self.counts.all())?;
+        self.pace.left(to_come, now)
     }
 
     /// How it stands, on one line.
@@ -255,15 +271,16 @@ fn running_row(running: &Running, cost: &str, now: Duration) -> Row {
 }
 
 fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], what: &str) -> Row {
-    let mut name: String = task.as_str().chars().take(NAME_WIDTH).collect();
-    if name.len() < task.as_str().len() {
+    let mut name: String = plain(task.as_str()).chars().take(NAME_WIDTH).collect();
+    if task.as_str().chars().count() > NAME_WIDTH {
         name.pop();
         name.push('…');
     }
     let mut cells = vec![Cell::new(name), Cell::new(sign).fg(colour)];
     let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
     cells.extend(numbers.map(right));
-    cells.push(Cell::new(what));
+    // Labels come from the log, and that may be another host's.
+    cells.push(Cell::new(plain(what)));
     let mut row = Row::from(cells);
     row.max_height(1);
     row

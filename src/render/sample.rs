@@ -1,11 +1,29 @@
 //! Reports for the tests of the views.
 
+use super::ink::Ink;
+use super::scorecard::Style;
 use crate::domain::eval::report::{
     AgentProvenance, EvalReport, SuiteProvenance, TaskOutcome, TaskReport, Verdict,
 };
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
 use crate::protocol::openwop::summary::{EvalSummary, Regression, TaskSummary};
+
+/// A terminal of a hundred columns without colours.
+pub const TERMINAL: Style = Style {
+    ink: Ink::NONE,
+    table: true,
+    width: Some(100),
+    only_not_passed: false,
+};
+
+/// The same with colours.
+pub fn coloured() -> Style {
+    Style {
+        ink: Ink::new(true),
+        ..TERMINAL
+    }
+}
 
 /// Three tasks that passed and one that failed.
 pub fn baseline() -> EvalReport {

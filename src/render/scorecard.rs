@@ -272,27 +272,13 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_a_table() {
-        let style = Style {
-            table: true,
-            width: Some(100),
-            ..Style::default()
-        };
-        insta::assert_snapshot!(scorecard(&sample::mixed(), None, style));
+        insta::assert_snapshot!(scorecard(&sample::mixed(), None, sample::TERMINAL));
     }
 
     #[test]
     fn colours_change_nothing_but_colour() {
-        let plain = Style {
-            table: true,
-            width: Some(100),
-            ..Style::default()
-        };
-        let coloured = Style {
-            ink: Ink::new(true),
-            ..plain
-        };
         let report = sample::mixed();
-        let text = scorecard(&report, None, coloured);
+        let text = scorecard(&report, None, sample::coloured());
         assert!(
             text.contains("\u{1b}[32m") || text.contains("\u{1b}[38;5;10m"),
             "{text:?}"
@@ -302,7 +288,7 @@ mod tests {
                 .map(|line| line.trim_end().to_owned())
                 .collect()
         };
-        let plain = scorecard(&report, None, plain);
+        let plain = scorecard(&report, None, sample::TERMINAL);
         assert_eq!(trimmed(&without_codes(&text)), trimmed(&plain));
     }
 

@@ -98,10 +98,7 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
         ));
     }
     if !task.forbidden_tools.is_empty() {
-        parts.push(plain(&format!(
-            "refused {}",
-            task.forbidden_tools.join(", ")
-        )));
+        parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
     }
     // The refused tools say that already.
     let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
@@ -119,7 +116,8 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
         parts.push(format!("judged in {run}"));
     }
     parts.extend(task.annotations.iter().map(said));
-    parts.join("; ")
+    // Labels and names come from the log, and that may be another host's.
+    plain(&parts.join("; "))
 }
 
 /// How bad a finding is, in a word.
@@ -191,12 +189,23 @@ pub fn said(annotation: &Annotation) -> String {
     ))
 }
 
-/// A text of somebody else's: it stays on its line and shows nothing of its own to a terminal.
+/// A text of somebody else's: it stays on its line, shows nothing of its own to a terminal, and reads in the order it is
+/// written in.
 pub fn plain(text: &str) -> String {
+    let acts = |c: char| c.is_control() || LINE_ENDS.contains(&c) || TURNS.contains(&c);
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if acts(c) { ' ' } else { c })
         .collect()
 }
+
+/// Those that are no control characters to Unicode.
+const LINE_ENDS: [char; 2] = ['\u{2028}', '\u{2029}'];
+
+/// What turns the direction of the text after it round, or keeps it from being turned.
+const TURNS: [char; 12] = [
+    '\u{061c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
 
 /// The verdict in a word.
 pub const fn verdict(verdict: Verdict) -> &'static str {
@@ -292,6 +301,17 @@ mod tests {
     #[case(0.000_000_001, "<$0.000001")]
     fn amounts_have_the_decimals_that_fit(#[case] amount: f64, #[case] shown: &str) {
         assert_eq!(usd(NanoUsd::from_usd(amount).unwrap()), shown);
+    }
+
+    #[rstest]
+    #[case::colour("a\u{1b}[31mred", "a [31mred")]
+    #[case::title("\u{1b}]0;mine\u{7}x", " ]0;mine x")]
+    #[case::eight_bit("\u{9b}2Jx", " 2Jx")]
+    #[case::lines("a\r\nb\u{85}c\u{2028}d\te\u{7f}", "a  b c d e ")]
+    #[case::turned_round("\u{202e}ssap\u{202c}", " ssap ")]
+    #[case::kept("prüfen – 検査 👩‍🚀 ✓", "prüfen – 検査 👩‍🚀 ✓")]
+    fn foreign_texts_do_nothing_to_a_terminal(#[case] text: &str, #[case] shown: &str) {
+        assert_eq!(plain(text), shown);
     }
 
     #[rstest]

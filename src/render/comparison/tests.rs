@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::render::sample;
 
 /// One of everything.
 fn found() -> RunComparison {
@@ -58,12 +59,7 @@ fn a_pipe_gets_plain_lines() {
 
 #[test]
 fn a_terminal_gets_a_table() {
-    let style = Style {
-        table: true,
-        width: Some(100),
-        ..Style::default()
-    };
-    insta::assert_snapshot!(comparison(&found(), style));
+    insta::assert_snapshot!(comparison(&found(), sample::TERMINAL));
 }
 
 #[test]

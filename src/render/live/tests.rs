@@ -1,13 +1,16 @@
 use serde_json::json;
 
 use super::*;
-use crate::render::ink::Ink;
+use crate::render::sample;
+
+const BEGAN: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 /// A log that grows.
 #[derive(Default)]
 struct Log {
     live: Live,
     sequence: u64,
+    /// By the log's clock.
     now: Duration,
 }
 
@@ -16,7 +19,7 @@ impl Log {
         self.sequence += 1;
         let mut event = json!({
             "eventId": format!("evt_{}", self.sequence), "runId": "run_1", "type": kind, "sequence": self.sequence,
-            "timestamp": "2026-01-01T00:00:00.000000Z", "schemaVersion": 1, "engineVersion": "1", "payload": payload,
+            "timestamp": BEGAN + self.now, "schemaVersion": 1, "engineVersion": "1", "payload": payload,
         });
         if let Some(task) = task {
             event["nodeId"] = json!(task);
@@ -72,9 +75,8 @@ impl Log {
 
     fn shown(&self, width: u16, rows: u16) -> String {
         let style = Style {
-            table: true,
             width: Some(width),
-            ..Style::default()
+            ..sample::TERMINAL
         };
         let live = &self.live;
         format!(
@@ -164,18 +166,10 @@ fn of_a_large_suite_the_tasks_under_way_and_the_last_in_trouble_are_shown() {
 #[test]
 fn outcomes_have_colours_and_nothing_else_has_changed() {
     let log = busy();
-    let plain = Style {
-        table: true,
-        width: Some(100),
-        ..Style::default()
-    };
-    let coloured = Style {
-        ink: Ink::new(true),
-        ..plain
-    };
-    let text = log.live.tasks(log.now, Some(40), coloured);
+    let tasks = |style| log.live.tasks(log.now, Some(40), style);
+    let text = tasks(sample::coloured());
     assert!(text.contains("\u{1b}["), "{text:?}");
-    assert!(!log.live.tasks(log.now, Some(40), plain).contains('\u{1b}'));
+    assert!(!tasks(sample::TERMINAL).contains('\u{1b}'));
 }
 
 #[test]
@@ -190,4 +184,127 @@ fn what_cannot_be_read_shows_nothing_and_ends_nothing() {
         .begin("a")
         .end("a", 1.0);
     assert_eq!((log.live.planned(), log.live.ended()), (Some(2), 1));
+}
+
+impl Log {
+    /// A task that takes this long, with no other beside it.
+    fn task(&mut self, name: &str, seconds: u64) -> &mut Self {
+        self.begin(name).after(seconds).end(name, 1.0)
+    }
+
+    fn left(&self) -> Option<u64> {
+        self.live.left(self.now).map(|left| left.as_secs())
+    }
+}
+
+#[test]
+fn the_time_left_is_that_of_the_tasks_so_far() {
+    let mut log = Log::of(10);
+    assert_eq!(log.left(), None, "nothing has begun");
+    log.begin("a").after(20);
+    assert_eq!(log.left(), None, "nothing has ended");
+    log.end("a", 1.0);
+    assert_eq!(log.left(), Some(180));
+    log.task("b", 10);
+    assert_eq!(log.left(), Some(120), "15 s each, eight to come");
+    log.after(5);
+    assert_eq!(log.left(), Some(115), "it counts down");
+    log.after(600);
+    assert_eq!(
+        log.left(),
+        Some(105),
+        "the seven behind a slow one take as long as ever"
+    );
+    for task in 2..10 {
+        log.task(&format!("t-{task}"), 1);
+    }
+    assert_eq!(log.left(), None, "there is nothing to come");
+}
+
+#[test]
+fn tasks_side_by_side_make_it_shorter() {
+    let mut log = Log::of(40);
+    for round in 0..5 {
+        for lane in 0..4 {
+            log.begin(&format!("t-{round}-{lane}"));
+        }
+        log.after(12);
+        for lane in 0..4 {
+            log.end(&format!("t-{round}-{lane}"), 1.0);
+        }
+    }
+    assert_eq!(log.left(), Some(60), "3 s each");
+}
+
+#[test]
+fn what_another_run_has_judged_makes_nothing_shorter() {
+    let mut log = Log::of(100);
+    for n in 0..90 {
+        log.end(&format!("taken-over-{n}"), 1.0);
+    }
+    assert_eq!(log.left(), None);
+    log.task("own", 30);
+    assert_eq!(log.left(), Some(270), "nine to come");
+}
+
+#[test]
+fn whoever_comes_late_is_told_by_the_log() {
+    let mut log = Log::of(4);
+    log.task("a", 60).task("b", 60);
+    let mut late = Log::of(4);
+    // Everything at once, whenever it was.
+    for (sequence, kind, task, second) in [
+        (2, "agent.invocation.started", "a", 0),
+        (3, "eval.scored", "a", 60),
+        (4, "agent.invocation.started", "b", 60),
+        (5, "eval.scored", "b", 120),
+    ] {
+        let payload = match kind {
+            "eval.scored" => json!({"taskId": task, "score": 1.0, "passed": true}),
+            _ => {
+                json!({"invocationId": task, "agentId": "a", "source": "run-api", "toolSurfaceCount": 0, "memoryBound": false})
+            }
+        };
+        late.live.take(
+            &json!({
+                "eventId": format!("evt_{sequence}"), "runId": "run_1", "type": kind, "sequence": sequence,
+                "nodeId": task, "timestamp": BEGAN + Duration::from_secs(second), "schemaVersion": 1,
+                "engineVersion": "1", "payload": payload,
+            }),
+            Duration::ZERO,
+        );
+    }
+    assert_eq!(late.left(), Some(120));
+    assert_eq!(late.left(), log.left());
+}
+
+/// What stands in the log of a host that is not ours does nothing to the terminal of whoever looks at it.
+#[test]
+fn nothing_in_the_log_acts_on_the_terminal() {
+    const EVIL: &str = "x\u{1b}[2J\u{1b}]0;mine\u{7}\u{9b}1A\r\n\u{202e}y\u{2028}z";
+    let mut log = Log::of(4);
+    log.begin("calls").event(
+        "agent.toolCalled",
+        Some("calls"),
+        json!({"agentId": "a", "toolName": EVIL, "callId": "1"}),
+    );
+    log.begin(EVIL);
+    log.begin("failed")
+        .troubled("touchstone.task.failed", "failed", EVIL);
+    log.begin("unjudged")
+        .troubled("touchstone.task.unjudged", "unjudged", EVIL);
+    let text = log.shown(200, 40);
+    assert_eq!(
+        text.matches("x [2J").count(),
+        4,
+        "all four are shown: {text:?}"
+    );
+    let acts = |c: &char| c.is_control() && *c != '\n' || ['\u{202e}', '\u{2028}'].contains(c);
+    assert_eq!(text.chars().find(acts), None, "{text:?}");
+    // The line, the four tasks, and what frames them.
+    assert_eq!(
+        text.lines().filter(|line| line.contains("x [2J")).count(),
+        4,
+        "{text:?}"
+    );
 }
