@@ -6,21 +6,29 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use touchstone::domain::attestation::PREDICATE_TYPE;
+use touchstone::domain::attestation::dsse::seal;
 use touchstone::domain::pack::build::{Files, build};
+use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::template::new_pack;
+use touchstone::protocol::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
 use touchstone_fuzz::event_id;
 
 fn main() -> io::Result<()> {
-    let pack = new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 9] = [
+    let pack =
+        new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
+    let seeds: [(&str, Vec<Vec<u8>>); 12] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
+        ("suite_import", foreign()),
+        ("attestation", envelopes()?),
         ("request_body", texts(&bodies())),
         ("last_event_id", positions()),
         ("interrupt_token", tokens()),
         ("interrupt_answer", answers()),
         ("a2a_reply", texts(&replies())),
+        ("mcp_result", texts(&results())),
         ("cassette", cassettes()),
     ];
     for (target, inputs) in seeds {
@@ -42,7 +50,16 @@ fn replies() -> Vec<Value> {
         said.clone(),
         json!({"kind": "artifact-update", "taskId": "t", "append": true, "artifact": artifact}),
     ];
-    for state in ["submitted", "working", "input-required", "completed", "canceled", "failed", "rejected", "auth-required"] {
+    for state in [
+        "submitted",
+        "working",
+        "input-required",
+        "completed",
+        "canceled",
+        "failed",
+        "rejected",
+        "auth-required",
+    ] {
         let status = json!({"state": state, "message": said});
         results.push(json!({"kind": "status-update", "taskId": "t", "status": status}));
         results.push(json!({"kind": "task", "id": "t", "status": status, "artifacts": [artifact]}));
@@ -52,6 +69,27 @@ fn replies() -> Vec<Value> {
         .map(|result| json!({"jsonrpc": "2.0", "id": 1, "result": result}))
         .collect();
     replies.push(json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "x"}}));
+    replies
+}
+
+/// Every kind of answer of a tool server.
+fn results() -> Vec<Value> {
+    let text = json!({"type": "text", "text": "fine"});
+    let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+    let mut replies: Vec<Value> = [
+        json!({"content": [text, text]}),
+        json!({"content": [text, image], "isError": true}),
+        json!({"content": [], "structuredContent": {"queue": 1}, "resultType": "complete"}),
+        json!({"content": [{"type": "resource_link", "uri": "file:///x", "name": "x"}], "_meta": {"a": 1}}),
+        json!({"resultType": "task", "taskId": "t", "status": "working"}),
+        json!({"tools": []}),
+    ]
+    .into_iter()
+    .map(|result| json!({"jsonrpc": "2.0", "id": 1, "result": result}))
+    .collect();
+    for code in [-32602, -32603] {
+        replies.push(json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "x"}}));
+    }
     replies
 }
 
@@ -75,7 +113,46 @@ fn cassettes() -> Vec<Vec<u8>> {
 }
 
 fn texts(values: &[Value]) -> Vec<Vec<u8>> {
-    values.iter().map(|value| value.to_string().into_bytes()).collect()
+    values
+        .iter()
+        .map(|value| value.to_string().into_bytes())
+        .collect()
+}
+
+/// A file of every tool, behind the octet that says which.
+fn foreign() -> Vec<Vec<u8>> {
+    let promptfoo = "prompts: ['Say {{what}}']
+tests:
+  - vars: {what: [hello, bye]}
+    assert: [{type: contains, value: '{{what}}'}]
+  - vars: {a: 'to {{b}}', b: x}
+    assert: [{type: llm-rubric, value: is kind, weight: 2}]
+";
+    let openai_evals =
+        r#"{"input": [{"role": "user", "content": "2+2?"}], "ideal": ["4", "four"]}"#;
+    let inspect = r#"[{"input": "2+2?", "target": "4", "choices": ["3", "4"], "id": 1}]"#;
+    let csv = "id,input,expected\nFirst,2+2?,4\n,\"{\"\"a\"\": 1}\",\"[1]\"\n";
+    let files = (0_u8..).zip([promptfoo, openai_evals, inspect, csv]);
+    files
+        .map(|(format, text)| [&[format], text.as_bytes()].concat())
+        .collect()
+}
+
+/// An envelope that somebody else has signed, and statements as they stand, which the target signs itself.
+fn envelopes() -> io::Result<Vec<Vec<u8>>> {
+    let other = SecretKey::from_random([8; 32]);
+    let statements = [TEST_RESULT_TYPE, PREDICATE_TYPE].map(|kind| {
+        let digest = json!({"sha256": "0".repeat(64)});
+        json!({"_type": STATEMENT_TYPE, "subject": [{"name": "x", "digest": digest}], "predicateType": kind, "predicate": {}})
+    });
+    let mut seeds = texts(&statements);
+    for statement in &statements {
+        seeds.push(serde_json::to_vec(&seal(
+            statement.to_string().as_bytes(),
+            &other,
+        ))?);
+    }
+    Ok(seeds)
 }
 
 /// As they come, and as tar streams with every kind of entry.
@@ -99,15 +176,27 @@ fn archives(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
         tar::EntryType::XGlobalHeader,
     ] {
         let mut stream = tar::Builder::new(Vec::new());
-        entry(&mut stream, tar::EntryType::Regular, "pack.json", pack.get("pack.json").map_or(b"{}", |json| json))?;
+        entry(
+            &mut stream,
+            tar::EntryType::Regular,
+            "pack.json",
+            pack.get("pack.json").map_or(b"{}", |json| json),
+        )?;
         let data: &[u8] = match kind {
-            tar::EntryType::XHeader | tar::EntryType::XGlobalHeader => b"19 path=evals/x.js\n13 size=1234\n",
+            tar::EntryType::XHeader | tar::EntryType::XGlobalHeader => {
+                b"19 path=evals/x.js\n13 size=1234\n"
+            }
             tar::EntryType::GNULongName => b"prompts/a-long-name.md\0",
             tar::EntryType::Regular => b"text",
             _ => b"",
         };
         entry(&mut stream, kind, "prompts/x.md", data)?;
-        entry(&mut stream, tar::EntryType::Regular, "prompts/y.md", b"more text")?;
+        entry(
+            &mut stream,
+            tar::EntryType::Regular,
+            "prompts/y.md",
+            b"more text",
+        )?;
         seeds.push([&[1], &stream.into_inner()?[..]].concat());
     }
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
@@ -116,7 +205,12 @@ fn archives(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-fn entry(stream: &mut tar::Builder<Vec<u8>>, kind: tar::EntryType, name: &str, data: &[u8]) -> io::Result<()> {
+fn entry(
+    stream: &mut tar::Builder<Vec<u8>>,
+    kind: tar::EntryType,
+    name: &str,
+    data: &[u8],
+) -> io::Result<()> {
     let mut header = tar::Header::new_ustar();
     header.set_path(name)?;
     header.set_entry_type(kind);
@@ -128,13 +222,19 @@ fn entry(stream: &mut tar::Builder<Vec<u8>>, kind: tar::EntryType, name: &str, d
 
 /// The template's, and the same with each member taken away or replaced.
 fn manifests(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
-    let text = pack.get("pack.json").ok_or_else(|| io::Error::other("the template has no pack.json"))?;
+    let text = pack
+        .get("pack.json")
+        .ok_or_else(|| io::Error::other("the template has no pack.json"))?;
     let mut manifest: Value = serde_json::from_slice(text)?;
     manifest["peerDependencies"] = json!({"aiProviders": "supported"});
     manifest["dependencies"] = json!({"vendor.acme.base": "^1.2.0"});
     manifest["signing"] = json!({"method": "ed25519", "publicKeyRef": "acme-1"});
     let mut seeds = vec![text.clone(), manifest.to_string().into_bytes()];
-    let members: Vec<String> = manifest.as_object().into_iter().flat_map(|members| members.keys().cloned()).collect();
+    let members: Vec<String> = manifest
+        .as_object()
+        .into_iter()
+        .flat_map(|members| members.keys().cloned())
+        .collect();
     for member in members {
         for value in [Value::Null, json!(7), json!(""), json!([]), json!({})] {
             let mut other = manifest.clone();
@@ -147,9 +247,14 @@ fn manifests(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
 
 /// The template's and the conformance kit's.
 fn suites(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
-    let mut seeds: Vec<Vec<u8>> =
-        pack.iter().filter(|(name, _)| name.starts_with("evals/")).map(|(_, octets)| octets.clone()).collect();
-    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/suites"))? {
+    let mut seeds: Vec<Vec<u8>> = pack
+        .iter()
+        .filter(|(name, _)| name.starts_with("evals/"))
+        .map(|(_, octets)| octets.clone())
+        .collect();
+    for file in
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/suites"))?
+    {
         seeds.push(std::fs::read(file?.path())?);
     }
     Ok(seeds)
@@ -164,13 +269,31 @@ fn bodies() -> Vec<Value> {
         ("inputs", json!({"a": [1, 2.5, null, "x"]})),
         ("tenantId", json!("acme")),
         ("tags", json!(["nightly", "main"])),
-        ("metadata", json!({"commit": "c0ffee", "deep": {"er": {"still": 1}}})),
+        (
+            "metadata",
+            json!({"commit": "c0ffee", "deep": {"er": {"still": 1}}}),
+        ),
         ("callbackUrl", json!("https://example.invalid/hook")),
-        ("configurable", json!({"evalModes": ["golden"], "evalConcurrency": 8, "runTimeoutMs": 60000})),
-        ("configurable", json!({"evalModes": ["golden", "regression"], "baselineRunId": "run_1"})),
-        ("configurable", json!({"evalMatch": {"ignore": ["/rationale", "/a~1b/0"]}, "temperature": 0.2, "maxTokens": 100})),
-        ("configurable", json!({"budget": {"maxTokens": 1000, "maxCostUsd": 0.5, "onExhaustion": "fail"}})),
-        ("configurable", json!({"recursionLimit": null, "model": null, "extras": {}, "agentVersion": "1.0.0"})),
+        (
+            "configurable",
+            json!({"evalModes": ["golden"], "evalConcurrency": 8, "runTimeoutMs": 60000}),
+        ),
+        (
+            "configurable",
+            json!({"evalModes": ["golden", "regression"], "baselineRunId": "run_1"}),
+        ),
+        (
+            "configurable",
+            json!({"evalMatch": {"ignore": ["/rationale", "/a~1b/0"]}, "temperature": 0.2, "maxTokens": 100}),
+        ),
+        (
+            "configurable",
+            json!({"budget": {"maxTokens": 1000, "maxCostUsd": 0.5, "onExhaustion": "fail"}}),
+        ),
+        (
+            "configurable",
+            json!({"recursionLimit": null, "model": null, "extras": {}, "agentVersion": "1.0.0"}),
+        ),
     ] {
         let mut body = good.clone();
         body[field] = value;
@@ -186,8 +309,14 @@ fn bodies() -> Vec<Value> {
         bodies.push(json!({"workflowId": workflow, "inputs": inputs, "configurable": limits}));
     }
     for (id, config) in [
-        ("stream-text", json!({"tokens": ["a", "b"], "delayMsPerToken": 1, "finishReason": "stop", "usage": {"promptTokens": 1}})),
-        ("tool-calls", json!({"toolCalls": [{"name": "crm:lookup", "arguments": {"id": 1}}]})),
+        (
+            "stream-text",
+            json!({"tokens": ["a", "b"], "delayMsPerToken": 1, "finishReason": "stop", "usage": {"promptTokens": 1}}),
+        ),
+        (
+            "tool-calls",
+            json!({"toolCalls": [{"name": "crm:lookup", "arguments": {"id": 1}}]}),
+        ),
         ("error", json!({"code": "boom", "message": "no"})),
         ("usage-only", json!({"usage": {"completionTokens": 2}})),
     ] {
@@ -199,7 +328,23 @@ fn bodies() -> Vec<Value> {
 
 fn positions() -> Vec<Vec<u8>> {
     let mut seeds: Vec<String> = [0, 1, 20, 40].map(event_id).to_vec();
-    seeds.extend(["", "0", "1", "40", "41", "18446744073709551615", "18446744073709551616", "-1", " 1", "1,2", "evt_", "é"].map(str::to_owned));
+    seeds.extend(
+        [
+            "",
+            "0",
+            "1",
+            "40",
+            "41",
+            "18446744073709551615",
+            "18446744073709551616",
+            "-1",
+            " 1",
+            "1,2",
+            "evt_",
+            "é",
+        ]
+        .map(str::to_owned),
+    );
     seeds.push("9".repeat(200));
     seeds.into_iter().map(String::into_bytes).collect()
 }
@@ -209,12 +354,20 @@ fn tokens() -> Vec<Vec<u8>> {
     let payload = json!({"tenant": "acme", "runId": "run_1", "nodeId": "gate", "interruptId": "int-gate-1",
                          "expiresAt": "2027-01-15T08:00:00Z", "intent": "resolve"});
     let mut seeds = vec![[b"\x01", payload.to_string().as_bytes()].concat()];
-    for (member, value) in [("expiresAt", json!("tomorrow")), ("intent", json!("inspect")), ("runId", json!(7)), ("more", json!([]))] {
+    for (member, value) in [
+        ("expiresAt", json!("tomorrow")),
+        ("intent", json!("inspect")),
+        ("runId", json!(7)),
+        ("more", json!([])),
+    ] {
         let mut other = payload.clone();
         other[member] = value;
         seeds.push([b"\x01", other.to_string().as_bytes()].concat());
     }
-    seeds.extend(["", ".", "a.b", "eyJ9.AAAA", "e30.e30.e30", "é.é"].map(|text| [b"\x00", text.as_bytes()].concat()));
+    seeds.extend(
+        ["", ".", "a.b", "eyJ9.AAAA", "e30.e30.e30", "é.é"]
+            .map(|text| [b"\x00", text.as_bytes()].concat()),
+    );
     seeds
 }
 
@@ -230,6 +383,10 @@ fn answers() -> Vec<Vec<u8>> {
         Value::Null,
         json!("accept"),
     ];
-    let seeds = (0..4).flat_map(|which| values.iter().map(move |value| [&[which], value.to_string().as_bytes()].concat()));
+    let seeds = (0..4).flat_map(|which| {
+        values
+            .iter()
+            .map(move |value| [&[which], value.to_string().as_bytes()].concat())
+    });
     seeds.collect()
 }

@@ -3,7 +3,7 @@
 
 mod child;
 mod config;
-mod result;
+pub mod result;
 mod server;
 
 use std::collections::HashMap;

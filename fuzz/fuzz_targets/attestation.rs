@@ -1,0 +1,39 @@
+//! A signed verdict from anywhere: nothing that our key has not signed is read, and what it has signed opens as it was sealed.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use touchstone::domain::attestation::dsse::{open, seal};
+use touchstone::domain::attestation::{Rejected, read};
+use touchstone::domain::pack::keys::{PublicKey, SecretKey};
+use touchstone::protocol::in_toto::Envelope;
+use touchstone::protocol::json;
+
+static SECRET: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::from_random([7; 32]));
+static PUBLIC: LazyLock<PublicKey> = LazyLock::new(|| SECRET.public());
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(Ok(envelope)) = json::parse_as::<Envelope>(data) {
+        // Nobody has our key here.
+        assert!(matches!(
+            read(&envelope, &PUBLIC),
+            Err(Rejected::Unverified(_))
+        ));
+    }
+    let sealed = seal(data, &SECRET);
+    assert_eq!(open(&sealed, &PUBLIC).as_deref(), Ok(data));
+    if let Err(rejected) = read(&sealed, &PUBLIC) {
+        assert!(
+            !matches!(rejected, Rejected::Unverified(_)),
+            "signed by us, and no verdict"
+        );
+    }
+    let mut other = sealed.clone();
+    other.payload_type.push('x');
+    assert!(
+        open(&other, &PUBLIC).is_err(),
+        "the kind is covered by the signature"
+    );
+});

@@ -1,0 +1,54 @@
+//! A file of another tool: refused with a text, or a sound suite, with what is not in it told once and where.
+
+#![no_main]
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use touchstone::domain::eval::import::{Fault, Format, Identity, convert};
+use touchstone::domain::eval::suite_rules::check_suite;
+use touchstone::protocol::openwop::suite::MatchStrategy;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Some((which, file)) = data.split_first() else {
+        return Corpus::Reject;
+    };
+    let formats = Format::ALL;
+    let format = formats[usize::from(*which) % formats.len()];
+    let strategy = if *which < 128 {
+        MatchStrategy::Exact
+    } else {
+        MatchStrategy::Contains
+    };
+    let identity = Identity {
+        suite_id: "vendor.acme.evals.fuzz".to_owned(),
+        version: "1.0.0".to_owned(),
+        target_agent_id: None,
+        pass_score: None,
+    };
+    let _ = Format::of(file);
+    let losses = match convert(file, format, strategy, &identity) {
+        Ok(imported) => {
+            assert!(
+                check_suite(&imported.suite).is_ok(),
+                "what comes out is a suite"
+            );
+            imported.losses
+        }
+        Err(Fault::NoTasks(losses)) => losses,
+        Err(fault) => {
+            assert!(!fault.to_string().is_empty());
+            return Corpus::Keep;
+        }
+    };
+    for (n, loss) in losses.iter().enumerate() {
+        assert!(loss.count > 0 && !loss.first.is_empty(), "{loss:?}");
+        assert!(loss.left_out.len() <= loss.count, "{loss:?}");
+        assert!(
+            losses
+                .iter()
+                .skip(n + 1)
+                .all(|other| other.what != loss.what),
+            "told twice: {loss:?}"
+        );
+    }
+    Corpus::Keep
+});
