@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
@@ -16,8 +17,10 @@ use serde_json::Value;
 use super::HttpState;
 use super::answer::Failure;
 use crate::domain::ids::RunId;
+use crate::domain::run::record::RunRecord;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json;
+use crate::service::access::Caller;
 use crate::service::fault::internal;
 
 /// Longest time a body may take to arrive.
@@ -59,6 +62,23 @@ impl FromRequestParts<Arc<HttpState>> for RunPath {
         id.filter(|id| is_run_id(id))
             .map(|id| Self(id.into()))
             .ok_or_else(|| no_such_run().into())
+    }
+}
+
+/// The run a path names, which is there and the caller's.
+pub struct OwnRun(pub Arc<RunRecord>);
+
+impl FromRequestParts<Arc<HttpState>> for OwnRun {
+    type Rejection = Failure;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<HttpState>,
+    ) -> Result<Self, Failure> {
+        let RunPath(run) = RunPath::from_request_parts(parts, state).await?;
+        let caller = Extension::<Caller>::from_request_parts(parts, state).await;
+        let caller = caller.map_err(|cause| internal(&cause))?;
+        Ok(Self(state.runs.record(&caller.tenant, &run).await?))
     }
 }
 

@@ -7,6 +7,8 @@ pub mod matching;
 pub mod report;
 pub mod rubric;
 pub mod safety;
+#[cfg(test)]
+mod sample;
 pub mod scoring;
 pub mod statistics;
 pub mod suite_lint;

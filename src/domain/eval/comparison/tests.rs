@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::eval::report::EvalReport;
+use crate::domain::eval::sample;
 
 /// A run with everything a comparison looks at.
 struct Run {
@@ -81,33 +82,7 @@ impl Run {
 }
 
 fn report(id: &str, scores: &[Option<f64>]) -> EvalReport {
-    let named = |n: usize| format!("task-{n}");
-    let rows = || scores.iter().enumerate();
-    let tasks: Vec<Value> = rows()
-        .map(|(n, score)| match score {
-            None => json!({"taskId": named(n), "outcome": "unjudged", "reason": "connect"}),
-            Some(score) if *score >= 1.0 => json!({"taskId": named(n), "outcome": "passed"}),
-            Some(_) => {
-                json!({"taskId": named(n), "outcome": "failed", "reason": "output_not_json"})
-            }
-        })
-        .collect();
-    let summaries: Vec<Value> = rows()
-        .map(|(n, score)| {
-            let score = score.unwrap_or_default();
-            json!({"taskId": named(n), "score": score, "passed": score >= 1.0, "costUsd": 0.001, "latencyMs": 100 + n})
-        })
-        .collect();
-    serde_json::from_value(json!({
-        "runId": id, "status": "completed", "verdict": "fail", "reasons": [], "modes": ["golden"], "ignore": [],
-        "suite": {"suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "digest": "sha256-x", "signed": true,
-            "taskCount": scores.len(), "passScore": 0.8},
-        "agent": {"agentId": "vendor.acme.triage.default", "version": "1.0.0", "packIntegrity": "sha256-y"},
-        "summary": {"suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "aggregateScore": 0.0,
-            "passed": false, "taskCount": scores.len(), "passedCount": 0, "tasks": summaries},
-        "tasks": tasks,
-    }))
-    .unwrap()
+    sample::report(id, &["golden"], scores)
 }
 
 fn found(baseline: &Run, candidate: &Run) -> RunComparison {

@@ -2,46 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-
-/// A report of tasks with these scores; a task passes with 1, and a score that is none was not judged.
-fn run(id: &str, modes: &[&str], scores: &[Option<f64>]) -> EvalReport {
-    let named = |n: usize| format!("task-{n}");
-    let tasks: Vec<Value> = scores
-        .iter()
-        .enumerate()
-        .map(|(n, score)| {
-            let outcome = match score {
-                None => "unjudged",
-                Some(score) if *score >= 1.0 => "passed",
-                Some(_) => "failed",
-            };
-            json!({"taskId": named(n), "outcome": outcome})
-        })
-        .collect();
-    let summaries: Vec<Value> = scores
-        .iter()
-        .enumerate()
-        .map(|(n, score)| {
-            let score = score.unwrap_or_default();
-            json!({"taskId": named(n), "score": score, "passed": score >= 1.0})
-        })
-        .collect();
-    let verdict = if scores.iter().all(Option::is_some) {
-        "fail"
-    } else {
-        "inconclusive"
-    };
-    serde_json::from_value(json!({
-        "runId": id, "status": "completed", "verdict": verdict, "reasons": [], "modes": modes, "ignore": [],
-        "suite": {"suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "digest": "sha256-x", "signed": true,
-            "taskCount": scores.len(), "passScore": 0.8},
-        "agent": {"agentId": "vendor.acme.triage.default", "version": "1.0.0", "packIntegrity": "sha256-y"},
-        "summary": {"suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "aggregateScore": 0.0,
-            "passed": false, "taskCount": scores.len(), "passedCount": 0, "tasks": summaries},
-        "tasks": tasks,
-    }))
-    .unwrap()
-}
+use crate::domain::eval::sample::report as run;
 
 fn alone(run: &EvalReport) -> Statistics {
     statistics(Evidence::of(run), None, None)

@@ -8,21 +8,20 @@ use axum::http::StatusCode;
 
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{Query, RunPath};
+use crate::http::extract::{OwnRun, Query};
 use crate::service::access::Caller;
 
 /// `GET /v1/host/touchstone/runs/{runId}/comparison`.
 pub async fn get(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
-    RunPath(run): RunPath,
     query: Query,
+    OwnRun(run): OwnRun,
 ) -> Answer {
-    state.runs.record(&caller.tenant, &run).await?;
     let baseline = query.run("baseline")?;
     let found = state
         .runs
-        .comparison(&caller.tenant, &run, &baseline)
+        .comparison(&caller.tenant, &run.run_id, &baseline)
         .await?;
     json(StatusCode::OK, &found)
 }

@@ -8,18 +8,20 @@ use axum::http::StatusCode;
 
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{Query, RunPath};
+use crate::http::extract::{OwnRun, Query};
 use crate::service::access::Caller;
 
 /// `GET /v1/runs/{runId}:diff`.
 pub async fn get(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
-    RunPath(run): RunPath,
     query: Query,
+    OwnRun(run): OwnRun,
 ) -> Answer {
-    state.runs.record(&caller.tenant, &run).await?;
     let against = query.run("against")?;
-    let diff = state.diffs.diff(&caller.tenant, &run, &against).await?;
+    let diff = state
+        .diffs
+        .diff(&caller.tenant, &run.run_id, &against)
+        .await?;
     json(StatusCode::OK, &diff)
 }

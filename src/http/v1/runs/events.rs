@@ -10,7 +10,7 @@ use axum::http::header::ACCEPT;
 use super::poll::collect;
 use crate::http::HttpState;
 use crate::http::answer::Answer;
-use crate::http::extract::{Query, RunPath};
+use crate::http::extract::{OwnRun, Query};
 use crate::http::stream::Subscription;
 use crate::http::stream::mode::{Mode, StreamOptions};
 use crate::service::access::Caller;
@@ -20,28 +20,28 @@ use crate::service::fault::internal;
 pub async fn stream(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
-    RunPath(run): RunPath,
     query: Query,
     headers: HeaderMap,
+    OwnRun(record): OwnRun,
 ) -> Answer {
-    let record = state.runs.record(&caller.tenant, &run).await?;
+    let run = &record.run_id;
     let options = StreamOptions::parse(&query)?;
     let place = state.subscribers.enter(&caller.tenant)?;
     let head = state
         .log
-        .head(&run)
+        .head(run)
         .await
         .map_err(|cause| internal(&cause))?;
     let position = match headers.get("last-event-id").map(|id| id.to_str()) {
         Some(Ok(id)) => state
             .log
-            .position(&run, id)
+            .position(run, id)
             .await
             .map_err(|cause| internal(&cause))?,
         _ => None,
     };
     if let (true, Mode::Events(filter)) = (only_json(&headers), options.mode) {
-        return collect(&state, &run, position.unwrap_or_default(), head, filter).await;
+        return collect(&state, run, position.unwrap_or_default(), head, filter).await;
     }
     let subscription = Subscription {
         state: state.clone(),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::ids::RunId;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, Failure, json_text};
-use crate::http::extract::{Query, RunPath};
+use crate::http::extract::{OwnRun, Query};
 use crate::ports::Head;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
@@ -27,10 +27,10 @@ const ENOUGH_BYTES: usize = 8 * 1024 * 1024;
 pub async fn poll(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
-    RunPath(run): RunPath,
     query: Query,
+    OwnRun(run): OwnRun,
 ) -> Answer {
-    state.runs.record(&caller.tenant, &run).await?;
+    let run = &run.run_id;
     let after = query
         .whole("lastSequence", 0, u64::MAX)?
         .unwrap_or_default();
@@ -40,13 +40,13 @@ pub async fn poll(
     let _place = state.subscribers.enter(&caller.tenant)?;
     let mut head = state
         .log
-        .head(&run)
+        .head(run)
         .await
         .map_err(|cause| internal(&cause))?;
     if head.sequence <= after && !head.ended {
-        head = wait(&state, &run, after, head, Duration::from_secs(timeout)).await;
+        head = wait(&state, run, after, head, Duration::from_secs(timeout)).await;
     }
-    collect(&state, &run, after, head, Filter::Everything).await
+    collect(&state, run, after, head, Filter::Everything).await
 }
 
 /// Waits for an event after `after`, the end of the run, the end of patience, or of the host.
