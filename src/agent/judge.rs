@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::calls::{Calls, Pace, Stop, seed};
-use crate::domain::agent::{BUDGET_EXHAUSTED, ModelRequest, TaskHint, octets_of};
+use crate::domain::agent::{BUDGET_EXHAUSTED, ModelRequest, ResponseSchema, TaskHint, octets_of};
 use crate::domain::eval::rubric::prompt::Exhibit;
 use crate::domain::eval::rubric::verdict::{self, MALFORMED};
 use crate::domain::eval::rubric::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
@@ -73,7 +73,7 @@ impl Question<'_> {
             messages,
             tools: &[],
             definitions: &[],
-            response_schema: Some(&verdict::SCHEMA),
+            response_schema: Some(ResponseSchema::Written(verdict::SCHEMA)),
             temperature: Some(TEMPERATURE),
             max_tokens: Some(MAX_TOKENS),
             task: Some(TaskHint {

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use super::arguments::read_arguments;
 use super::plain::messages_of;
 use crate::domain::agent::{
-    ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
+    ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
 use crate::domain::hex::hex;
 use crate::domain::money::TokenPrice;
@@ -265,7 +265,7 @@ struct Question<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     definitions: &'a [ToolDefinition],
     #[serde(skip_serializing_if = "Option::is_none")]
-    response_schema: Option<&'a Value>,
+    response_schema: Option<ResponseSchema<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,10 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use serde_json::Value;
-
 use super::refusal::Refusal;
-use crate::domain::agent::ModelRequest;
+use crate::domain::agent::{ModelRequest, ResponseSchema};
 
 /// How the endpoint is told of the return schema, from the strictest way on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +158,7 @@ impl Known {
 }
 
 /// The schema in words, for endpoints that take none.
-pub fn described(schema: &Value) -> String {
+pub fn described(schema: ResponseSchema<'_>) -> String {
     format!(
         "Your final answer must be one JSON document that satisfies this JSON Schema, without any \
          text or code fence around it:\n{schema}"

@@ -47,46 +47,46 @@ use scripted::{Script, ScriptedModel};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A field that the provider needs is missing.
-    #[error("{index}.{field} is missing: provider \"{provider}\" needs it")]
+    #[error("{place}.{field} is missing: provider \"{provider}\" needs it")]
     Missing {
-        /// Which entry.
-        index: Place,
+        /// Of which endpoint.
+        place: Place,
         /// The field.
         field: &'static str,
         /// The provider.
         provider: &'static str,
     },
     /// A field has no sensible value.
-    #[error("{index}.{field} {problem}")]
+    #[error("{place}.{field} {problem}")]
     Invalid {
-        /// Which entry.
-        index: Place,
+        /// Of which endpoint.
+        place: Place,
         /// The field.
         field: &'static str,
         /// What is wrong, and what to do.
         problem: String,
     },
     /// Two entries serve the same class.
-    #[error("{index}.class is served by an earlier entry; keep one of them")]
+    #[error("{place}.class is served by an earlier entry; keep one of them")]
     ClassTwice {
-        /// Which entry.
-        index: Place,
+        /// Of which endpoint.
+        place: Place,
     },
     /// The script could not be read.
-    #[error("{index}.file {path} could not be read: {source}")]
+    #[error("{place}.file {path} could not be read: {source}")]
     Unreadable {
-        /// Which entry.
-        index: Place,
+        /// Of which endpoint.
+        place: Place,
         /// The file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
     /// The script is none.
-    #[error("{index}.file is no script: {source}")]
+    #[error("{place}.file is no script: {source}")]
     Script {
-        /// Which entry.
-        index: Place,
+        /// Of which endpoint.
+        place: Place,
         /// Why.
         source: scripted::Error,
     },
@@ -220,35 +220,35 @@ impl ModelCatalog {
             .iter()
             .enumerate()
             .map(|(index, config)| (Place::Models(index), config));
-        for (index, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
-            check(index, config)?;
+        for (place, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
+            check(place, config)?;
             let config = &bounded(config, configs.iter().chain(judge));
             let model: Arc<dyn Model> = match config.provider {
-                Provider::A2a => remote(index, config, environment, clock, A2aAgent::new)?,
-                Provider::Anthropic => remote(index, config, environment, clock, |access| {
+                Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
+                Provider::Anthropic => remote(place, config, environment, clock, |access| {
                     Ok(in_pieces(config, AnthropicModel::new(access)?))
                 })?,
-                Provider::Openai => remote(index, config, environment, clock, |access| {
+                Provider::Openai => remote(place, config, environment, clock, |access| {
                     Ok(in_pieces(config, OpenAiModel::new(access)?))
                 })?,
-                Provider::Openwop => remote(index, config, environment, clock, OpenWopAgent::new)?,
-                Provider::Scripted => script(index, config)?,
+                Provider::Openwop => remote(place, config, environment, clock, OpenWopAgent::new)?,
+                Provider::Scripted => script(place, config)?,
             };
             let permits = match shared_with(config) {
                 None => permits_of(config),
-                Some(place) => shared
-                    .entry(place)
+                Some(origin) => shared
+                    .entry(origin)
                     .or_insert_with(|| permits_of(config))
                     .clone(),
             };
             let binding = ModelBinding { model, permits };
-            let earlier = match (index, config.class) {
+            let earlier = match (place, config.class) {
                 (Place::Judge, _) => catalog.judge.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
                 (_, ClassSelector::Any) => catalog.default.replace(binding),
             };
             if earlier.is_some() {
-                return Err(Error::ClassTwice { index });
+                return Err(Error::ClassTwice { place });
             }
         }
         Ok(catalog)
@@ -284,10 +284,10 @@ fn shared_with(config: &ModelConfig) -> Option<String> {
     Some(url.as_str().trim_end_matches('/').to_owned())
 }
 
-fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
+fn check(place: Place, config: &ModelConfig) -> Result<(), Error> {
     let invalid = |field, problem: &str| {
         Err(Error::Invalid {
-            index,
+            place,
             field,
             problem: problem.to_owned(),
         })
@@ -309,7 +309,7 @@ fn check(index: Place, config: &ModelConfig) -> Result<(), Error> {
     if !(1..=10).contains(&config.max_attempts) {
         return invalid("max_attempts", "must be between 1 and 10");
     }
-    if index == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
+    if place == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
         return invalid(
             "provider",
             "is a remote agent, which is not shown what a judge is asked; use \"anthropic\", \"openai\" or \"scripted\"",
@@ -358,7 +358,7 @@ fn in_pieces<W: Wire>(config: &ModelConfig, model: HttpModel<W>) -> HttpModel<W>
 }
 
 fn remote<M: Model + 'static>(
-    index: Place,
+    place: Place,
     config: &ModelConfig,
     environment: &dyn Fn(&str) -> Option<String>,
     clock: &Arc<dyn Clock>,
@@ -366,7 +366,7 @@ fn remote<M: Model + 'static>(
 ) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
     let missing = |field| Error::Missing {
-        index,
+        place,
         field,
         provider,
     };
@@ -385,7 +385,7 @@ fn remote<M: Model + 'static>(
             None => None,
             Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(
                 || Error::Invalid {
-                    index,
+                    place,
                     field: "api_key_env",
                     problem: format!("names the environment variable {name}, which is not set"),
                 },
@@ -400,12 +400,12 @@ fn remote<M: Model + 'static>(
     .map_err(|e| match e {
         EndpointError::Net(e @ net::Error::Setup(_)) => Error::Net(e),
         EndpointError::Net(e) => Error::Invalid {
-            index,
+            place,
             field: "base_url",
             problem: format!("cannot be used: {e}"),
         },
         EndpointError::Key => Error::Invalid {
-            index,
+            place,
             field: "api_key_env",
             problem: "names a variable whose value is no API key: it holds line breaks or other \
                       characters a header cannot carry"
@@ -415,19 +415,19 @@ fn remote<M: Model + 'static>(
     Ok(Arc::new(model))
 }
 
-fn script(index: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
+fn script(place: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
     let provider = config.provider.as_str();
     let path = config.file.as_ref().ok_or(Error::Missing {
-        index,
+        place,
         field: "file",
         provider,
     })?;
     let text = std::fs::read(path).map_err(|source| Error::Unreadable {
-        index,
+        place,
         path: path.clone(),
         source,
     })?;
-    let script = Script::parse(&text).map_err(|source| Error::Script { index, source })?;
+    let script = Script::parse(&text).map_err(|source| Error::Script { place, source })?;
     let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
     Ok(Arc::new(ScriptedModel::new(
         script,

@@ -13,7 +13,9 @@ use crate::protocol::schema::CompiledSchema;
 use super::effects::Effects;
 use super::failure::FailureReason;
 use super::fixtures::FixtureCursor;
-use super::message::{Message, ModelReply, ModelRequest, TaskHint, ToolCall, ToolDefinition};
+use super::message::{
+    Message, ModelReply, ModelRequest, ResponseSchema, TaskHint, ToolCall, ToolDefinition,
+};
 use super::metering::{OVERHEAD, octets_of_call, octets_of_json};
 use super::output::{Answer, read_answer};
 
@@ -207,7 +209,7 @@ impl<'a> Conversation<'a> {
                 messages: Vec::with_capacity(3),
                 tools,
                 definitions,
-                response_schema: schema,
+                response_schema: schema.map(ResponseSchema::Read),
                 temperature: brief.temperature,
                 max_tokens: brief.max_tokens,
                 task: Some(TaskHint {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer, ser};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::effects::Effects;
 use crate::domain::ids::TaskId;
@@ -62,7 +63,7 @@ pub struct ModelRequest<'a> {
     /// What is known of those of them that are live.
     pub definitions: &'a [ToolDefinition],
     /// The schema the final answer must satisfy, if there is one.
-    pub response_schema: Option<&'a Value>,
+    pub response_schema: Option<ResponseSchema<'a>>,
     /// Sampling temperature, 0.0..=2.0.
     pub temperature: Option<f64>,
     /// Most tokens the answer may have.
@@ -72,6 +73,39 @@ pub struct ModelRequest<'a> {
     /// The name of this call as an effect on the endpoint ([`Activity`](crate::domain::run::activity::Activity)), the same
     /// for every attempt.
     pub activity: Option<String>,
+}
+
+/// The schema an answer must satisfy.
+///
+/// Endpoints that hold a model to one have it write the members in the order in which the schema names them, some of them the
+/// required ones first. A document that was read has lost that order; where it matters, the text is passed on as it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ResponseSchema<'a> {
+    /// One that was read.
+    Read(&'a Value),
+    /// The text of one that we have written.
+    Written(&'a str),
+}
+
+impl Serialize for ResponseSchema<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Read(schema) => schema.serialize(serializer),
+            Self::Written(text) => {
+                let schema: &RawValue = serde_json::from_str(text).map_err(ser::Error::custom)?;
+                schema.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for ResponseSchema<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read(schema) => write!(f, "{schema}"),
+            Self::Written(text) => f.write_str(text),
+        }
+    }
 }
 
 impl<'a> ModelRequest<'a> {

@@ -153,7 +153,7 @@ impl Runs {
         let kept = self.store.calibration(&caller.tenant, &judge.identity);
         let kept = kept.await.map_err(|cause| internal(&cause))?;
         let now = self.clock.now();
-        match kept.filter(|kept| kept.samples >= MIN_SAMPLES && kept.valid_until > now) {
+        match kept.filter(|kept| kept.counts_at(now)) {
             None => Ok(()),
             Some(kept) => Err(Problem::new(
                 ErrorCode::Conflict,

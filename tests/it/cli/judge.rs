@@ -149,7 +149,9 @@ async fn a_judge_on_a_flag_is_asked_over_the_wire() {
         assert_eq!(asked.body["temperature"], 0.0);
         assert_eq!(asked.body["model"], "examiner-1");
         let schema = &asked.body["response_format"]["json_schema"]["schema"];
-        assert_eq!(schema["required"], json!(["met"]));
+        assert_eq!(schema["required"], json!(["reason", "met"]));
+        let place = |member: &str| asked.text.rfind(&format!("\"{member}\":{{")).unwrap();
+        assert!(place("reason") < place("met"), "the reason comes first");
         assert!(asked.body.get("tools").is_none());
     }
 }
@@ -208,6 +210,14 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     let listed = home.run(&["--json", "judge", "list"]).document();
     assert_eq!(listed["calibrations"], json!([found]));
 
+    // What gates go by is not lost to a first look, and nobody is asked for one.
+    let refused = calibrate("few.jsonl", &["--allow-few"]);
+    let said = format!("{}{}", refused.stdout, refused.stderr);
+    assert_eq!(refused.code, 2, "{said}");
+    assert!(said.contains("was compared on 100 samples"), "{said}");
+    let listed = home.run(&["--json", "judge", "list"]).document();
+    assert_eq!(listed["calibrations"], json!([found]), "kept as it was");
+
     let report = eval(&home, &["--mode", "rubric"]).document();
     assert_eq!(report["judge"]["identity"], found["identity"]);
     assert_eq!(report["judge"]["calibration"], found);
@@ -219,6 +229,10 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
 
     // Another model is another judge, of whom nothing is known.
     judge(&home, "examiner-2", &json!({"output": {"met": true}}));
+    std::fs::write(home.path("judge.json"), rules.to_string()).unwrap();
+    let first = calibrate("few.jsonl", &["--allow-few"]);
+    assert_eq!(first.code, 1, "{}{}", first.stdout, first.stderr);
+    judge(&home, "examiner-3", &json!({"output": {"met": true}}));
     let report = eval(&home, &["--mode", "rubric"]).document();
     assert!(report["judge"].get("calibration").is_none(), "{report}");
     let check = |more: &[&str]| {

@@ -22,6 +22,8 @@ pub struct Asked {
     pub era: u32,
     /// Its body.
     pub body: Value,
+    /// The same as it was written.
+    pub text: String,
 }
 
 /// A running endpoint; gone when dropped.
@@ -88,12 +90,14 @@ impl Drop for Endpoint {
     }
 }
 
-async fn complete(State(shared): State<Arc<Shared>>, Json(body): Json<Value>) -> Response {
+async fn complete(State(shared): State<Arc<Shared>>, text: String) -> Response {
+    let body: Value = serde_json::from_str(&text).unwrap();
     let number = shared.count.fetch_add(1, Ordering::Relaxed);
     let era = shared.era.load(Ordering::SeqCst);
     shared.asked.lock().unwrap().push(Asked {
         era,
         body: body.clone(),
+        text,
     });
     // Spread by the golden ratio: even, and the same for the n-th request of every test.
     let span = (shared.latency.end - shared.latency.start).max(1);

@@ -95,7 +95,7 @@ impl Model for Examiner {
             answer: quoted(rules, question, "answer"),
             activity: request.activity.clone(),
             temperature: request.temperature,
-            schema: request.response_schema.cloned(),
+            schema: request.response_schema.map(|schema| json!(schema)),
             tools: request.tools.len(),
         };
         self.total.fetch_add(1, Ordering::SeqCst);
@@ -215,7 +215,7 @@ async fn a_score_is_the_weight_of_the_criteria_that_are_met() {
     assert_eq!(judge.total(), 9, "one question a criterion");
     for asked in judge.asked() {
         assert_eq!((asked.temperature, asked.tools), (Some(0.0), 0));
-        assert_eq!(asked.schema.unwrap()["required"], json!(["met"]));
+        assert_eq!(asked.schema.unwrap()["required"], json!(["reason", "met"]));
     }
     let judge = report.judge.unwrap();
     assert_eq!(judge.model, "examiner-1");

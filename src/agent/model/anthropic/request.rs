@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use crate::agent::model::dialect::{Dialect, ResponseFormat, described};
 use crate::agent::model::tool_names::ToolNames;
 use crate::agent::model::tool_schema::{ToolArguments, arguments_of, description_of};
-use crate::domain::agent::{ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ToolCall};
+use crate::domain::agent::{
+    ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ResponseSchema, ToolCall,
+};
 
 /// The body of a request.
 pub fn write_request(
@@ -77,7 +79,7 @@ struct OutputConfig<'a> {
 #[derive(Serialize)]
 struct Format<'a> {
     r#type: &'static str,
-    schema: &'a Value,
+    schema: ResponseSchema<'a>,
 }
 
 #[derive(Serialize)]

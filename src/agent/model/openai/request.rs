@@ -4,12 +4,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
-use serde_json::Value;
 
 use crate::agent::model::dialect::{Dialect, ResponseFormat, described};
 use crate::agent::model::tool_names::ToolNames;
 use crate::agent::model::tool_schema::{ToolArguments, arguments_of, description_of};
-use crate::domain::agent::{Message, ModelRequest, ToolCall};
+use crate::domain::agent::{Message, ModelRequest, ResponseSchema, ToolCall};
 
 /// The body of a request.
 pub fn write_request(
@@ -77,11 +76,11 @@ enum Format<'a> {
 #[derive(Serialize)]
 struct NamedSchema<'a> {
     name: &'static str,
-    schema: &'a Value,
+    schema: ResponseSchema<'a>,
 }
 
 impl<'a> Format<'a> {
-    fn of(format: ResponseFormat, schema: &'a Value) -> Option<Self> {
+    fn of(format: ResponseFormat, schema: ResponseSchema<'a>) -> Option<Self> {
         match format {
             // Not `strict`: that takes only a part of JSON Schema, and agents bring theirs as it is.
             ResponseFormat::JsonSchema => Some(Self::JsonSchema {
@@ -98,7 +97,7 @@ impl<'a> Format<'a> {
 
 struct Messages<'a> {
     messages: &'a [Message],
-    in_words: Option<&'a Value>,
+    in_words: Option<ResponseSchema<'a>>,
     names: &'a ToolNames<'a>,
 }
 

@@ -238,7 +238,10 @@ fn with_a_schema_the_answer_must_satisfy_it(#[case] answer: &str, #[case] expect
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     setup.schema = Some(compile_untrusted(&schema).unwrap());
     let mut conversation = setup.open();
-    assert_eq!(conversation.request().response_schema, Some(&schema));
+    assert_eq!(
+        conversation.request().response_schema,
+        Some(ResponseSchema::Read(&schema))
+    );
     assert_eq!(conversation.step(text(answer)).next, expected);
 }
 

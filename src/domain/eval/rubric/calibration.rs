@@ -158,6 +158,13 @@ pub struct Calibration {
     pub valid_until: Timestamp,
 }
 
+impl Calibration {
+    /// Whether it says something at this moment, good or bad: it rests on enough samples, and is not too long ago.
+    pub fn counts_at(&self, now: Timestamp) -> bool {
+        self.samples >= MIN_SAMPLES && now < self.valid_until
+    }
+}
+
 /// Where the true value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
@@ -386,6 +393,13 @@ mod tests {
         );
         let few = compared(|n| f64::from(n / 10), 99).unwrap();
         assert_eq!(doubted(&few, day(0)), Some(Doubt::Few(99)));
+        let against = compared(|n| -f64::from(n), 100).unwrap();
+        let counts = |of: &Calibration, n| of.counts_at(day(n));
+        assert!(
+            counts(&good, 89) && counts(&against, 89),
+            "bad news counts, too"
+        );
+        assert!(!counts(&good, 90) && !counts(&few, 0));
         let edge = |spearman| Calibration {
             spearman,
             ..good.clone()

@@ -76,7 +76,7 @@ fn identity_with(model: &ModelPin, rubrics: &Value) -> String {
         "provider": model.provider,
         "model": model.model,
         "prompt": prompt::TEMPLATE,
-        "verdict": *verdict::SCHEMA,
+        "verdict": verdict::SCHEMA,
         "parameters": {
             "temperature": TEMPERATURE,
             "maxTokens": MAX_TOKENS,

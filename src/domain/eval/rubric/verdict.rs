@@ -3,26 +3,15 @@
 //! Nothing is picked out of a text. A judge that repeats what it was shown could be made to carry a verdict that is not its
 //! own, and whoever looked for one would find it.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
 
 use crate::domain::agent::{ModelReply, Rejection};
 
-/// The form of a verdict, for endpoints that hold a model to one.
-pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["met"],
-        "properties": {
-            "reason": {"type": "string"},
-            "met": {"type": "boolean"},
-        },
-    })
-});
+/// The form of a verdict, for endpoints that hold a model to one. The order counts: a model that has to say yes or no before
+/// it may give a reason finds the reason to fit. So the reason comes first, and is required, since what is not required is
+/// written last by some, or not at all.
+pub const SCHEMA: &str = r#"{"type":"object","properties":{"reason":{"type":"string"},"met":{"type":"boolean"}},"required":["reason","met"],"additionalProperties":false}"#;
 
 /// The label of a task whose judge gave no verdict when it was asked again.
 pub const MALFORMED: &str = "judge_malformed";
@@ -76,9 +65,10 @@ fn whole_block(text: &str) -> Option<&str> {
 mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::agent::ToolCall;
+    use crate::domain::agent::{ResponseSchema, ToolCall};
 
     fn said(text: &str) -> ModelReply {
         ModelReply {
@@ -139,6 +129,19 @@ mod tests {
         for reply in [refused, truncated, calling, silent] {
             assert_eq!(read(&reply), None);
         }
+    }
+
+    #[test]
+    fn the_reason_is_asked_for_before_the_verdict() {
+        let sent = serde_json::to_string(&Some(ResponseSchema::Written(SCHEMA))).unwrap();
+        assert_eq!(sent, SCHEMA, "as it stands");
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        assert_eq!(schema["required"], json!(["reason", "met"]));
+        let place = |member: &str| SCHEMA.find(&format!("\"{member}\":{{")).unwrap();
+        assert!(place("reason") < place("met"));
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        assert!(validator.is_valid(&json!({"reason": "It is kind.", "met": true})));
+        assert!(!validator.is_valid(&json!({"met": true})));
     }
 
     proptest! {
