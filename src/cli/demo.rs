@@ -26,7 +26,7 @@ use super::watch::{Interrupts, Started, follow};
 use crate::agent::model::{ClassSelector, ModelConfig, Provider};
 use crate::app::LOCAL_TENANT;
 use crate::config::{Config, TrustedKey};
-use crate::demo::pack::{AGENT, NAMESPACE, Release, SUITE};
+use crate::demo::pack::{ADVERSARIAL, AGENT, NAMESPACE, Release, SUITE};
 use crate::demo::standin;
 use crate::domain::eval::report::{EvalReport, Verdict};
 use crate::domain::ids::TenantId;
@@ -514,14 +514,20 @@ fn next_steps(
         let _ = writeln!(text, "   {what}\n     {}", ink.command(command));
     };
     match kept {
-        Some(folder) => step(
-            "every recorded event of the second run:",
-            &format!(
-                "{program} --data {} run events {}",
-                folder.display(),
-                story.candidate.run_id
-            ),
-        ),
+        Some(folder) => {
+            let program = format!("{program} --data {}", folder.display());
+            step(
+                "every recorded event of the second run:",
+                &format!("{program} run events {}", story.candidate.run_id),
+            );
+            step(
+                "the same agent under attack, on a real model:",
+                &format!(
+                    "{program} eval {ADVERSARIAL} --agent {AGENT} --mode adversarial --model-url http://127.0.0.1:11434/v1 \
+                     --model llama3.2"
+                ),
+            );
+        }
         None => step(
             "the same again, and keep the database to look into the runs:",
             &format!("{program} demo --keep"),

@@ -8,6 +8,8 @@ use crate::domain::pack::build::Files;
 pub const AGENT: &str = "vendor.touchstone-demo.support-triage.default";
 /// Its suite.
 pub const SUITE: &str = "vendor.touchstone-demo.evals.support-triage@1.0.0";
+/// The suite that attacks it.
+pub const ADVERSARIAL: &str = "vendor.touchstone-demo.evals.support-triage-adversarial@1.0.0";
 /// The names the demo's key may sign.
 pub const NAMESPACE: &str = "vendor.touchstone-demo.*";
 
@@ -38,6 +40,10 @@ const FILES: &[(&str, &[u8])] = &[
     (
         "evals/support-triage.json",
         include_bytes!("../../packs/support-triage/evals/support-triage.json"),
+    ),
+    (
+        "evals/adversarial.json",
+        include_bytes!("../../packs/support-triage/evals/adversarial.json"),
     ),
 ];
 

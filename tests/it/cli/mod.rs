@@ -1,6 +1,7 @@
 //! The command line as a person or a pipeline meets it: the binary, its exit codes, its two output streams.
 
 mod aaaf;
+mod adversarial;
 mod agent_command;
 mod attest;
 mod badge;

@@ -147,13 +147,15 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
                 .trim_start_matches("run: ");
             let line = match line.split_once("$(touchstone ") {
                 Some((_, command)) => {
-                    format!("touchstone {}", command.split(['|', ')']).next().unwrap())
+                    format!("touchstone {}", command.split(')').next().unwrap())
                 }
                 None => line.to_owned(),
             };
             if !line.starts_with("touchstone ") {
                 continue;
             }
+            // What becomes of the output is the shell's affair.
+            let line = line.split(['>', '|']).next().unwrap();
             // Variables stand for one word each, of the right form.
             let line = line.replace("\"$SUITE\"", "vendor.acme.evals.triage@1.0.0");
             let line = line
@@ -175,5 +177,5 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
             commands += 1;
         }
     }
-    assert!(commands >= 18, "{commands}");
+    assert!(commands >= 26, "{commands}");
 }
