@@ -16,7 +16,7 @@ use crate::domain::aaaf::evidence::{self, Listed};
 use crate::domain::aaaf::{
     Assessment, Config, Dimension, Event, Insufficient, Override, Scored, Unscored, score,
 };
-use crate::render::rating;
+use crate::render::{plain, rating};
 
 /// Octets of a file that are read.
 const MAX_OCTETS: u64 = 256 << 20;
@@ -173,7 +173,8 @@ fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
 }
 
 fn unusable(file: &Path, fault: &dyn std::fmt::Display) -> Failure {
-    let message = format!("{}: {fault}", file.display());
+    // What the file says may be repeated in it, and the file may be anybody's.
+    let message = plain(&format!("{}: {fault}", file.display()));
     Failure::new(Exit::Negative, "INVALID_REQUEST", message)
 }
 
@@ -204,7 +205,7 @@ fn config(arguments: &Score, beside: &Beside) -> Result<Config, Failure> {
         (None, None) => return Ok(Config::default()),
     };
     Config::read(&document).map_err(|fault| {
-        let message = format!("{}: {fault}", file.display());
+        let message = plain(&format!("{}: {fault}", file.display()));
         Failure::new(Exit::Negative, fault.code(), message)
     })
 }
@@ -221,7 +222,7 @@ fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Ev
     let agent = first.agent_id.clone();
     if events.iter().any(|event| event.agent_id != agent) {
         let several = unusable(&arguments.file, &"there are events of several agents in it");
-        return Err(several.or_try(format!("--agent {agent}")));
+        return Err(several.or_try(plain(&format!("--agent {agent}"))));
     }
     Ok((agent, events))
 }

@@ -7,6 +7,7 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use super::ink::Ink;
 use super::scorecard::Style;
 use super::table;
+use super::words::plain;
 use crate::domain::aaaf::assessment::EvidenceBasis;
 use crate::domain::aaaf::calibration::Calibration;
 use crate::domain::aaaf::{Assessment, Axis, AxisRating, Config, Dimension, Measure, Scored};
@@ -35,7 +36,7 @@ pub fn rating(shown: &Shown<'_>, style: Style) -> String {
     let mut text = String::new();
     let ink = style.ink;
     let assessment = shown.assessment;
-    let _ = writeln!(text, "agent        {}", ink.strong(shown.agent));
+    let _ = writeln!(text, "agent        {}", ink.strong(&plain(shown.agent)));
     let _ = writeln!(
         text,
         "window       {} until {}, {}",

@@ -3,5 +3,6 @@
 mod differential;
 mod evidence;
 mod properties;
+mod rules;
 mod vector;
 mod vectors;

@@ -214,3 +214,28 @@ fn weights_that_are_not_the_whole_are_refused() {
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.document()["error"]["code"], "WEIGHT_SUM_INVALID");
 }
+
+#[test]
+fn names_of_strangers_do_not_reach_the_terminal_as_they_are() {
+    let (home, vector) = evidence("full-assessment");
+    let mut events = vector["input"]["events"].clone();
+    for event in events.as_array_mut().unwrap() {
+        event["agent_id"] = json!("agent\u{1b}[2J");
+    }
+    std::fs::write(home.path("events.jsonl"), lines(&events)).unwrap();
+    let done = home.run(&["aaaf", "score", "events.jsonl", "--dimension", "accuracy"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stdout.contains("agent [2J") && !done.stdout.contains('\u{1b}'),
+        "{}",
+        done.stdout
+    );
+    std::fs::write(
+        home.path("events.json"),
+        "{\"events\": [], \"con\\u001b[2J\": 1}",
+    )
+    .unwrap();
+    let done = home.run(&["aaaf", "score", "events.json"]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(!done.stderr.contains('\u{1b}'), "{}", done.stderr);
+}
