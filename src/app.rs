@@ -17,7 +17,7 @@ use crate::agent::{RubricJudge, Runtime};
 use crate::config::{self, Config};
 use crate::domain::ids::TenantId;
 use crate::domain::run::request::{HostLimits, scored_modes};
-use crate::http::{self, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
+use crate::http::{self, AaafRates, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
 use crate::net::{self, WebhookClient};
 use crate::ports::{
     Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
@@ -207,6 +207,10 @@ impl App {
                     per_tenant: config.limits.requests_per_second_per_tenant,
                     refusals_per_minute: config.limits.refused_keys_per_minute_per_address,
                     in_flight: config.limits.max_requests_in_flight,
+                },
+                aaaf: AaafRates {
+                    requests_per_minute: config.aaaf.requests_per_minute_per_key,
+                    events_per_minute: config.aaaf.events_per_minute_per_key,
                 },
                 conformance: config.conformance.enabled,
                 ..HttpSettings::default()

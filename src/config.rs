@@ -2,11 +2,14 @@
 //!
 //! Secrets never stand in it: a model's key is *named* by `api_key_env`, API keys live hashed in the store.
 
+mod aaaf;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
 
+pub use self::aaaf::AaafSettings;
 use crate::agent::model::{self, ModelConfig};
 use crate::agent::tools::ToolSettings;
 use crate::domain::access::Roles;
@@ -63,6 +66,8 @@ pub struct Config {
     pub deployments: DeploymentSettings,
     /// Who signs verdicts.
     pub attest: AttestSettings,
+    /// How much of the AAAF API one key may ask for.
+    pub aaaf: AaafSettings,
 }
 
 /// Who signs verdicts.
@@ -321,6 +326,7 @@ impl Default for Config {
             conformance: Conformance::default(),
             deployments: DeploymentSettings::default(),
             attest: AttestSettings::default(),
+            aaaf: AaafSettings::default(),
         }
     }
 }
@@ -515,6 +521,7 @@ fn nested_only(
 ) -> std::collections::HashMap<String, String> {
     const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
     const NESTED: &[&str] = &[
+        "AAAF__",
         "ATTEST__",
         "CONFORMANCE__",
         "LIMITS__",

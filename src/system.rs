@@ -35,6 +35,10 @@ impl Ids for SystemIds {
         id
     }
 
+    fn uuid(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+
     fn secret(&self) -> [u8; 32] {
         rand::random()
     }

@@ -169,10 +169,13 @@ fn scopes(text: &str) -> Result<Vec<Scope>, String> {
     if text == "all" {
         return Ok(Scope::ALL.to_vec());
     }
-    Scope::parse(text).map(|scope| vec![scope]).ok_or_else(|| {
-        let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
-        format!("known are all, {}", known.join(", "))
-    })
+    let named = Scope::named(text);
+    if named.is_empty() {
+        let scopes = Scope::ALL.iter().map(|scope| scope.as_str());
+        let known: Vec<&str> = scopes.chain(Scope::wildcards()).collect();
+        return Err(format!("known are all, {}", known.join(", ")));
+    }
+    Ok(named)
 }
 
 /// Runs the command.

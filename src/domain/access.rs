@@ -67,6 +67,43 @@ scopes! {
     SuitesWrite = "suites:write";
     /// Read the host's metrics, which are of all tenants and content-free.
     MetricsRead = "metrics:read";
+    /// Make organizations of any tenant, and change them; for the operator of the host.
+    OrganizationsWrite = "organizations:write";
+    /// Read the agents of the organization.
+    AgentsRead = "agents:read";
+    /// Enrol, change and archive agents.
+    AgentsWrite = "agents:write";
+    /// Read evidence.
+    EventsRead = "events:read";
+    /// Record evidence.
+    EventsWrite = "events:write";
+    /// Read how agents are assessed.
+    ConfigRead = "config:read";
+    /// Change how agents are assessed.
+    ConfigWrite = "config:write";
+}
+
+/// Names that stand for reading and writing of one kind, as AAAF S14 has them.
+const WILDCARDS: &[(&str, &[Scope])] = &[
+    ("agents:*", &[Scope::AgentsRead, Scope::AgentsWrite]),
+    ("events:*", &[Scope::EventsRead, Scope::EventsWrite]),
+    ("config:*", &[Scope::ConfigRead, Scope::ConfigWrite]),
+];
+
+impl Scope {
+    /// The scopes that a name stands for, which are several where it ends with `:*`; empty for a name that is none.
+    pub fn named(name: &str) -> Vec<Self> {
+        let wild = WILDCARDS.iter().find(|(wild, _)| *wild == name);
+        match wild {
+            Some((_, scopes)) => scopes.to_vec(),
+            None => Self::parse(name).into_iter().collect(),
+        }
+    }
+
+    /// The names that stand for several scopes.
+    pub fn wildcards() -> impl Iterator<Item = &'static str> {
+        WILDCARDS.iter().map(|(name, _)| *name)
+    }
 }
 
 impl fmt::Display for Scope {
@@ -111,16 +148,18 @@ impl Roles {
             if !is_role_name(name) {
                 return Err(RoleError::Name(name.to_owned()));
             }
-            let scopes = scopes
-                .iter()
-                .map(|scope| {
-                    Scope::parse(scope).ok_or_else(|| RoleError::Scope {
+            let mut held = BTreeSet::new();
+            for scope in scopes {
+                let named = Scope::named(scope);
+                if named.is_empty() {
+                    return Err(RoleError::Scope {
                         role: name.to_owned(),
                         scope: scope.clone(),
-                    })
-                })
-                .collect::<Result<BTreeSet<_>, _>>()?;
-            if known.insert(name.to_owned(), scopes).is_some() {
+                    });
+                }
+                held.extend(named);
+            }
+            if known.insert(name.to_owned(), held).is_some() {
                 return Err(RoleError::Twice(name.to_owned()));
             }
         }
@@ -140,10 +179,7 @@ impl Roles {
     /// What a credential with these scopes and roles may do. Names this host does not know grant nothing.
     pub fn resolve(&self, scopes: &[String], roles: &[String]) -> Grants {
         let mut grants = Grants {
-            scopes: scopes
-                .iter()
-                .filter_map(|name| Scope::parse(name))
-                .collect(),
+            scopes: scopes.iter().flat_map(|name| Scope::named(name)).collect(),
             roles: BTreeSet::new(),
         };
         for role in roles {
@@ -234,6 +270,17 @@ mod tests {
         let names: BTreeSet<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
         assert_eq!(names.len(), Scope::ALL.len());
         assert_eq!(Scope::parse("runs:*"), None);
+    }
+
+    #[test]
+    fn a_wildcard_stands_for_reading_and_writing_of_its_kind() {
+        for name in Scope::wildcards() {
+            let kind = name.strip_suffix('*').unwrap();
+            let named: Vec<_> = Scope::named(name).iter().map(|s| s.as_str()).collect();
+            assert_eq!(named, [format!("{kind}read"), format!("{kind}write")]);
+            assert_eq!(Scope::parse(name), None, "no scope by itself");
+        }
+        assert!(Scope::named("runs:*").is_empty());
     }
 
     #[test]

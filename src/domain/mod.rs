@@ -5,6 +5,7 @@ pub mod access;
 pub mod agent;
 pub mod attestation;
 pub mod audit;
+pub mod base62;
 pub mod budget;
 pub mod credential;
 pub mod deployment;

@@ -45,6 +45,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("slack-token", r"\bxox[a-z]-[A-Za-z0-9-]{8,}"),
     ("google-key", r"\bAIza[A-Za-z0-9_-]{30,}"),
     ("touchstone-key", r"\btsk_[a-z0-9]{1,64}_[A-Za-z0-9_-]{16,}"),
+    ("organization-key", r"\bak_[A-Za-z0-9]{43}\b"),
     ("host-key", r"\bhk_(?:test|live)_[A-Za-z0-9_-]{6,}"),
     ("userinfo", r"(://)[^\s/:@]*:[^\s/@]+@"),
     (
@@ -192,6 +193,10 @@ mod tests {
         "Authorization: Bearer [REDACTED:bearer]"
     )]
     #[case("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "[REDACTED:jwt]")]
+    #[case(
+        "ak_0123456789012345678901234567890123456789abc",
+        "[REDACTED:organization-key]"
+    )]
     #[case("tsk_0a1b2c_AAAAAAAAAAAAAAAAAAAAAAAAAAA", "[REDACTED:touchstone-key]")]
     #[case("hk_test_abcdef123", "[REDACTED:host-key]")]
     #[case("postgres://app:hunter2@db/x", "postgres://[REDACTED:userinfo]db/x")]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::aaaf;
 use crate::domain::redaction::mask;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
@@ -83,8 +84,8 @@ pub async fn method_not_allowed() -> Failure {
     .into()
 }
 
-/// Writes the envelope of a failed response; any other response passes as it is.
-pub fn envelope(response: Response, correlation_id: &str) -> Response {
+/// Writes the envelope of a failed response in the form of the API that was asked; any other response passes as it is.
+pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Response {
     let (parts, body) = response.into_parts();
     if !parts.status.is_client_error() && !parts.status.is_server_error() {
         return Response::from_parts(parts, body);
@@ -98,7 +99,11 @@ pub fn envelope(response: Response, correlation_id: &str) -> Response {
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
     }
-    let text = serde_json::to_vec(&problem.envelope()).unwrap_or_default();
+    let text = match is_aaaf {
+        true => serde_json::to_vec(&aaaf::envelope::of(&problem)),
+        false => serde_json::to_vec(&problem.envelope()),
+    }
+    .unwrap_or_default();
     let mut response = json_text(status, text.into());
     let headers = response.headers_mut();
     if let Some(allow) = parts.headers.get(ALLOW) {

@@ -47,7 +47,7 @@ pub async fn guard(
     limits.admit(&caller)?;
     let _held = limits.hold(&caller.tenant, request.body(), door.waits)?;
     if let Some(scope) = door.scope {
-        authorise(&caller, scope).inspect_err(count)?;
+        authorise(&caller, scope).inspect_err(refused)?;
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
@@ -94,11 +94,23 @@ pub async fn authenticate(
     headers: &HeaderMap,
     peer: Option<Peer>,
 ) -> Result<Caller, Problem> {
-    let found = match bearer(headers) {
+    recognise(state, bearer(headers), peer).await
+}
+
+/// Recognises the caller by the key it presents, if it does.
+///
+/// # Errors
+/// As [`authenticate`].
+pub async fn recognise(
+    state: &HttpState,
+    key: Option<&str>,
+    peer: Option<Peer>,
+) -> Result<Caller, Problem> {
+    let found = match key {
         Some(key) => state.keys.authenticate(key).await,
         None => Err(unknown()),
     };
-    found.inspect_err(count).map_err(|refusal| {
+    found.inspect_err(refused).map_err(|refusal| {
         // A fault of ours is nobody's failed attempt.
         if refusal.code.status() != 401 {
             return refusal;
@@ -107,11 +119,13 @@ pub async fn authenticate(
     })
 }
 
-fn count(problem: &Problem) {
+/// Counts who was turned away.
+pub fn refused(problem: &Problem) {
     metrics::counter!(names::AUTH_REFUSALS, "code" => problem.code.as_str()).increment(1);
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// The key in the `Authorization` header.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     // Two credentials are none: which one counts must not depend on who reads.
     let (Some(value), None) = (values.next(), values.next()) else {

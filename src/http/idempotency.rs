@@ -34,12 +34,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What an operation did.
 pub struct Done {
-    /// Status of the answer.
-    pub status: StatusCode,
-    /// Body of the answer.
-    pub body: Value,
-    /// Whether the answer was recorded already, in the operation's own transaction.
-    pub recorded: bool,
+    status: StatusCode,
+    body: Value,
+    recorded: bool,
+    /// What only the first answer says: a secret that is kept nowhere.
+    told: Option<(&'static str, Value)>,
 }
 
 impl Done {
@@ -49,7 +48,31 @@ impl Done {
             status,
             body,
             recorded: false,
+            told: None,
         }
+    }
+
+    /// The same, `recorded` already in the operation's own transaction or not.
+    #[must_use]
+    pub fn recorded(mut self, recorded: bool) -> Self {
+        self.recorded = recorded;
+        self
+    }
+
+    /// The same with a member that a repeated request is not told.
+    #[must_use]
+    pub fn telling(mut self, name: &'static str, value: Value) -> Self {
+        self.told = Some((name, value));
+        self
+    }
+
+    /// The first answer.
+    fn into_answer(self) -> Response {
+        let mut body = self.body;
+        if let (Some((name, value)), Some(members)) = (self.told, body.as_object_mut()) {
+            members.insert(name.to_owned(), value);
+        }
+        json_text(self.status, text(&body))
     }
 }
 
@@ -94,7 +117,7 @@ where
 {
     let Some(key) = key else {
         let done = operation(None).await?;
-        return Ok(json_text(done.status, text(&done.body)));
+        return Ok(done.into_answer());
     };
     let claim = IdempotencyClaim {
         tenant: tenant.clone(),
@@ -159,19 +182,18 @@ async fn carry_out(
 ) -> Answer {
     match operation.await {
         Ok(done) => {
-            let body = text(&done.body);
             if !done.recorded {
                 state
                     .store
                     .complete(&IdempotencyCompletion {
                         claim,
                         status: done.status.as_u16(),
-                        body: body.clone(),
+                        body: text(&done.body),
                     })
                     .await
                     .map_err(|cause| internal(&cause))?;
             }
-            Ok(json_text(done.status, body))
+            Ok(done.into_answer())
         }
         Err(problem) => {
             if let Err(cause) = state.store.abandon(&claim).await {

@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -22,6 +21,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::allowance::{Allowance, FORGET_EVERY, limited};
 use super::answer::Failure;
 use super::server::Peer;
 use super::shares::{Full, Share, Shares};
@@ -32,8 +32,6 @@ use crate::telemetry::names;
 
 /// A key or a tenant may save up this many seconds' worth of requests.
 const BURST_S: u32 = 10;
-/// Every so many requests, what is remembered of those who have been quiet is forgotten.
-const FORGET_EVERY: u64 = 4096;
 /// Addresses that are told apart; beyond them, strangers share one allowance.
 const MAX_PEERS: usize = 10_000;
 const MAX_URI_BYTES: usize = 8 * 1024;
@@ -93,8 +91,8 @@ impl Limits {
             bodies: Shares::halved(max_body.saturating_mul(LARGEST_BODIES)),
             max_body,
             in_flight_of: in_flight.map(Shares::halved),
-            keys: Allowance::per_second("key", rates.per_key),
-            tenants: Allowance::per_second("tenant", rates.per_tenant),
+            keys: per_second("key", rates.per_key),
+            tenants: per_second("tenant", rates.per_tenant),
             peers: NonZeroU32::new(rates.refusals_per_minute).map(Peers::new),
             in_flight: in_flight.map(|most| Arc::new(Semaphore::new(most))),
         }
@@ -184,35 +182,12 @@ impl Limits {
     }
 }
 
-/// Requests of each of many.
-struct Allowance<K: Clone + Eq + Hash> {
-    scope: &'static str,
-    rate: u32,
-    limiter: DefaultKeyedRateLimiter<K>,
-    taken: AtomicU64,
-}
-
-impl<K: Clone + Eq + Hash> Allowance<K> {
-    fn per_second(scope: &'static str, rate: u32) -> Option<Self> {
-        let per_second = NonZeroU32::new(rate)?;
-        let burst = per_second.saturating_mul(NonZeroU32::new(BURST_S)?);
-        Some(Self {
-            scope,
-            rate,
-            limiter: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
-            taken: AtomicU64::new(0),
-        })
-    }
-
-    fn take(&self, key: &K) -> Result<(), Problem> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
-            self.limiter.retain_recent();
-        }
-        self.limiter.check_key(key).map_err(|until| {
-            let wait = until.wait_time_from(DefaultClock::default().now());
-            limited(self.scope, self.rate, wait)
-        })
-    }
+/// So many a second, which may be saved up for a moment.
+fn per_second<K: Clone + Eq + Hash>(scope: &'static str, rate: u32) -> Option<Allowance<K>> {
+    let per_second = NonZeroU32::new(rate)?;
+    let burst = per_second.saturating_mul(NonZeroU32::new(BURST_S)?);
+    let quota = Quota::per_second(per_second).allow_burst(burst);
+    Some(Allowance::new(scope, rate, quota))
 }
 
 /// Refused credentials of each address.
@@ -260,18 +235,6 @@ pub(super) fn network(peer: IpAddr) -> IpAddr {
         }
         address @ IpAddr::V4(_) => address,
     }
-}
-
-fn limited(scope: &'static str, limit: u32, wait: Duration) -> Problem {
-    metrics::counter!(names::RATE_LIMITED, "scope" => scope).increment(1);
-    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-    Problem::new(
-        ErrorCode::RateLimited,
-        "too many requests; come back when `Retry-After` is over",
-    )
-    .with("scope", scope)
-    .with("limit", limit)
-    .with("retryAfterMs", wait_ms)
 }
 
 fn crowded(full: Full) -> Problem {

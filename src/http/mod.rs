@@ -4,6 +4,8 @@
 //! path rewrite for action suffixes, the router, the door (key, scope), and the handler, which reads its input strictly and
 //! calls a use case. `routes` is the one list of what is served; a test holds it against `openapi.yaml`.
 
+mod aaaf;
+mod allowance;
 mod answer;
 mod auth;
 pub mod discovery;
@@ -36,11 +38,13 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub use aaaf::{AaafRates, aaaf_operations};
 pub use limits::Rates;
 pub use routes::{Operation, operations};
 pub use server::{Peer, ServerSettings, serve, serve_with};
 pub use v1::openapi::Unreadable as UnreadableContract;
 
+use self::aaaf::Allowances;
 use self::answer::Failure;
 use self::limits::Limits;
 use self::subscribers::Subscribers;
@@ -50,6 +54,7 @@ use crate::domain::run::request::HostLimits;
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
+use crate::service::aaaf::Aaaf;
 use crate::service::annotations::Annotating;
 use crate::service::attestations::{Attestations, Attester};
 use crate::service::audit::Audit;
@@ -122,6 +127,8 @@ pub struct HttpSettings {
     pub keepalive: Duration,
     /// How much anybody may ask for.
     pub rates: Rates,
+    /// How much of the AAAF API one key may ask for.
+    pub aaaf: AaafRates,
     /// Whether this host is under a conformance suite: it has the fixtures, and test keys may use the seams.
     pub conformance: bool,
 }
@@ -134,6 +141,7 @@ impl Default for HttpSettings {
             // Readers give up after 30 s of silence.
             keepalive: Duration::from_secs(15),
             rates: Rates::default(),
+            aaaf: AaafRates::default(),
             conformance: false,
         }
     }
@@ -163,6 +171,8 @@ pub struct HttpState {
     settings: HttpSettings,
     subscribers: Subscribers,
     limits: Limits,
+    aaaf: Arc<Aaaf>,
+    allowances: Allowances,
     shutdown: CancellationToken,
     discovery: discovery::Document,
     openapi: v1::openapi::Document,
@@ -208,6 +218,13 @@ impl HttpState {
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
             limits: Limits::new(deps.settings.rates, deps.settings.max_body_bytes),
+            aaaf: Arc::new(Aaaf::new(
+                deps.store.clone(),
+                deps.clock.clone(),
+                deps.ids.clone(),
+                deps.keys.clone(),
+            )),
+            allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(
                 &deps.limits,
                 &deps.settings,

@@ -14,10 +14,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tracing::{Instrument as _, info, info_span};
 
-use super::HttpState;
 use super::answer::{Failure, envelope};
 use super::paths::documented;
 use super::trace::{TRACEPARENT, TraceContext};
+use super::{HttpState, aaaf};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::telemetry::names;
 
@@ -49,6 +49,7 @@ pub async fn observe(
     let began = Instant::now();
     let id = state.ids.mint("req");
     let method = request.method().clone();
+    let is_aaaf = aaaf::owns(request.uri().path());
     let trace = TraceContext::of(request.headers(), state.ids.as_ref());
     let span = info_span!("request", request_id = %id, trace_id = %trace.trace_id);
     let answered = async {
@@ -64,7 +65,7 @@ pub async fn observe(
             || UNMATCHED.to_owned(),
             |route| documented(route.0.as_str()),
         );
-        let mut response = envelope(response, &id);
+        let mut response = envelope(response, &id, is_aaaf);
         common_headers(response.headers_mut(), &id);
         if let Ok(trace) = HeaderValue::from_str(&trace.to_string()) {
             response.headers_mut().insert(TRACEPARENT, trace);

@@ -11,7 +11,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use super::HttpState;
 use super::answer::{method_not_allowed, no_such_route};
 use super::auth::{Door, guard, guard_token};
-use super::{discovery, ops, paths, v1};
+use super::{aaaf, discovery, ops, paths, v1};
 use crate::service::access::Scope;
 
 /// An operation as the API description names it.
@@ -483,6 +483,7 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
 pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
     fill(Some(state.clone()))
         .router
+        .merge(aaaf::routes::table(state))
         .fallback(no_such_route)
         .method_not_allowed_fallback(method_not_allowed)
 }

@@ -13,7 +13,7 @@ pub struct KeyRecord {
     pub id: KeyId,
     /// Whose key it is.
     pub tenant: TenantId,
-    /// SHA-256 of the secret half.
+    /// SHA-256 of the secret half, or of the whole text.
     pub secret_hash: [u8; 32],
     /// The secret before the last rotation, while it is still good.
     pub previous: Option<PreviousSecret>,
@@ -25,6 +25,8 @@ pub struct KeyRecord {
     pub principal: Option<String>,
     /// Whether it is for tests only.
     pub test: bool,
+    /// Whether the key is one text that is looked up by its hash, as organizations have them; else it says its id.
+    pub whole: bool,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it ends, if it does.
@@ -60,6 +62,8 @@ pub trait KeyStore: Send + Sync {
     async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError>;
     /// The key with this public half, of whatever tenant, revoked or not.
     async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError>;
+    /// The key of which this is the hash of the [whole](KeyRecord::whole) text, present or replaced, revoked or not.
+    async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError>;
     /// All keys, by creation, of one tenant or of all.
     async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError>;
     /// Gives a key a new secret in one step; `false` if there is no such key or it was revoked.

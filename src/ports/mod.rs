@@ -4,6 +4,7 @@
 //! nothing returns `Option`: "not there" is seldom an error. All tenant-owned records are asked for *with* their tenant, so
 //! that a forgotten check finds nothing instead of somebody else's data.
 
+pub mod aaaf;
 mod agent;
 mod annotations;
 mod audit;

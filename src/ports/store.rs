@@ -1,5 +1,6 @@
 //! The store as a whole: its faults, and all its ports as one.
 
+use super::aaaf::{Agents, EvidenceLog, Organizations};
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
     KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
@@ -63,6 +64,9 @@ pub trait Store:
     + Annotations
     + Calibrations
     + WebhookStore
+    + Organizations
+    + Agents
+    + EvidenceLog
 {
 }
 impl<T> Store for T where
@@ -80,5 +84,8 @@ impl<T> Store for T where
         + Annotations
         + Calibrations
         + WebhookStore
+        + Organizations
+        + Agents
+        + EvidenceLog
 {
 }

@@ -154,6 +154,11 @@ codes! {
     TarballTarParseFailed = "tarball_tar_parse_failed", 400;
     /// A runtime language this host does not execute.
     UnsupportedRuntime = "unsupported_runtime", 400;
+
+    /// Evidence of a type that there is not (AAAF S14, like those that follow).
+    InvalidEventType = "INVALID_EVENT_TYPE", 400;
+    /// Weights of an axis that do not add up to one.
+    WeightSumInvalid = "WEIGHT_SUM_INVALID", 422;
 }
 
 impl Serialize for ErrorCode {

@@ -1,6 +1,7 @@
 //! API keys: made, listed, rotated, revoked, and recognised.
 //!
-//! A key's text is `tsk_<id>_<secret>`, or `hk_test_<id>_<secret>` for one that is for tests only: the id is public and
+//! A key of an organization (AAAF S14) is `ak_` with 32 random octets in base62, looked up by the SHA-256 of the whole text.
+//! Any other key's text is `tsk_<id>_<secret>`, or `hk_test_<id>_<secret>` for one that is for tests only: the id is public and
 //! looks the record up, the secret is 32 random octets of which only the SHA-256 is kept (a slow hash would add nothing to
 //! full entropy). The record is read at every request, so a revocation or a rotation acts at once, on every replica.
 
@@ -15,6 +16,7 @@ use subtle::ConstantTimeEq;
 
 use super::access::{Caller, Scope};
 use crate::domain::access::Roles;
+use crate::domain::base62::{self, base62};
 use crate::domain::hex::hex;
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{Clock, Ids, KeyRecord, Rotation, Store, StoreError};
@@ -23,6 +25,8 @@ use crate::protocol::error::{ErrorCode, Problem};
 const LIVE: &str = "tsk_";
 /// What keys for tests begin with, so that neither people nor scanners take one for the other.
 pub const TEST: &str = "hk_test_";
+/// What keys of organizations begin with.
+pub const ORGANIZATION: &str = "ak_";
 /// Longest id that is looked up; ours have 20 characters.
 const MAX_ID: usize = 64;
 
@@ -188,11 +192,34 @@ impl Keys {
     /// # Errors
     /// The store failed.
     pub async fn issue(&self, issue: Issue) -> Result<NewKey, StoreError> {
-        let digits = hex(self.ids.secret().get(..10).unwrap_or_default());
-        let id = KeyId::from(digits);
-        let (record, key) = self.make(id, issue);
+        let (record, key) = self.make(self.fresh_id(), issue);
         self.store.add_key(&record).await?;
         Ok(key)
+    }
+
+    /// A key of an organization, to be recorded with it.
+    pub fn of_organization(&self, tenant: &TenantId, scopes: Vec<String>) -> (KeyRecord, NewKey) {
+        let id = self.fresh_id();
+        let (secret_hash, text) = self.whole_secret();
+        let record = KeyRecord {
+            id: id.clone(),
+            tenant: tenant.clone(),
+            secret_hash,
+            previous: None,
+            scopes,
+            roles: Vec::new(),
+            principal: None,
+            test: false,
+            whole: true,
+            created_at: self.clock.now(),
+            expires_at: None,
+            revoked_at: None,
+        };
+        (record, NewKey { id, text })
+    }
+
+    fn fresh_id(&self) -> KeyId {
+        KeyId::from(hex(self.ids.secret().get(..10).unwrap_or_default()))
     }
 
     fn make(&self, id: KeyId, issue: Issue) -> (KeyRecord, NewKey) {
@@ -212,6 +239,7 @@ impl Keys {
             roles,
             principal: issue.principal,
             test: issue.test,
+            whole: false,
             created_at: self.clock.now(),
             expires_at: issue.expires_at,
             revoked_at: None,
@@ -225,6 +253,12 @@ impl Keys {
         let prefix = if test { TEST } else { LIVE };
         let text = SecretString::from(format!("{prefix}{id}_{secret}"));
         (hash(&secret), text)
+    }
+
+    /// A fresh text that is all secret, with its hash.
+    fn whole_secret(&self) -> ([u8; 32], SecretString) {
+        let text = format!("{ORGANIZATION}{}", base62(self.ids.secret()));
+        (hash(&text), SecretString::from(text))
     }
 
     /// All keys of one tenant or of all, without their secrets.
@@ -251,7 +285,10 @@ impl Keys {
         if ends.is_some_and(|end| end <= self.clock.now()) {
             return Err(RotateError::Expired);
         }
-        let (secret_hash, text) = self.secret(id, key.test);
+        let (secret_hash, text) = match key.whole {
+            true => self.whole_secret(),
+            false => self.secret(id, key.test),
+        };
         let rotation = Rotation {
             secret_hash,
             previous_until,
@@ -277,6 +314,9 @@ impl Keys {
     /// # Errors
     /// `unauthenticated`, `key_revoked`, `key_expired`; the last two only to who knows a secret of the key.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, Problem> {
+        if is_whole(key) {
+            return self.authenticate_whole(key).await;
+        }
         let presented = split(key).ok_or_else(unknown)?;
         let record = self.find(&KeyId::from(presented.id)).await?;
         // Hashed and compared also when there is no such key, so that the time taken tells nothing.
@@ -291,11 +331,24 @@ impl Keys {
         let is_current = bool::from(given.ct_eq(&current));
         let is_previous = bool::from(given.ct_eq(&previous));
         match record {
+            // The text of such a key is another one.
+            Some(record) if record.whole => Err(unknown()),
             Some(record) if record.test == presented.test && is_current => self.admit(record),
             Some(record) if record.test == presented.test && is_previous => {
                 self.admit_replaced(record)
             }
             _ => Err(unknown()),
+        }
+    }
+
+    /// Recognises the caller by a key that is looked up by its hash: whoever can find one knows it.
+    async fn authenticate_whole(&self, key: &str) -> Result<Caller, Problem> {
+        let given = hash(key);
+        let found = self.store.key_by_hash(&given).await;
+        match found.map_err(|cause| super::fault::internal(&cause))? {
+            None => Err(unknown()),
+            Some(record) if record.secret_hash == given => self.admit(record),
+            Some(record) => self.admit_replaced(record),
         }
     }
 
@@ -382,6 +435,12 @@ fn split(key: &str) -> Option<Presented<'_>> {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         && !secret.is_empty();
     sound.then_some(Presented { test, id, secret })
+}
+
+fn is_whole(key: &str) -> bool {
+    key.strip_prefix(ORGANIZATION).is_some_and(|digits| {
+        digits.len() == base62::LENGTH && digits.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
 }
 
 fn hash(secret: &str) -> [u8; 32] {

@@ -1,5 +1,6 @@
 //! Use cases over domain and ports.
 
+pub mod aaaf;
 pub mod access;
 pub mod annotations;
 pub mod attestations;

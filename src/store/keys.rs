@@ -8,20 +8,26 @@ use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{KeyRecord, KeyStore, PreviousSecret, Rotation, StoreError};
 
-const ADD: &str =
+pub(super) const ADD: &str =
     "INSERT INTO api_key (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at,
-        roles, principal, test, previous_hash, previous_until)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING";
+        roles, principal, test, previous_hash, previous_until, whole)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at,
-                roles, principal, test, previous_hash, previous_until FROM api_key ",
+                roles, principal, test, previous_hash, previous_until, whole FROM api_key ",
             $rest
         )
     };
 }
 const ONE: &str = select!("WHERE id = $1");
+/// Two looks at an index each; a condition with OR would be a look at every key.
+const BY_HASH: &str = concat!(
+    select!("WHERE whole AND secret_hash = $1"),
+    " UNION ALL ",
+    select!("WHERE whole AND previous_hash = $1")
+);
 const ALL: &str = select!("ORDER BY created_at, id");
 const OF_TENANT: &str = select!("WHERE tenant = $1 ORDER BY created_at, id");
 /// The replaced secret is the one that is there at this moment: of two rotations at once, neither loses the other's.
@@ -45,11 +51,12 @@ type KeyRow = (
     bool,
     Option<Vec<u8>>,
     Option<i64>,
+    bool,
 );
 
 fn key_of(row: KeyRow) -> Result<KeyRecord, StoreError> {
     let (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at, ..) = row;
-    let (.., roles, principal, test, previous_hash, previous_until) = row;
+    let (.., roles, principal, test, previous_hash, previous_until, whole) = row;
     let time = |name| move |micros| column("api_key", name).time(micros);
     let previous = match (previous_hash, previous_until) {
         (Some(hash), Some(until)) => Some(PreviousSecret {
@@ -68,43 +75,65 @@ fn key_of(row: KeyRow) -> Result<KeyRecord, StoreError> {
         roles: column("api_key", "roles").document(&roles)?,
         principal,
         test,
+        whole,
         created_at: column("api_key", "created_at").time(created_at)?,
         expires_at: expires_at.map(time("expires_at")).transpose()?,
         revoked_at: revoked_at.map(time("revoked_at")).transpose()?,
     })
 }
 
+/// Adds a key over a connection or within a transaction.
+macro_rules! add_key {
+    ($connection:expr, $key:expr) => {{
+        let key: &crate::ports::KeyRecord = $key;
+        let previous = key.previous.as_ref();
+        let micros = jiff::Timestamp::as_microsecond;
+        let added = sqlx::query(crate::store::keys::ADD)
+            .bind(key.id.as_str())
+            .bind(key.tenant.as_str())
+            .bind(key.secret_hash.as_slice())
+            .bind(column("api_key", "scopes").text(&key.scopes)?)
+            .bind(micros(key.created_at))
+            .bind(key.expires_at.map(micros))
+            .bind(key.revoked_at.map(micros))
+            .bind(column("api_key", "roles").text(&key.roles)?)
+            .bind(key.principal.as_deref())
+            .bind(key.test)
+            .bind(previous.map(|previous| previous.hash.as_slice()))
+            .bind(previous.map(|previous| micros(previous.valid_until)))
+            .bind(key.whole)
+            .execute(&mut *$connection)
+            .await
+            .map_err(backend)?;
+        match added.rows_affected() {
+            0 => Err(StoreError::Exists("a key with this id")),
+            _ => Ok(()),
+        }
+    }};
+}
+pub(super) use add_key;
+
 macro_rules! key_store {
     ($store:ty) => {
         #[async_trait]
         impl KeyStore for $store {
             async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
-                let previous = key.previous.as_ref();
-                let added = sqlx::query(ADD)
-                    .bind(key.id.as_str())
-                    .bind(key.tenant.as_str())
-                    .bind(key.secret_hash.as_slice())
-                    .bind(column("api_key", "scopes").text(&key.scopes)?)
-                    .bind(key.created_at.as_microsecond())
-                    .bind(key.expires_at.map(Timestamp::as_microsecond))
-                    .bind(key.revoked_at.map(Timestamp::as_microsecond))
-                    .bind(column("api_key", "roles").text(&key.roles)?)
-                    .bind(key.principal.as_deref())
-                    .bind(key.test)
-                    .bind(previous.map(|previous| previous.hash.as_slice()))
-                    .bind(previous.map(|previous| previous.valid_until.as_microsecond()))
-                    .execute(self.writer())
-                    .await
-                    .map_err(backend)?;
-                match added.rows_affected() {
-                    0 => Err(StoreError::Exists("a key with this id")),
-                    _ => Ok(()),
-                }
+                let mut connection = self.writer().acquire().await.map_err(backend)?;
+                add_key!(connection, key)
             }
 
             async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
                 let row = sqlx::query_as(ONE)
                     .bind(id.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(key_of).transpose()
+            }
+
+            async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError> {
+                let row = sqlx::query_as(BY_HASH)
+                    .bind(hash.as_slice())
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;

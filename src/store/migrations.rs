@@ -45,6 +45,7 @@ pub(super) fn sqlite() -> Migrator {
             "calibration attempts",
             include_str!("migrations/sqlite/0012_calibration_attempts.sql"),
         ),
+        (13, "aaaf", include_str!("migrations/sqlite/0013_aaaf.sql")),
     ])
 }
 
@@ -97,6 +98,11 @@ pub(super) fn postgres() -> Migrator {
             12,
             "calibration attempts",
             include_str!("migrations/postgres/0012_calibration_attempts.sql"),
+        ),
+        (
+            13,
+            "aaaf",
+            include_str!("migrations/postgres/0013_aaaf.sql"),
         ),
     ])
 }

@@ -5,6 +5,7 @@
 //! transaction, how a claim skips what others hold, how replicas wake each other) is in [`sqlite`] and [`postgres`]. One
 //! contract suite runs every statement on both.
 
+mod aaaf;
 mod annotations;
 mod audit;
 mod blobs;

@@ -5,6 +5,7 @@
 //! [`evidence`] reads events, `selection` keeps those that count, `task` makes records of them, `performance` and `capability`
 //! measure twelve dimensions, `composite` makes two axes of them, and [`score`] says the whole.
 
+pub mod agent;
 pub mod appeal;
 pub mod assessment;
 pub mod badge;
@@ -18,11 +19,13 @@ pub mod evidence;
 pub mod grader;
 mod mean;
 mod measure;
+pub mod organization;
 mod performance;
 pub mod projection;
 pub mod reassess;
 mod recency;
 mod selection;
+pub mod standards;
 mod task;
 pub mod tier;
 pub mod validity;

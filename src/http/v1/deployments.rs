@@ -48,10 +48,8 @@ pub async fn transition(
             let moved = deployments
                 .transition(&mover, &agent, &asked, claim.as_ref())
                 .await?;
-            Ok(Done {
-                recorded: claim.is_some(),
-                ..Done::new(StatusCode::OK, json!(moved.record))
-            })
+            let done = Done::new(StatusCode::OK, json!(moved.record));
+            Ok(done.recorded(claim.is_some()))
         },
     )
     .await

@@ -286,6 +286,39 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material
 }
 
+/// Organizations, agents and evidence. The operations that change an organization have one to themselves: a suspended one
+/// would take all others down with it.
+async fn furnish_aaaf(api: &Api, material: &mut Material) {
+    let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
+    let body = json!({"name": "Probe", "tenant": "acme"});
+    let own = id(&post(api, "/api/v1/organizations", body).await);
+    let other = id(&post(api, "/api/v1/organizations", json!({"name": "Other"})).await);
+    for (operation, organization) in [
+        ("getOrganization", &own),
+        ("getAaafConfig", &own),
+        ("changeOrganization", &other),
+        ("changeAaafConfig", &other),
+    ] {
+        material.names(operation, &[("path.organizationId", organization)]);
+    }
+    material.sends("createOrganization", json!({"name": "One more"}));
+    material.sends("changeOrganization", json!({"name": "Another name"}));
+    material.sends("changeAaafConfig", json!({"assessment_window_days": 14}));
+    material.sends("setWeights", json!({"performance_weights": null}));
+    material.sends("setTaxonomy", json!({"domain_taxonomy": ["code"]}));
+    for operation in ["getAaafAgent", "changeAaafAgent", "archiveAaafAgent"] {
+        let agent = post(api, "/api/v1/agents", json!({"name": operation})).await;
+        material.names(operation, &[("path.agentId", &id(&agent))]);
+    }
+    material.sends("enrolAgent", json!({"name": "probe"}));
+    material.sends("changeAaafAgent", json!({"version": "2"}));
+    let agent = id(&post(api, "/api/v1/agents", json!({"name": "busy"})).await);
+    let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": jiff::Timestamp::now(),
+        "data": {"task_id": "t", "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});
+    material.sends("recordEvidence", event.clone());
+    material.sends("recordEvidenceBatch", json!({"events": [event]}));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let Some(python) = python("schemathesis") else {
@@ -310,7 +343,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[conformance]\nenabled = true\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+            "[conformance]\nenabled = true\n[aaaf]\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
              [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
             endpoint.url()
@@ -322,7 +355,8 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let key = key.trim();
     let host = site.serve("touchstone.toml");
     let api = host.api(key);
-    let material = furnish(&site, &api, &hook).await;
+    let mut material = furnish(&site, &api, &hook).await;
+    furnish_aaaf(&api, &mut material).await;
     site.write("schemathesis.toml", &material.configuration());
     let description = material.description(api.get("/v1/openapi.json").await);
     site.write("openapi.json", &description.to_string());

@@ -329,6 +329,12 @@ impl TestHost {
         assert_eq!(installed.status, StatusCode::CREATED, "{installed:?}");
     }
 
+    /// The keys of a tenant.
+    pub async fn keys_of(&self, tenant: &str) -> Vec<touchstone::ports::KeyRecord> {
+        let tenant = TenantId::from(tenant);
+        self.keys.list(Some(&tenant)).await.unwrap()
+    }
+
     pub async fn key_with(&self, scopes: &[Scope]) -> String {
         make_key(&self.keys, "acme", scopes).await
     }

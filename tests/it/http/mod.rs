@@ -13,7 +13,7 @@ mod diff;
 mod errors;
 mod examiner;
 mod fork;
-mod host;
+pub mod host;
 mod idempotency;
 mod interrupts;
 mod limits;

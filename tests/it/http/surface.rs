@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use http_body_util::BodyExt as _;
 use rstest::rstest;
 use serde_json::json;
-use touchstone::http::operations;
+use touchstone::http::{aaaf_operations, operations};
 
 use super::host::{AGENT, TestHost, create_body, says};
 use crate::support::{asyncapi, openapi};
@@ -17,6 +17,7 @@ use crate::support::{asyncapi, openapi};
 fn the_routes_are_those_of_the_description() {
     let mut served: Vec<(String, String)> = operations()
         .into_iter()
+        .chain(aaaf_operations())
         .filter(|operation| operation.described)
         .map(|operation| (operation.method.to_owned(), operation.path.to_owned()))
         .collect();
@@ -26,7 +27,8 @@ fn the_routes_are_those_of_the_description() {
 
 #[test]
 fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_scope() {
-    for operation in operations().into_iter().filter(|o| o.described) {
+    let all = operations().into_iter().chain(aaaf_operations());
+    for operation in all.filter(|o| o.described) {
         let described =
             &openapi::document()["paths"][operation.path][operation.method.to_lowercase()];
         match operation.scope {

@@ -1,5 +1,6 @@
 //! The contract of the store: every test runs on both engines.
 
+mod aaaf;
 mod annotations;
 mod calibrations;
 mod deployments;

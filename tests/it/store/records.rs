@@ -14,6 +14,7 @@ fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
         roles: vec!["release-manager".to_owned()],
         principal: Some("dana".to_owned()),
         test: true,
+        whole: false,
         scopes: vec!["runs:create".to_owned(), "ž🦀".to_owned()],
         created_at: at(created),
         expires_at: Some(at(created + 60)),

@@ -202,7 +202,11 @@ pub fn check(
     let described = head(method, path, status, headers);
     let json = || -> Value { serde_json::from_slice(body).unwrap() };
     if status.as_u16() >= 400 {
-        check_component("Error", &json());
+        let envelope = match path.starts_with("/api/v1/") {
+            true => "AaafError",
+            false => "Error",
+        };
+        check_component(envelope, &json());
     }
     let Some((operation, answer)) = described else {
         return;

@@ -72,11 +72,7 @@ pub async fn calibrate(
     let endpoint = "POST /v1/host/touchstone/judge/calibrations".to_owned();
     once(&state, &caller, endpoint, key, &body, |claim| async move {
         let begun = runs.calibrate(&asker, asked, claim.as_ref()).await?;
-        Ok(Done {
-            status: StatusCode::ACCEPTED,
-            body: json!(begun),
-            recorded: claim.is_some(),
-        })
+        Ok(Done::new(StatusCode::ACCEPTED, json!(begun)).recorded(claim.is_some()))
     })
     .await
 }

@@ -43,11 +43,11 @@ pub async fn create(
         let made = annotations
             .annotate(&who, &run, new, claim.as_ref())
             .await?;
-        Ok(Done {
-            status: StatusCode::CREATED,
-            body: serde_json::to_value(made).map_err(|cause| internal(&cause))?,
-            recorded: claim.is_some(),
-        })
+        Ok(Done::new(
+            StatusCode::CREATED,
+            serde_json::to_value(made).map_err(|cause| internal(&cause))?,
+        )
+        .recorded(claim.is_some()))
     })
     .await
 }

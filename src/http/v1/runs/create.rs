@@ -34,11 +34,7 @@ pub async fn create(
         &body,
         |claim| async move {
             let created = runs.create(&who, &request, dedup, claim.as_ref()).await?;
-            Ok(Done {
-                status: StatusCode::CREATED,
-                body: created.body,
-                recorded: claim.is_some(),
-            })
+            Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
         },
     )
     .await

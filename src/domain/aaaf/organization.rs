@@ -1,0 +1,175 @@
+//! Organizations (AAAF S14, S15): a tenant with a face, whose agents are assessed and who signs for it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::fields::{Fields, Nulls};
+use crate::domain::ids::TenantId;
+use crate::protocol::error::Problem;
+
+/// Longest name, in characters; a badge shows what fits.
+pub const MAX_NAME: usize = 200;
+const MAX_TENANT: usize = 128;
+
+/// What may still be done in the name of an organization (AAAF S15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Everything.
+    Active,
+    /// Only reading.
+    Suspended,
+    /// Only verifying its badges.
+    Archived,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: &'static [Self] = &[Self::Active, Self::Suspended, Self::Archived];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The status with this wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|it| it.as_str() == name).copied()
+    }
+
+    /// Why something is not possible for it now; `None` if it is.
+    pub const fn hinders(self, writes: bool) -> Option<&'static str> {
+        match self {
+            Self::Suspended if writes => {
+                Some("this organization is suspended and may only read; ask the host's operator")
+            }
+            Self::Archived => Some(
+                "this organization is archived; only its badges can still be verified; ask the host's operator",
+            ),
+            Self::Active | Self::Suspended => None,
+        }
+    }
+}
+
+/// An organization to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Founding {
+    /// What it is called.
+    pub name: String,
+    /// The tenant it is the face of; without one it gets a tenant of its own.
+    pub tenant: Option<TenantId>,
+}
+
+impl Founding {
+    /// Reads the body of `POST organizations`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", &["name", "tenant"], Nulls::Wrong)?;
+        let name = name(&fields)?.ok_or_else(|| fields.invalid("name", "is required"))?;
+        let tenant = fields.text_of("tenant", 1..=MAX_TENANT)?;
+        if tenant.is_some_and(|tenant| !is_tenant(tenant)) {
+            return Err(fields.invalid(
+                "tenant",
+                "must consist of letters, digits, `.`, `_` and `-`",
+            ));
+        }
+        Ok(Self {
+            name,
+            tenant: tenant.map(TenantId::from),
+        })
+    }
+}
+
+/// What is to become different.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Another name.
+    pub name: Option<String>,
+    /// Another status; for the operator of the host.
+    pub status: Option<Status>,
+}
+
+impl Change {
+    /// Reads the body of `PATCH organizations/{id}`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", &["name", "status"], Nulls::Wrong)?;
+        let status = fields.text_of("status", 1..=MAX_NAME)?.map(|name| {
+            let known: Vec<&str> = Status::ALL.iter().map(|it| it.as_str()).collect();
+            let message = format!("must be one of {}", known.join(", "));
+            Status::parse(name).ok_or_else(|| fields.invalid("status", &message))
+        });
+        Ok(Self {
+            name: name(&fields)?,
+            status: status.transpose()?,
+        })
+    }
+}
+
+fn name(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
+    named(fields, MAX_NAME)
+}
+
+/// A name that people read: something is to be seen of it.
+pub(super) fn named(fields: &Fields<'_>, longest: usize) -> Result<Option<String>, Problem> {
+    match fields.text_of("name", 1..=longest)? {
+        Some(name) if name.trim().is_empty() || name.chars().any(char::is_control) => {
+            Err(fields.invalid("name", "must hold a letter and no control characters"))
+        }
+        name => Ok(name.map(str::to_owned)),
+    }
+}
+
+fn is_tenant(text: &str) -> bool {
+    text.bytes()
+        .all(|octet| octet.is_ascii_alphanumeric() || b"._-".contains(&octet))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!({"name": "Acme"}), None)]
+    #[case(json!({"name": "Acme", "tenant": "acme.eu_1-x"}), None)]
+    #[case(json!({}), Some("name"))]
+    #[case(json!({"name": ""}), Some("name"))]
+    #[case(json!({"name": " "}), Some("name"))]
+    #[case(json!({"name": "a\u{7}b"}), Some("name"))]
+    #[case(json!({"name": "x".repeat(201)}), Some("name"))]
+    #[case(json!({"name": "Acme", "tenant": "a/b"}), Some("tenant"))]
+    #[case(json!({"name": "Acme", "tenant": null}), Some("tenant"))]
+    #[case(json!({"name": "Acme", "key": "k"}), Some("key"))]
+    fn what_is_unsound_about_an_organization_is_named(
+        #[case] body: Value,
+        #[case] field: Option<&str>,
+    ) {
+        let refused = Founding::parse(&body).err();
+        let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
+        assert_eq!(named.as_deref(), field);
+    }
+
+    #[test]
+    fn a_suspended_one_reads_and_an_archived_one_does_nothing() {
+        for (status, reads, writes) in [
+            (Status::Active, true, true),
+            (Status::Suspended, true, false),
+            (Status::Archived, false, false),
+        ] {
+            assert_eq!(status.hinders(false).is_none(), reads);
+            assert_eq!(status.hinders(true).is_none(), writes);
+            assert_eq!(Status::parse(status.as_str()), Some(status));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Octets in digits and letters alone, the form of the keys of organizations: a double click selects all of it.
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Digits of 32 octets.
+pub const LENGTH: usize = 43;
+
+/// 32 octets, read as one number, in exactly [`LENGTH`] digits.
+pub fn base62(octets: [u8; 32]) -> String {
+    let mut number = octets;
+    let mut digits = Vec::with_capacity(LENGTH);
+    for _ in 0..LENGTH {
+        let mut rest: u32 = 0;
+        for octet in &mut number {
+            let value = (rest << 8) | u32::from(*octet);
+            *octet = u8::try_from(value / 62).unwrap_or_default();
+            rest = value % 62;
+        }
+        let digit = usize::try_from(rest).ok().and_then(|at| DIGITS.get(at));
+        digits.push(char::from(digit.copied().unwrap_or_default()));
+    }
+    digits.into_iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_numbers_have_the_same_length() {
+        let mut one = [0; 32];
+        one[31] = 1;
+        let mut hundred = [0; 32];
+        hundred[31] = 100;
+        assert_eq!(base62([0; 32]), "0".repeat(43));
+        assert_eq!(base62(one), format!("{}1", "0".repeat(42)));
+        assert_eq!(base62(hundred), format!("{}1c", "0".repeat(41)));
+        let largest = base62([255; 32]);
+        assert_eq!(largest.len(), LENGTH);
+        assert!(largest > base62([254; 32]), "digits sort as numbers do");
+    }
+}

@@ -1,0 +1,123 @@
+//! `/api/v1/events`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::page::Page;
+use crate::domain::fields::{Fields, Nulls};
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, Query};
+use crate::http::idempotency::{Done, once};
+use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::aaaf::Member;
+use crate::service::aaaf::evidence::MOST;
+
+/// `POST /api/v1/events`.
+pub async fn record(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    state.allowances.events(&member.caller.key_id, 1)?;
+    let (aaaf, caller, document) = (state.aaaf.clone(), member.caller.clone(), body.clone());
+    let endpoint = "POST /api/v1/events".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let recorded = aaaf.ingest_one(&member, document).await?;
+        let status = match recorded.new {
+            true => StatusCode::CREATED,
+            false => StatusCode::OK,
+        };
+        Ok(Done::new(status, shown(&recorded.event)))
+    })
+    .await
+}
+
+/// `POST /api/v1/events/batch`.
+pub async fn record_batch(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let many = documents(&body)?.len();
+    state.allowances.events(&member.caller.key_id, many)?;
+    let (aaaf, caller, request) = (state.aaaf.clone(), member.caller.clone(), body.clone());
+    let endpoint = "POST /api/v1/events/batch".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let ingested = aaaf.ingest(&member, documents(&request)?).await?;
+        let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
+        let rejected = ingested.errors.len();
+        if accepted == 0 {
+            return Err(Problem::new(
+                ErrorCode::ValidationError,
+                "no event of the batch is sound; `details.errors` says why of each",
+            )
+            .with("accepted", accepted)
+            .with("rejected", rejected)
+            .with("errors", errors));
+        }
+        let body = json!({"accepted": accepted, "rejected": rejected, "errors": errors});
+        Ok(Done::new(StatusCode::CREATED, body))
+    })
+    .await
+}
+
+fn documents(body: &Value) -> Result<&[Value], Problem> {
+    let fields = Fields::closed(body, "", &["events"], Nulls::Wrong)?;
+    match fields.get("events") {
+        Some(Value::Array(events)) if (1..=MOST).contains(&events.len()) => Ok(events),
+        _ => Err(fields.invalid("events", &format!("must be a list of 1 to {MOST} events"))),
+    }
+}
+
+/// `GET /api/v1/events`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    query: Query,
+) -> Answer {
+    let page = Page::<EventPosition>::of(&query)?;
+    let filter = EventFilter {
+        agent: None,
+        kind: query.get("type").map(str::to_owned),
+        from: moment(&query, "from")?,
+        to: moment(&query, "to")?,
+    };
+    let agent = query.get("agent_id");
+    let events = state
+        .aaaf
+        .events(&member, agent, filter, page.after, page.reach());
+    let answer = page.answer(events.await?, EventRecord::position, shown);
+    json(StatusCode::OK, &answer)
+}
+
+fn moment(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
+    let Some(text) = query.get(name) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| {
+        let message = format!("`{name}` must be a moment such as 2026-04-16T12:00:00Z");
+        Problem::validation(name, message)
+    })
+}
+
+fn shown(event: &EventRecord) -> Value {
+    let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    json!({
+        "id": event.id,
+        "agent_id": event.agent,
+        "type": event.kind,
+        "timestamp": event.occurred_at,
+        "recorded_at": event.recorded_at,
+        "source": event.source,
+        "data": data,
+    })
+}

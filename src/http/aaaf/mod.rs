@@ -1,0 +1,25 @@
+//! The AAAF API (AAAF S14), `/api/v1`: routes of its own, an envelope of its own, and keys of organizations.
+//!
+//! What differs from the OpenWOP surface is here; body reading, idempotency, limits and the observer are shared.
+
+mod agents;
+mod config;
+mod door;
+pub(super) mod envelope;
+mod events;
+mod organizations;
+mod page;
+mod rates;
+pub(super) mod routes;
+
+pub use rates::{AaafRates, Allowances};
+pub use routes::operations as aaaf_operations;
+
+/// Where the API begins.
+const ROOT: &str = "/api/v1";
+
+/// Whether a path belongs to the API.
+pub(super) fn owns(path: &str) -> bool {
+    path.strip_prefix(ROOT)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,72 @@
+//! `/api/v1/organizations`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+
+use crate::domain::aaaf::organization::{Change, Founding};
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use crate::http::idempotency::{Done, once};
+use crate::ports::aaaf::OrganizationRecord;
+use crate::service::access::Caller;
+
+/// `POST /api/v1/organizations`. The answer is the only place where the key is shown, and a repeated request is answered
+/// without it: no record of an answer holds a key.
+pub async fn found(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let asked = Founding::parse(&body)?;
+    let (aaaf, who) = (state.aaaf.clone(), caller.clone());
+    let endpoint = "POST /api/v1/organizations".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let founded = aaaf.found(&who, asked).await?;
+        let secret = json!(founded.key.text.expose_secret());
+        Ok(Done::new(StatusCode::CREATED, shown(&founded.organization)).telling("api_key", secret))
+    })
+    .await
+}
+
+/// `GET /api/v1/organizations/{organizationId}`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+) -> Answer {
+    let organization = state.aaaf.organization(&caller, path.get("organizationId"));
+    json(StatusCode::OK, &shown(&organization.await?))
+}
+
+/// `PATCH /api/v1/organizations/{organizationId}`.
+pub async fn change(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let id = path.get("organizationId");
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.organization(&caller, id).await?;
+    let change = Change::parse(&body)?;
+    let changed = state.aaaf.change_organization(&caller, id, change).await?;
+    json(StatusCode::OK, &shown(&changed))
+}
+
+fn shown(organization: &OrganizationRecord) -> Value {
+    json!({
+        "id": organization.id,
+        "name": organization.name,
+        "tenant": organization.tenant,
+        "status": organization.status,
+        "created_at": organization.created_at,
+        "updated_at": organization.updated_at,
+    })
+}

@@ -1,0 +1,104 @@
+//! How much one key may ask of the AAAF API (AAAF S14): a token bucket each for requests, events and assessments, on top of
+//! what holds for the whole host.
+
+use std::num::NonZeroU32;
+
+use governor::Quota;
+
+use crate::domain::ids::KeyId;
+use crate::http::allowance::Allowance;
+use crate::protocol::error::Problem;
+
+/// Numbers of one key; 0 stands for no limit. A bucket holds what comes in during its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AaafRates {
+    /// Requests per minute.
+    pub requests_per_minute: u32,
+    /// Events per minute.
+    pub events_per_minute: u32,
+}
+
+impl Default for AaafRates {
+    fn default() -> Self {
+        Self {
+            requests_per_minute: 600,
+            events_per_minute: 6000,
+        }
+    }
+}
+
+/// What is left of everybody's.
+pub struct Allowances {
+    requests: Option<Allowance<KeyId>>,
+    events: Option<Allowance<KeyId>>,
+}
+
+impl Allowances {
+    /// Full ones.
+    pub fn new(rates: AaafRates) -> Self {
+        let bucket = |scope, limit, quota: fn(NonZeroU32) -> Quota| {
+            let limit = NonZeroU32::new(limit)?;
+            Some(Allowance::new(scope, limit.get(), quota(limit)))
+        };
+        Self {
+            requests: bucket("requests", rates.requests_per_minute, Quota::per_minute),
+            events: bucket("events", rates.events_per_minute, Quota::per_minute),
+        }
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn request(&self, key: &KeyId) -> Result<(), Problem> {
+        take(self.requests.as_ref(), key, 1)
+    }
+
+    /// Counts events.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn events(&self, key: &KeyId, many: usize) -> Result<(), Problem> {
+        take(self.events.as_ref(), key, many)
+    }
+}
+
+fn take(allowance: Option<&Allowance<KeyId>>, key: &KeyId, many: usize) -> Result<(), Problem> {
+    let many = u32::try_from(many).unwrap_or(u32::MAX);
+    match (allowance, NonZeroU32::new(many)) {
+        (Some(allowance), Some(many)) => allowance.take_many(key, many),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::error::ErrorCode;
+
+    #[test]
+    fn a_bucket_holds_a_minute_of_one_key_and_none_of_another() {
+        let allowances = Allowances::new(AaafRates {
+            requests_per_minute: 3,
+            events_per_minute: 10,
+        });
+        let (ours, theirs) = (KeyId::from("a"), KeyId::from("b"));
+        for _ in 0..3 {
+            allowances.request(&ours).unwrap();
+        }
+        let refused = allowances.request(&ours).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::RateLimited);
+        assert!(refused.details["retryAfterMs"].as_u64().unwrap() > 1000);
+        allowances.request(&theirs).unwrap();
+        allowances.events(&ours, 9).unwrap();
+        let refused = allowances.events(&ours, 2).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::RateLimited);
+        let never = allowances.events(&theirs, 11).unwrap_err();
+        assert_eq!(never.code, ErrorCode::ValidationError);
+        let unlimited = Allowances::new(AaafRates {
+            requests_per_minute: 0,
+            events_per_minute: 0,
+        });
+        (0..1000).for_each(|_| unlimited.request(&ours).unwrap());
+    }
+}

@@ -1,0 +1,209 @@
+//! The one list of what the AAAF API serves.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::middleware;
+use axum::routing::{MethodFilter, on};
+
+use super::door::{Door, Name, guard};
+use super::{agents, config, events, organizations};
+use crate::http::HttpState;
+use crate::http::routes::Operation;
+use crate::service::access::Scope;
+
+/// Collects routes and what they are called.
+struct Table {
+    state: Option<Arc<HttpState>>,
+    router: Router<Arc<HttpState>>,
+    operations: Vec<Operation>,
+}
+
+/// Who may.
+#[derive(Clone, Copy)]
+struct Access(Option<Scope>, Name);
+
+impl Access {
+    /// A member of an organization that has the scope.
+    const fn member(scope: Scope) -> Self {
+        Self(Some(scope), Name::Organization)
+    }
+
+    /// Whoever has the scope, with an organization or not.
+    const fn holder(scope: Scope) -> Self {
+        Self(Some(scope), Name::Caller)
+    }
+
+    /// Whoever has a key; the use case asks for the scope that the request takes.
+    const ANYBODY: Self = Self(None, Name::Caller);
+}
+
+impl Table {
+    fn add<H, T>(
+        mut self,
+        method: &'static str,
+        path: &'static str,
+        Access(scope, name): Access,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<HttpState>>,
+        T: 'static,
+    {
+        self.operations.push(Operation {
+            method,
+            path,
+            keyed: true,
+            scope,
+            described: true,
+        });
+        let filter = match method {
+            "POST" => MethodFilter::POST,
+            "PUT" => MethodFilter::PUT,
+            "PATCH" => MethodFilter::PATCH,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        };
+        if let Some(state) = &self.state {
+            let door = Door {
+                state: state.clone(),
+                scope,
+                name,
+                writes: filter != MethodFilter::GET,
+            };
+            let route =
+                on(filter, handler).route_layer(middleware::from_fn_with_state(door, guard));
+            self.router = self.router.route(path, route);
+        }
+        self
+    }
+}
+
+fn fill(state: Option<Arc<HttpState>>) -> Table {
+    let table = Table {
+        state,
+        router: Router::new(),
+        operations: Vec::new(),
+    };
+    let member = Access::member;
+    table
+        .add(
+            "POST",
+            "/api/v1/organizations",
+            Access::holder(Scope::OrganizationsWrite),
+            organizations::found,
+        )
+        .add(
+            "GET",
+            "/api/v1/organizations/{organizationId}",
+            Access::ANYBODY,
+            organizations::get,
+        )
+        .add(
+            "PATCH",
+            "/api/v1/organizations/{organizationId}",
+            Access::ANYBODY,
+            organizations::change,
+        )
+        .add(
+            "GET",
+            "/api/v1/organizations/{organizationId}/config",
+            Access::ANYBODY,
+            config::get,
+        )
+        .add(
+            "PATCH",
+            "/api/v1/organizations/{organizationId}/config",
+            Access::ANYBODY,
+            config::change,
+        )
+        .add(
+            "GET",
+            "/api/v1/config/weights",
+            member(Scope::ConfigRead),
+            config::weights,
+        )
+        .add(
+            "PUT",
+            "/api/v1/config/weights",
+            member(Scope::ConfigWrite),
+            config::set_weights,
+        )
+        .add(
+            "GET",
+            "/api/v1/config/taxonomy",
+            member(Scope::ConfigRead),
+            config::taxonomy,
+        )
+        .add(
+            "PUT",
+            "/api/v1/config/taxonomy",
+            member(Scope::ConfigWrite),
+            config::set_taxonomy,
+        )
+        .add(
+            "GET",
+            "/api/v1/standards",
+            member(Scope::ConfigRead),
+            config::standards,
+        )
+        .add(
+            "POST",
+            "/api/v1/events",
+            member(Scope::EventsWrite),
+            events::record,
+        )
+        .add(
+            "POST",
+            "/api/v1/events/batch",
+            member(Scope::EventsWrite),
+            events::record_batch,
+        )
+        .add(
+            "GET",
+            "/api/v1/events",
+            member(Scope::EventsRead),
+            events::list,
+        )
+        .add(
+            "POST",
+            "/api/v1/agents",
+            member(Scope::AgentsWrite),
+            agents::enrol,
+        )
+        .add(
+            "GET",
+            "/api/v1/agents",
+            member(Scope::AgentsRead),
+            agents::list,
+        )
+        .add(
+            "GET",
+            "/api/v1/agents/{agentId}",
+            member(Scope::AgentsRead),
+            agents::get,
+        )
+        .add(
+            "PATCH",
+            "/api/v1/agents/{agentId}",
+            member(Scope::AgentsWrite),
+            agents::change,
+        )
+        .add(
+            "DELETE",
+            "/api/v1/agents/{agentId}",
+            member(Scope::AgentsWrite),
+            agents::archive,
+        )
+}
+
+/// The routes with their handlers.
+pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
+    fill(Some(state.clone())).router
+}
+
+/// Everything that is served.
+pub fn operations() -> Vec<Operation> {
+    fill(None).operations
+}

@@ -1,0 +1,82 @@
+//! Agents as they are enrolled.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::{OrganizationNumber, Position};
+use crate::domain::aaaf::agent::Profile;
+use crate::ports::StoreError;
+
+/// What the store calls an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AgentNumber(pub i64);
+
+/// An agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentRecord {
+    /// What the store calls it; given when it is added.
+    pub number: AgentNumber,
+    /// A UUID.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Whether it was archived: what is known of it stays, nothing is added.
+    pub archived: bool,
+    /// What it says of itself.
+    pub profile: Profile,
+    /// When it was enrolled.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub updated_at: Timestamp,
+    /// Grows with every change.
+    pub revision: i64,
+}
+
+/// An agent that evidence names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// What the store calls it.
+    pub number: AgentNumber,
+    /// Whether it was archived.
+    pub archived: bool,
+}
+
+/// Agents of organizations.
+#[async_trait]
+pub trait Agents: Send + Sync {
+    /// Adds one; [`StoreError::Exists`] if the organization has one of this name that is not archived.
+    async fn add_agent(
+        &self,
+        organization: OrganizationNumber,
+        agent: &AgentRecord,
+    ) -> Result<(), StoreError>;
+    /// The one of this id.
+    async fn agent(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<AgentRecord>, StoreError>;
+    /// Those after a position, in the order in which they were enrolled.
+    async fn agents(
+        &self,
+        organization: OrganizationNumber,
+        archived: Option<bool>,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AgentRecord>, StoreError>;
+    /// Those of these ids that there are, by id.
+    async fn known_agents(
+        &self,
+        organization: OrganizationNumber,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Known>, StoreError>;
+    /// Replaces what may change of one; its revision is that of the record that was read, [`StoreError::Stale`] if it has
+    /// changed since, [`StoreError::Exists`] if another one has its new name.
+    async fn change_agent(
+        &self,
+        organization: OrganizationNumber,
+        agent: &AgentRecord,
+    ) -> Result<(), StoreError>;
+}

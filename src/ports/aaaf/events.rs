@@ -1,0 +1,112 @@
+//! Evidence: append-only. A projection may be made anew from it, it never from anything.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::{AgentNumber, OrganizationNumber};
+use crate::ports::StoreError;
+
+/// An event to be recorded, judged sound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    /// Unique in the organization, chosen by the client or minted.
+    pub id: String,
+    /// Whom it is about.
+    pub agent: AgentNumber,
+    /// Its type.
+    pub kind: &'static str,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// The task it is about.
+    pub task: String,
+    /// The assessment whose stress test made it.
+    pub assessment: Option<String>,
+    /// What it says, as JSON.
+    pub data: String,
+}
+
+/// An event as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// Its place in the order of arrival.
+    pub number: i64,
+    /// Its id.
+    pub id: String,
+    /// The id of the agent.
+    pub agent: String,
+    /// What the store calls the agent.
+    pub agent_number: AgentNumber,
+    /// Its type.
+    pub kind: String,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// When it was recorded.
+    pub recorded_at: Timestamp,
+    /// Who made it.
+    pub source: String,
+    /// What it says, as JSON.
+    pub data: String,
+}
+
+impl EventRecord {
+    /// Where a list goes on after this one.
+    pub fn position(&self) -> EventPosition {
+        EventPosition {
+            agent: self.agent_number,
+            occurred_at: self.occurred_at,
+            number: self.number,
+        }
+    }
+}
+
+/// Where a list of events goes on: by agent, then time, then arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventPosition {
+    /// The agent.
+    pub agent: AgentNumber,
+    /// When the last one seen happened.
+    pub occurred_at: Timestamp,
+    /// Its place in the order of arrival.
+    pub number: i64,
+}
+
+/// Which events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Only of this agent.
+    pub agent: Option<AgentNumber>,
+    /// Only of this type.
+    pub kind: Option<String>,
+    /// Only from this moment on.
+    pub from: Option<Timestamp>,
+    /// Only before this moment.
+    pub to: Option<Timestamp>,
+}
+
+/// Evidence of organizations.
+#[async_trait]
+pub trait EvidenceLog: Send + Sync {
+    /// Records events in one transaction, in their order. Says of each whether it is new; one whose id the organization has
+    /// already is left as it was recorded first.
+    async fn record_events(
+        &self,
+        organization: OrganizationNumber,
+        events: &[NewEvent],
+        source: &str,
+        now: Timestamp,
+    ) -> Result<Vec<bool>, StoreError>;
+    /// The one of this id.
+    async fn event(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<EventRecord>, StoreError>;
+    /// Events after a position, by agent, time and arrival.
+    async fn events(
+        &self,
+        organization: OrganizationNumber,
+        filter: &EventFilter,
+        after: Option<EventPosition>,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, StoreError>;
+}

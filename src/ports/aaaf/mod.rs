@@ -1,0 +1,20 @@
+//! What AAAF keeps (AAAF S15). Every record is asked for with its organization.
+
+mod agents;
+mod events;
+mod organizations;
+
+pub use agents::{AgentNumber, AgentRecord, Agents, Known};
+pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
+pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
+
+use jiff::Timestamp;
+
+/// Where a list of things goes on that are ordered by when they were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// When the last one seen was made.
+    pub created_at: Timestamp,
+    /// Its id.
+    pub id: String,
+}

@@ -1,0 +1,124 @@
+//! Agents: enrolled, listed, changed, archived.
+
+use super::{Aaaf, Member, changed_meanwhile, is_id, not_there};
+use crate::domain::aaaf::agent::{Change, Enrolment};
+use crate::ports::StoreError;
+use crate::ports::aaaf::{AgentNumber, AgentRecord, Position};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+impl Aaaf {
+    /// Enrols an agent.
+    ///
+    /// # Errors
+    /// `conflict` if there is one of this name.
+    pub async fn enrol(&self, member: &Member, asked: Enrolment) -> Result<AgentRecord, Problem> {
+        let now = self.clock.now();
+        let agent = AgentRecord {
+            number: AgentNumber::default(),
+            id: self.fresh_id(),
+            name: asked.name,
+            archived: false,
+            profile: asked.profile,
+            created_at: now,
+            updated_at: now,
+            revision: 0,
+        };
+        let added = self.store.add_agent(member.organization.number, &agent);
+        match added.await {
+            Ok(()) => Ok(agent),
+            Err(StoreError::Exists(_)) => Err(named_already()),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// An agent of the organization.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn agent(&self, member: &Member, id: &str) -> Result<AgentRecord, Problem> {
+        if !is_id(id) {
+            return Err(not_there("agent"));
+        }
+        let agent = self.store.agent(member.organization.number, id).await;
+        let agent = agent.map_err(|cause| internal(&cause))?;
+        agent.ok_or_else(|| not_there("agent"))
+    }
+
+    /// Agents of the organization, by enrolment.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn agents(
+        &self,
+        member: &Member,
+        archived: Option<bool>,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AgentRecord>, Problem> {
+        let organization = member.organization.number;
+        let agents = self.store.agents(organization, archived, after, limit);
+        agents.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Changes an agent.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for one that is archived, that somebody else has just changed, or whose new name another one
+    /// has.
+    pub async fn change_agent(
+        &self,
+        member: &Member,
+        id: &str,
+        change: Change,
+    ) -> Result<AgentRecord, Problem> {
+        let mut agent = self.agent(member, id).await?;
+        if agent.archived {
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "this agent is archived; enrol it anew under its name",
+            ));
+        }
+        change.apply(&mut agent.profile);
+        if let Some(name) = change.name {
+            agent.name = name;
+        }
+        self.keep_agent(member, agent).await
+    }
+
+    /// Archives an agent: what is known of it stays, nothing is added.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` if somebody else has just changed it.
+    pub async fn archive_agent(&self, member: &Member, id: &str) -> Result<(), Problem> {
+        let mut agent = self.agent(member, id).await?;
+        if !agent.archived {
+            agent.archived = true;
+            self.keep_agent(member, agent).await?;
+        }
+        Ok(())
+    }
+
+    async fn keep_agent(
+        &self,
+        member: &Member,
+        mut agent: AgentRecord,
+    ) -> Result<AgentRecord, Problem> {
+        agent.updated_at = self.clock.now();
+        let kept = self.store.change_agent(member.organization.number, &agent);
+        match kept.await {
+            Ok(()) => Ok(agent),
+            Err(StoreError::Exists(_)) => Err(named_already()),
+            Err(StoreError::Stale) => Err(changed_meanwhile("agent")),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+}
+
+fn named_already() -> Problem {
+    Problem::new(
+        ErrorCode::Conflict,
+        "the organization has an agent of this name; choose another `name`",
+    )
+    .with("field", "name")
+}

@@ -1,0 +1,116 @@
+//! How an organization has its agents assessed: kept as what it says differently from the framework.
+
+use serde_json::{Map, Value, json};
+
+use super::{Aaaf, Member};
+use crate::domain::aaaf::config::{Config, ConfigFault};
+use crate::domain::aaaf::weights::WeightFault;
+use crate::ports::aaaf::OrganizationRecord;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// Octets of what one says.
+const MOST: usize = 64 * 1024;
+
+/// The whole configuration of an organization.
+///
+/// # Errors
+/// What is kept is none: a fault of ours.
+pub fn of(organization: &OrganizationRecord) -> Result<Config, Problem> {
+    Config::read(&Value::Object(organization.config.clone())).map_err(|cause| internal(&cause))
+}
+
+impl Aaaf {
+    /// Changes the configuration of an organization that a caller may change: a member replaces what was said, `null` goes
+    /// back to the framework's value.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`; `validation_error` or `WEIGHT_SUM_INVALID` for what scores cannot be computed by;
+    /// `conflict` if somebody else has just changed it.
+    pub async fn change_config(
+        &self,
+        caller: &Caller,
+        id: &str,
+        patch: &Value,
+    ) -> Result<Config, Problem> {
+        let organization = self.changeable(caller, id).await?;
+        let patch = patch.as_object().ok_or_else(no_object)?;
+        self.reconfigure(caller, organization, patch).await
+    }
+
+    /// The same of a member's own organization, by parts that are replaced whole.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn replace_config(
+        &self,
+        member: &Member,
+        body: &Value,
+        parts: &[&str],
+    ) -> Result<Config, Problem> {
+        let said = body.as_object().ok_or_else(no_object)?;
+        if let Some(unknown) = said.keys().find(|key| !parts.contains(&key.as_str())) {
+            let message = format!("`{unknown}` is unknown; known are {}", parts.join(", "));
+            return Err(Problem::validation(unknown, message));
+        }
+        if said.is_empty() {
+            let message = format!("at least one of {} is required", parts.join(", "));
+            return Err(Problem::validation(parts.first().unwrap_or(&""), message));
+        }
+        let organization = member.organization.as_ref().clone();
+        let part = |name: &&str| {
+            let value = said.get(*name).cloned().unwrap_or_default();
+            ((*name).to_owned(), value)
+        };
+        let patch: Map<String, Value> = parts.iter().map(part).collect();
+        self.reconfigure(&member.caller, organization, &patch).await
+    }
+
+    async fn reconfigure(
+        &self,
+        caller: &Caller,
+        mut organization: OrganizationRecord,
+        patch: &Map<String, Value>,
+    ) -> Result<Config, Problem> {
+        for (name, value) in patch {
+            match value {
+                Value::Null => organization.config.remove(name),
+                value => organization.config.insert(name.clone(), value.clone()),
+            };
+        }
+        let said = Value::Object(organization.config.clone());
+        if said.to_string().len() > MOST {
+            return Err(Problem::validation(
+                "",
+                format!("a configuration has at most {MOST} octets; shorten its lists"),
+            ));
+        }
+        let config = Config::read(&said).map_err(refused)?;
+        self.keep(caller, organization, "organizations:configure")
+            .await?;
+        Ok(config)
+    }
+}
+
+fn no_object() -> Problem {
+    Problem::validation("", "the body must be a JSON object")
+}
+
+fn refused(fault: ConfigFault) -> Problem {
+    let message = fault.to_string();
+    match fault {
+        ConfigFault::Weights(WeightFault::Sum { axis, thousandths }) => {
+            Problem::new(ErrorCode::WeightSumInvalid, message)
+                .with("field", format!("{axis}_weights"))
+                .with("sum", json!(f64::from(thousandths) / 1000.0))
+        }
+        ConfigFault::Weights(WeightFault::Keys { axis, .. }) => {
+            Problem::validation(&format!("{axis}_weights"), message)
+        }
+        ConfigFault::Weights(WeightFault::Value { axis, key }) => {
+            Problem::validation(&format!("{axis}_weights.{key}"), message)
+        }
+        ConfigFault::Field { field, .. } => Problem::validation(&field, message),
+    }
+}

@@ -1,0 +1,232 @@
+//! Evidence: judged, recorded once, read in pages.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::Value;
+
+use super::{Aaaf, Member, is_id};
+use crate::domain::aaaf::evidence::{
+    Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Refusal, judge,
+};
+use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord, Known, NewEvent};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+/// Events of one batch.
+pub const MOST: usize = 1000;
+/// What came over the API.
+const SOURCE: &str = "api";
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingested {
+    /// How many were taken, those that were there already among them.
+    pub accepted: usize,
+    /// What was refused, by its place in the batch.
+    pub errors: Vec<Refusal>,
+}
+
+/// What became of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The event as it is kept.
+    pub event: EventRecord,
+    /// Whether it was not there before.
+    pub new: bool,
+}
+
+impl Aaaf {
+    /// Records a batch: what is unsound in it is refused alone.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn ingest(&self, member: &Member, documents: &[Value]) -> Result<Ingested, Problem> {
+        let (batch, agents) = self.judged(member, documents).await?;
+        self.record(member, &batch, &agents).await?;
+        Ok(Ingested {
+            accepted: batch.accepted(),
+            errors: batch.errors,
+        })
+    }
+
+    /// Records one event; one whose id is known is left as it was recorded first.
+    ///
+    /// # Errors
+    /// `INVALID_EVENT_TYPE`, `validation_error`.
+    pub async fn ingest_one(&self, member: &Member, document: Value) -> Result<Recorded, Problem> {
+        let named = document.get("type").and_then(Value::as_str);
+        if named.is_some_and(|named| EventType::from_name(named).is_none()) {
+            return Err(no_such_type());
+        }
+        let documents = [document];
+        let (batch, agents) = self.judged(member, &documents).await?;
+        if let Some(refusal) = batch.errors.first() {
+            return Err(Problem::new(
+                ErrorCode::ValidationError,
+                refusal.error.clone(),
+            ));
+        }
+        let recorded = self.record(member, &batch, &agents).await?;
+        let (id, new) = recorded.first().ok_or_else(nothing_recorded)?;
+        let event = self.store.event(member.organization.number, id).await;
+        let event = event.map_err(|cause| internal(&cause))?;
+        Ok(Recorded {
+            event: event.ok_or_else(nothing_recorded)?,
+            new: *new,
+        })
+    }
+
+    /// Events of the organization, by agent, time and arrival; of `agent` alone if one is named.
+    ///
+    /// # Errors
+    /// `INVALID_EVENT_TYPE`.
+    pub async fn events(
+        &self,
+        member: &Member,
+        agent: Option<&str>,
+        mut filter: EventFilter,
+        after: Option<EventPosition>,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, Problem> {
+        let organization = member.organization.number;
+        if let Some(kind) = &filter.kind
+            && EventType::from_name(kind).is_none()
+        {
+            return Err(no_such_type());
+        }
+        if let Some(id) = agent {
+            let agent = if is_id(id) {
+                let agent = self.store.agent(organization, id).await;
+                agent.map_err(|cause| internal(&cause))?
+            } else {
+                None
+            };
+            // Of an agent that is not there, or another organization's, there is nothing to be seen.
+            let Some(agent) = agent else {
+                return Ok(Vec::new());
+            };
+            filter.agent = Some(agent.number);
+        }
+        let events = self.store.events(organization, &filter, after, limit);
+        events.await.map_err(|cause| internal(&cause))
+    }
+
+    async fn judged(
+        &self,
+        member: &Member,
+        documents: &[Value],
+    ) -> Result<(Batch, HashMap<String, Known>), Problem> {
+        let principal = member.caller.principal.as_str();
+        let named = documents
+            .iter()
+            .filter_map(|it| it.get("agent_id")?.as_str());
+        let named: BTreeSet<&str> = named.chain([principal]).filter(|id| is_id(id)).collect();
+        let named: Vec<&str> = named.into_iter().collect();
+        let known = self
+            .store
+            .known_agents(member.organization.number, &named)
+            .await;
+        let known = known.map_err(|cause| internal(&cause))?;
+        let is_known = |id: &str| known.get(id).is_some_and(|agent| !agent.archived);
+        let mut batch = judge(
+            documents,
+            &Bounds {
+                now: self.clock.now(),
+                retention_days: RETENTION_DAYS,
+                is_known: &is_known,
+            },
+        );
+        // A key that an agent acts by is one whose principal is the agent.
+        if known.contains_key(principal) {
+            refuse_ground_truth(&mut batch);
+        }
+        Ok((batch, known))
+    }
+
+    /// Records what a batch holds; says of each its id and whether it is new.
+    async fn record(
+        &self,
+        member: &Member,
+        batch: &Batch,
+        agents: &HashMap<String, Known>,
+    ) -> Result<Vec<(String, bool)>, Problem> {
+        let mut events = Vec::with_capacity(batch.events.len());
+        for (_, event) in &batch.events {
+            let agent = agents.get(&event.agent_id).ok_or_else(nothing_recorded)?;
+            events.push(NewEvent {
+                id: event.id.clone().unwrap_or_else(|| self.fresh_id()),
+                agent: agent.number,
+                kind: event.event_type().as_str(),
+                occurred_at: event.timestamp,
+                task: event.task_id.clone(),
+                assessment: event.assessment_id.clone(),
+                data: kept(event),
+            });
+        }
+        if events.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.clock.now();
+        let organization = member.organization.number;
+        let recorded = self.store.record_events(organization, &events, SOURCE, now);
+        let recorded = recorded.await.map_err(|cause| internal(&cause))?;
+        let ids = events.into_iter().map(|event| event.id);
+        Ok(ids.zip(recorded).collect())
+    }
+}
+
+/// What is kept of an event: ids, counts and scores. Members that nobody scores may be content (AAAF S15).
+fn kept(event: &Event) -> String {
+    event
+        .document()
+        .get("data")
+        .map(Value::to_string)
+        .unwrap_or_default()
+}
+
+/// The answer to what cannot be: a batch that was judged sound names agents that are known.
+fn nothing_recorded() -> Problem {
+    Problem::new(
+        ErrorCode::InternalError,
+        "the host failed; try again, and tell its operator if it persists",
+    )
+}
+
+fn no_such_type() -> Problem {
+    let known = EventType::ALL.map(EventType::as_str).join(", ");
+    Problem::new(
+        ErrorCode::InvalidEventType,
+        format!("Invalid event type; known are {known}"),
+    )
+    .with("field", "type")
+}
+
+/// Takes out what an agent must not say of itself: how its delegations should have been decided (AAAF S14).
+fn refuse_ground_truth(batch: &mut Batch) {
+    let errors = &mut batch.errors;
+    batch.events.retain(|(index, event)| {
+        let sound = !tells_ground_truth(event);
+        if !sound {
+            errors.push(Refusal {
+                index: *index,
+                error: "Ground truth must not come from the agent itself".to_owned(),
+            });
+        }
+        sound
+    });
+    errors.sort_by_key(|refusal| refusal.index);
+}
+
+fn tells_ground_truth(event: &Event) -> bool {
+    let decisions = match &event.data {
+        Data::DelegationDecision(decision) => std::slice::from_ref(decision.as_ref()),
+        Data::TaskCompleted(completed) => completed.delegation_decisions.as_slice(),
+        _ => &[],
+    };
+    decisions.iter().any(|decision| {
+        decision.ground_truth.is_some()
+            || decision.correct.is_some()
+            || decision.selection_score.is_some()
+            || decision.optimal_delegates.is_some()
+    })
+}

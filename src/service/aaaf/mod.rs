@@ -1,0 +1,107 @@
+//! Assessing agents (AAAF S14): organizations, their agents, the evidence about these.
+//!
+//! Everything is asked for as a [`Member`]: a caller with its organization. What belongs to another organization is not
+//! there for it.
+
+pub mod agents;
+pub mod config;
+pub mod evidence;
+pub mod organizations;
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::access::{Caller, Scope};
+use super::fault::internal;
+use super::keys::Keys;
+use crate::ports::aaaf::OrganizationRecord;
+use crate::ports::{Clock, Ids, Store};
+use crate::protocol::error::{ErrorCode, Problem};
+
+/// The use cases over their ports.
+pub struct Aaaf {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    keys: Arc<Keys>,
+}
+
+/// Who asks, in whose name.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Who.
+    pub caller: Caller,
+    /// The organization of the caller's tenant.
+    pub organization: Arc<OrganizationRecord>,
+}
+
+impl Aaaf {
+    /// The use cases over their ports.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        keys: Arc<Keys>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            ids,
+            keys,
+        }
+    }
+
+    /// The organization that a caller acts for.
+    ///
+    /// # Errors
+    /// `forbidden` if its tenant has none, or one that may not do this now.
+    pub async fn member(&self, caller: Caller, writes: bool) -> Result<Member, Problem> {
+        let organization = self.store.organization_of(&caller.tenant).await;
+        let organization = organization
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(|| {
+                Problem::new(
+                    ErrorCode::Forbidden,
+                    "the tenant of this key has no organization; the host's operator makes one with `POST /api/v1/organizations`",
+                )
+            })?;
+        if let Some(hindrance) = organization.status.hinders(writes) {
+            return Err(Problem::new(ErrorCode::Forbidden, hindrance));
+        }
+        Ok(Member {
+            caller,
+            organization: Arc::new(organization),
+        })
+    }
+
+    fn fresh_id(&self) -> String {
+        self.ids.uuid().to_string()
+    }
+}
+
+/// Whether a text can be an id of ours.
+fn is_id(text: &str) -> bool {
+    // Every id has one spelling.
+    text.len() == uuid::fmt::Hyphenated::LENGTH
+        && Uuid::try_parse(text).is_ok()
+        && !text.bytes().any(|octet| octet.is_ascii_uppercase())
+}
+
+/// The one answer to what is not there, or another organization's.
+fn not_there(what: &str) -> Problem {
+    Problem::new(ErrorCode::NotFound, format!("no such {what}"))
+}
+
+/// The answer to a change of what somebody else has just changed.
+fn changed_meanwhile(what: &str) -> Problem {
+    Problem::new(
+        ErrorCode::Conflict,
+        format!("the {what} has changed meanwhile; read it and send the change again"),
+    )
+}
+
+/// Whether a caller may act on organizations that are not its own.
+fn is_operator(caller: &Caller) -> bool {
+    caller.has(Scope::OrganizationsWrite)
+}

@@ -1,0 +1,166 @@
+//! Organizations: made by the host's operator, looked at and changed by their own members.
+
+use serde_json::Map;
+
+use super::{Aaaf, changed_meanwhile, is_id, is_operator, not_there};
+use crate::domain::aaaf::organization::{Change, Founding, Status};
+use crate::domain::audit::{Decision, Outcome};
+use crate::domain::ids::TenantId;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::{Caller, Scope, authorise};
+use crate::service::fault::internal;
+use crate::service::keys::NewKey;
+
+/// What the first key of an organization may do: all of its everyday work. Whoever decides about it holds another key.
+const FIRST_KEY: &[&str] = &["agents:*", "events:*", "config:*"];
+
+/// An organization that was just made: the only time its key is known.
+#[derive(Debug)]
+pub struct Founded {
+    /// The organization.
+    pub organization: OrganizationRecord,
+    /// Its first key.
+    pub key: NewKey,
+}
+
+impl Aaaf {
+    /// Makes an organization, with its first key.
+    ///
+    /// # Errors
+    /// `conflict` for a tenant that has one.
+    pub async fn found(&self, caller: &Caller, asked: Founding) -> Result<Founded, Problem> {
+        let id = self.fresh_id();
+        let tenant = asked.tenant.unwrap_or_else(|| TenantId::from(id.as_str()));
+        let now = self.clock.now();
+        let organization = OrganizationRecord {
+            number: OrganizationNumber::default(),
+            id,
+            tenant,
+            name: asked.name,
+            status: Status::Active,
+            config: Map::new(),
+            created_at: now,
+            updated_at: now,
+            revision: 0,
+        };
+        let scopes = FIRST_KEY.iter().map(|scope| (*scope).to_owned()).collect();
+        let (record, key) = self.keys.of_organization(&organization.tenant, scopes);
+        let decision = self.decided(caller, "organizations:create", &organization.id);
+        let added = self
+            .store
+            .add_organization(&organization, &record, &decision);
+        match added.await {
+            Ok(()) => Ok(Founded { organization, key }),
+            Err(StoreError::Exists(_)) => Err(Problem::new(
+                ErrorCode::Conflict,
+                "this tenant has an organization already; a tenant has one",
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// An organization: the caller's own, or any for the host's operator.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`.
+    pub async fn organization(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<OrganizationRecord, Problem> {
+        self.reachable(caller, id, false).await
+    }
+
+    /// Changes an organization: its name by its members, its status by the host's operator.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`, `conflict` if somebody else has just changed it.
+    pub async fn change_organization(
+        &self,
+        caller: &Caller,
+        id: &str,
+        change: Change,
+    ) -> Result<OrganizationRecord, Problem> {
+        let mut organization = self.reachable(caller, id, true).await?;
+        if let Some(status) = change.status {
+            authorise(caller, Scope::OrganizationsWrite)?;
+            organization.status = status;
+        }
+        if let Some(name) = change.name {
+            organization.name = name;
+        }
+        self.keep(caller, organization, "organizations:change")
+            .await
+    }
+
+    /// An organization that a caller may change.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`.
+    pub(super) async fn changeable(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<OrganizationRecord, Problem> {
+        self.reachable(caller, id, true).await
+    }
+
+    /// Keeps what has changed of an organization, and that it was decided.
+    pub(super) async fn keep(
+        &self,
+        caller: &Caller,
+        mut organization: OrganizationRecord,
+        action: &str,
+    ) -> Result<OrganizationRecord, Problem> {
+        organization.updated_at = self.clock.now();
+        let decision = self.decided(caller, action, &organization.id);
+        let kept = self.store.change_organization(&organization, &decision);
+        match kept.await {
+            Ok(()) => Ok(organization),
+            Err(StoreError::Stale) => Err(changed_meanwhile("organization")),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    async fn reachable(
+        &self,
+        caller: &Caller,
+        id: &str,
+        writes: bool,
+    ) -> Result<OrganizationRecord, Problem> {
+        let of_any = is_operator(caller);
+        if !of_any {
+            let scope = match writes {
+                true => Scope::ConfigWrite,
+                false => Scope::ConfigRead,
+            };
+            authorise(caller, scope)?;
+        }
+        if !is_id(id) {
+            return Err(not_there("organization"));
+        }
+        let found = self.store.organization(id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let reachable = found.filter(|found| of_any || found.tenant == caller.tenant);
+        let organization = reachable.ok_or_else(|| not_there("organization"))?;
+        match organization.status.hinders(writes) {
+            Some(hindrance) if !of_any => Err(Problem::new(ErrorCode::Forbidden, hindrance)),
+            _ => Ok(organization),
+        }
+    }
+
+    fn decided(&self, caller: &Caller, action: &str, resource: &str) -> Decision {
+        Decision {
+            at: self.clock.now(),
+            principal: caller.principal.clone(),
+            action: action.to_owned(),
+            resource: resource.to_owned(),
+            outcome: Outcome::Done,
+            reasons: Vec::new(),
+            decided_on: None,
+            run_id: None,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Agents of organizations.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+
+use super::taken;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{AgentNumber, AgentRecord, Agents, Known, OrganizationNumber, Position};
+use crate::store::convert::{Column, backend, column};
+use crate::store::{PostgresStore, SqliteStore};
+
+const ADD: &str = "INSERT INTO aaaf_agent
+        (organization, id, name, archived, profile, created_at, updated_at, revision)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const ONE: &str = "SELECT number, id, name, archived, profile, created_at, updated_at, revision
+    FROM aaaf_agent WHERE organization = $1 AND id = $2";
+const LISTED: &str = "SELECT number, id, name, archived, profile, created_at, updated_at, revision
+    FROM aaaf_agent
+    WHERE organization = $1 AND (created_at, id) > ($2, $3)
+        AND (CAST($4 AS BOOLEAN) IS NULL OR archived = $4)
+    ORDER BY created_at, id LIMIT $5";
+const CHANGE: &str = "UPDATE aaaf_agent
+    SET name = $4, archived = $5, profile = $6, updated_at = $7, revision = revision + 1
+    WHERE organization = $1 AND number = $2 AND revision = $3";
+
+const NAME: &str = "an agent of this name";
+
+impl SqliteStore {
+    const KNOWN_AGENTS: &str = "SELECT id, number, archived FROM aaaf_agent
+        WHERE organization = $1 AND id IN (SELECT value FROM json_each($2))";
+}
+
+impl PostgresStore {
+    const KNOWN_AGENTS: &str = "SELECT id, number, archived FROM aaaf_agent
+        WHERE organization = $1 AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
+}
+
+type Row = (i64, String, String, bool, String, i64, i64, i64);
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_agent", name)
+}
+
+fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
+    let (number, id, name, archived, profile, created_at, updated_at, revision) = row;
+    Ok(AgentRecord {
+        number: AgentNumber(number),
+        id,
+        name,
+        archived,
+        profile: at("profile").document(&profile)?,
+        created_at: at("created_at").time(created_at)?,
+        updated_at: at("updated_at").time(updated_at)?,
+        revision,
+    })
+}
+
+macro_rules! agents {
+    ($store:ty) => {
+        #[async_trait]
+        impl Agents for $store {
+            async fn add_agent(
+                &self,
+                organization: OrganizationNumber,
+                agent: &AgentRecord,
+            ) -> Result<(), StoreError> {
+                sqlx::query(ADD)
+                    .bind(organization.0)
+                    .bind(&agent.id)
+                    .bind(&agent.name)
+                    .bind(agent.archived)
+                    .bind(at("profile").text(&agent.profile)?)
+                    .bind(agent.created_at.as_microsecond())
+                    .bind(agent.updated_at.as_microsecond())
+                    .bind(agent.revision)
+                    .execute(self.writer())
+                    .await
+                    .map_err(|cause| taken(cause, NAME))?;
+                Ok(())
+            }
+
+            async fn agent(
+                &self,
+                organization: OrganizationNumber,
+                id: &str,
+            ) -> Result<Option<AgentRecord>, StoreError> {
+                let row = sqlx::query_as(ONE)
+                    .bind(organization.0)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn agents(
+                &self,
+                organization: OrganizationNumber,
+                archived: Option<bool>,
+                after: Option<&Position>,
+                limit: u32,
+            ) -> Result<Vec<AgentRecord>, StoreError> {
+                let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+                let rows: Vec<Row> = sqlx::query_as(LISTED)
+                    .bind(organization.0)
+                    .bind(created_at)
+                    .bind(after.map_or("", |it| it.id.as_str()))
+                    .bind(archived)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn known_agents(
+                &self,
+                organization: OrganizationNumber,
+                ids: &[&str],
+            ) -> Result<HashMap<String, Known>, StoreError> {
+                let rows: Vec<(String, i64, bool)> = sqlx::query_as(Self::KNOWN_AGENTS)
+                    .bind(organization.0)
+                    .bind(at("id").text(&ids)?)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let known = |number, archived| Known {
+                    number: AgentNumber(number),
+                    archived,
+                };
+                Ok(rows
+                    .into_iter()
+                    .map(|(id, number, archived)| (id, known(number, archived)))
+                    .collect())
+            }
+
+            async fn change_agent(
+                &self,
+                organization: OrganizationNumber,
+                agent: &AgentRecord,
+            ) -> Result<(), StoreError> {
+                let changed = sqlx::query(CHANGE)
+                    .bind(organization.0)
+                    .bind(agent.number.0)
+                    .bind(agent.revision)
+                    .bind(&agent.name)
+                    .bind(agent.archived)
+                    .bind(at("profile").text(&agent.profile)?)
+                    .bind(agent.updated_at.as_microsecond())
+                    .execute(self.writer())
+                    .await
+                    .map_err(|cause| taken(cause, NAME))?;
+                match changed.rows_affected() {
+                    0 => Err(StoreError::Stale),
+                    _ => Ok(()),
+                }
+            }
+        }
+    };
+}
+
+agents!(SqliteStore);
+agents!(PostgresStore);

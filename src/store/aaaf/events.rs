@@ -1,0 +1,231 @@
+//! Evidence: one transaction a batch, one range of an index a window.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
+
+use crate::ports::StoreError;
+use crate::ports::aaaf::{
+    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent, OrganizationNumber,
+};
+use crate::store::convert::{Column, backend, column};
+use crate::store::{PostgresStore, SqliteStore};
+
+/// Inserts of 256 rows and every smaller power of two: a batch is cut into few statements, each of them prepared once.
+static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
+    LazyLock::new(|| [256, 128, 64, 32, 16, 8, 4, 2, 1].map(|rows| (rows, insert(rows).into())));
+
+/// Parameters without names: SQLite looks named ones up one by one.
+fn insert(rows: usize) -> String {
+    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    format!(
+        "INSERT INTO aaaf_event
+            (organization, recorded_at, source, agent, id, kind, occurred_at, task, assessment, data)
+        VALUES {values} ON CONFLICT (organization, id) DO NOTHING RETURNING id"
+    )
+}
+
+/// The order of the arrays is that of arrival.
+const INSERT: &str = "INSERT INTO aaaf_event
+        (organization, recorded_at, source, agent, id, kind, occurred_at, task, assessment, data)
+    SELECT $1, $2, $3, item.agent, item.id, item.kind, item.occurred_at, item.task, item.assessment, item.data
+    FROM UNNEST($4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[], $10::text[])
+        WITH ORDINALITY AS item (agent, id, kind, occurred_at, task, assessment, data, place)
+    ORDER BY item.place
+    ON CONFLICT (organization, id) DO NOTHING RETURNING id";
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT e.number, e.id, a.id, e.agent, e.kind, e.occurred_at, e.recorded_at, e.source, e.data
+            FROM aaaf_event e JOIN aaaf_agent a ON a.number = e.agent
+            WHERE e.organization = $1 ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("AND e.id = $2");
+const OF_AGENT: &str = select!(
+    "AND e.agent = $2 AND (e.occurred_at, e.number) > ($3, $4)
+        AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
+    ORDER BY e.occurred_at, e.number LIMIT $8"
+);
+const OF_ALL: &str = select!(
+    "AND (e.agent, e.occurred_at, e.number) > ($2, $3, $4)
+        AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
+    ORDER BY e.agent, e.occurred_at, e.number LIMIT $8"
+);
+
+type Row = (i64, String, String, i64, String, i64, i64, String, String);
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_event", name)
+}
+
+fn record_of(row: Row) -> Result<EventRecord, StoreError> {
+    let (number, id, agent, agent_number, kind, occurred_at, recorded_at, source, data) = row;
+    Ok(EventRecord {
+        number,
+        id,
+        agent,
+        agent_number: AgentNumber(agent_number),
+        kind,
+        occurred_at: at("occurred_at").time(occurred_at)?,
+        recorded_at: at("recorded_at").time(recorded_at)?,
+        source,
+        data,
+    })
+}
+
+/// What the events of a batch have in common.
+struct Batch<'a> {
+    organization: OrganizationNumber,
+    source: &'a str,
+    now: Timestamp,
+    events: &'a [NewEvent],
+}
+
+impl SqliteStore {
+    /// The ids of those that were new.
+    async fn insert_events(
+        connection: &mut SqliteConnection,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut added = Vec::with_capacity(batch.events.len());
+        let mut rest = batch.events;
+        for (rows, sql) in INSERTS.iter() {
+            while let Some((chunk, after)) = rest.split_at_checked(*rows) {
+                let mut insert = sqlx::query_scalar(AssertSqlSafe(sql.clone()));
+                for event in chunk {
+                    insert = insert
+                        .bind(batch.organization.0)
+                        .bind(batch.now.as_microsecond())
+                        .bind(batch.source)
+                        .bind(event.agent.0)
+                        .bind(&event.id)
+                        .bind(event.kind)
+                        .bind(event.occurred_at.as_microsecond())
+                        .bind(&event.task)
+                        .bind(&event.assessment)
+                        .bind(&event.data);
+                }
+                let ids: Vec<String> = insert.fetch_all(&mut *connection).await.map_err(backend)?;
+                added.extend(ids);
+                rest = after;
+            }
+        }
+        Ok(added)
+    }
+}
+
+impl PostgresStore {
+    /// The ids of those that were new.
+    async fn insert_events(
+        connection: &mut PgConnection,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<String>, StoreError> {
+        let events = batch.events;
+        let texts = |of: fn(&NewEvent) -> &str| events.iter().map(of).collect::<Vec<_>>();
+        let agents: Vec<i64> = events.iter().map(|event| event.agent.0).collect();
+        let times: Vec<i64> = events
+            .iter()
+            .map(|event| event.occurred_at.as_microsecond())
+            .collect();
+        let assessments: Vec<Option<&str>> = events
+            .iter()
+            .map(|event| event.assessment.as_deref())
+            .collect();
+        sqlx::query_scalar(INSERT)
+            .bind(batch.organization.0)
+            .bind(batch.now.as_microsecond())
+            .bind(batch.source)
+            .bind(agents)
+            .bind(texts(|event| &event.id))
+            .bind(texts(|event| event.kind))
+            .bind(times)
+            .bind(texts(|event| &event.task))
+            .bind(assessments)
+            .bind(texts(|event| &event.data))
+            .fetch_all(connection)
+            .await
+            .map_err(backend)
+    }
+}
+
+macro_rules! evidence_log {
+    ($store:ty) => {
+        #[async_trait]
+        impl EvidenceLog for $store {
+            async fn record_events(
+                &self,
+                organization: OrganizationNumber,
+                events: &[NewEvent],
+                source: &str,
+                now: Timestamp,
+            ) -> Result<Vec<bool>, StoreError> {
+                let batch = Batch {
+                    organization,
+                    source,
+                    now,
+                    events,
+                };
+                let mut transaction = self.begin_write().await?;
+                let added = Self::insert_events(&mut transaction, &batch).await?;
+                transaction.commit().await.map_err(backend)?;
+                let mut added: HashSet<String> = added.into_iter().collect();
+                // Of two with one id in one batch the first one is the new one.
+                Ok(events.iter().map(|event| added.remove(&event.id)).collect())
+            }
+
+            async fn event(
+                &self,
+                organization: OrganizationNumber,
+                id: &str,
+            ) -> Result<Option<EventRecord>, StoreError> {
+                let row = sqlx::query_as(ONE)
+                    .bind(organization.0)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn events(
+                &self,
+                organization: OrganizationNumber,
+                filter: &EventFilter,
+                after: Option<EventPosition>,
+                limit: u32,
+            ) -> Result<Vec<EventRecord>, StoreError> {
+                let micros = Timestamp::as_microsecond;
+                let seen = after.map_or((i64::MIN, i64::MIN), |it| {
+                    (micros(it.occurred_at), it.number)
+                });
+                let query = match filter.agent {
+                    Some(agent) => sqlx::query_as(OF_AGENT).bind(organization.0).bind(agent.0),
+                    None => sqlx::query_as(OF_ALL)
+                        .bind(organization.0)
+                        .bind(after.map_or(i64::MIN, |it| it.agent.0)),
+                };
+                let rows: Vec<Row> = query
+                    .bind(seen.0)
+                    .bind(seen.1)
+                    .bind(filter.from.map_or(i64::MIN, micros))
+                    .bind(filter.to.map_or(i64::MAX, micros))
+                    .bind(&filter.kind)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+        }
+    };
+}
+
+evidence_log!(SqliteStore);
+evidence_log!(PostgresStore);

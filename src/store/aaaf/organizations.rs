@@ -1,0 +1,129 @@
+//! Organizations.
+
+use async_trait::async_trait;
+
+use super::taken;
+use crate::domain::aaaf::organization::Status;
+use crate::domain::audit::Decision;
+use crate::domain::ids::TenantId;
+use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord, Organizations};
+use crate::ports::{KeyRecord, StoreError};
+use crate::store::audit::record;
+use crate::store::convert::{Column, backend, column};
+use crate::store::keys::add_key;
+use crate::store::{PostgresStore, SqliteStore};
+
+const ADD: &str = "INSERT INTO aaaf_organization
+        (id, tenant, name, status, config, created_at, updated_at, revision)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const ONE: &str =
+    "SELECT number, id, tenant, name, status, config, created_at, updated_at, revision
+    FROM aaaf_organization WHERE id = $1";
+const OF_TENANT: &str =
+    "SELECT number, id, tenant, name, status, config, created_at, updated_at, revision
+    FROM aaaf_organization WHERE tenant = $1";
+const CHANGE: &str = "UPDATE aaaf_organization
+    SET name = $3, status = $4, config = $5, updated_at = $6, revision = revision + 1
+    WHERE number = $1 AND revision = $2";
+
+type Row = (i64, String, String, String, String, String, i64, i64, i64);
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_organization", name)
+}
+
+fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
+    let (number, id, tenant, name, status, config, created_at, updated_at, revision) = row;
+    Ok(OrganizationRecord {
+        number: OrganizationNumber(number),
+        id,
+        tenant: tenant.into(),
+        name,
+        status: Status::parse(&status).ok_or_else(|| at("status").inconsistent())?,
+        config: at("config").document(&config)?,
+        created_at: at("created_at").time(created_at)?,
+        updated_at: at("updated_at").time(updated_at)?,
+        revision,
+    })
+}
+
+macro_rules! organizations {
+    ($store:ty) => {
+        #[async_trait]
+        impl Organizations for $store {
+            async fn add_organization(
+                &self,
+                organization: &OrganizationRecord,
+                key: &KeyRecord,
+                decision: &Decision,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                sqlx::query(ADD)
+                    .bind(&organization.id)
+                    .bind(organization.tenant.as_str())
+                    .bind(&organization.name)
+                    .bind(organization.status.as_str())
+                    .bind(at("config").text(&organization.config)?)
+                    .bind(organization.created_at.as_microsecond())
+                    .bind(organization.updated_at.as_microsecond())
+                    .bind(organization.revision)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(|cause| taken(cause, "an organization of this tenant"))?;
+                add_key!(transaction, key)?;
+                record!(transaction, &organization.tenant, decision);
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn organization(
+                &self,
+                id: &str,
+            ) -> Result<Option<OrganizationRecord>, StoreError> {
+                let row = sqlx::query_as(ONE)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn organization_of(
+                &self,
+                tenant: &TenantId,
+            ) -> Result<Option<OrganizationRecord>, StoreError> {
+                let row = sqlx::query_as(OF_TENANT)
+                    .bind(tenant.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn change_organization(
+                &self,
+                organization: &OrganizationRecord,
+                decision: &Decision,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let changed = sqlx::query(CHANGE)
+                    .bind(organization.number.0)
+                    .bind(organization.revision)
+                    .bind(&organization.name)
+                    .bind(organization.status.as_str())
+                    .bind(at("config").text(&organization.config)?)
+                    .bind(organization.updated_at.as_microsecond())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if changed.rows_affected() == 0 {
+                    return Err(StoreError::Stale);
+                }
+                record!(transaction, &organization.tenant, decision);
+                transaction.commit().await.map_err(backend)
+            }
+        }
+    };
+}
+
+organizations!(SqliteStore);
+organizations!(PostgresStore);

@@ -1,0 +1,242 @@
+//! Every operation of the AAAF API, walked: without a key, without the scope, and by another organization. An operation that
+//! is added is walked too, or fails here until it says how.
+
+use std::sync::LazyLock;
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::http::{Operation, aaaf_operations};
+use touchstone::service::access::Scope;
+
+use super::{Engine, Site, refusal, site};
+use crate::http::host::Reply;
+
+/// What a path names.
+#[derive(Clone)]
+struct Names {
+    organization: String,
+    agent: String,
+}
+
+/// One moment, so that two bodies differ only in what they name.
+static NOW: LazyLock<jiff::Timestamp> = LazyLock::new(jiff::Timestamp::now);
+
+const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+
+impl Names {
+    fn nothing() -> Self {
+        Self {
+            organization: NOBODY.to_owned(),
+            agent: NOBODY.to_owned(),
+        }
+    }
+}
+
+/// Something of everything that belongs to the first organization.
+async fn furnish(site: &Site) -> Names {
+    let agent = site.enrol("canary-agent").await;
+    let event = json!({"id": "canary-event", "agent_id": agent, "type": "tool_invoked",
+        "timestamp": jiff::Timestamp::now(), "data": {"task_id": "canary-task", "tool": "canary-tool", "success": true,
+            "unnecessary": false, "error_recovered": null}});
+    let recorded = site.post("events", &event).await;
+    assert_eq!(recorded.status, StatusCode::CREATED, "{recorded:?}");
+    let set = site
+        .send(
+            Method::PUT,
+            "config/taxonomy",
+            Some(&json!({"domain_taxonomy": ["canary-domain"]})),
+        )
+        .await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    Names {
+        organization: site.ours.id.clone(),
+        agent,
+    }
+}
+
+fn path(operation: Operation, names: &Names) -> String {
+    let path = operation
+        .path
+        .replace("{organizationId}", &names.organization)
+        .replace("{agentId}", &names.agent);
+    assert!(!path.contains('{'), "say what stands for what in {path}");
+    path
+}
+
+/// A sound body, or nothing.
+fn body(operation: Operation, names: &Names) -> Option<Value> {
+    let event = json!({"agent_id": names.agent, "type": "task_revised", "timestamp": *NOW,
+        "data": {"task_id": "t", "revision_number": 1, "reason_code": "minor", "changes": null}});
+    Some(match (operation.method, operation.path) {
+        ("GET" | "DELETE", _) => return None,
+        (_, "/api/v1/organizations" | "/api/v1/agents") => json!({"name": "x"}),
+        ("PATCH", "/api/v1/organizations/{organizationId}" | "/api/v1/agents/{agentId}") => {
+            json!({"name": "y"})
+        }
+        (_, "/api/v1/organizations/{organizationId}/config") => {
+            json!({"assessment_window_days": 7})
+        }
+        (_, "/api/v1/config/weights") => json!({"performance_weights": null}),
+        (_, "/api/v1/config/taxonomy") => json!({"domain_taxonomy": null}),
+        (_, "/api/v1/events") => event,
+        (_, "/api/v1/events/batch") => json!({"events": [event]}),
+        (method, path) => panic!("say what is sent to {method} {path}"),
+    })
+}
+
+async fn send(site: &Site, operation: Operation, names: &Names, key: Option<&str>) -> Reply {
+    let method = operation.method.parse().unwrap();
+    let call = site.host.request(method, &path(operation, names));
+    let call = match key {
+        Some(key) => call.key(key),
+        None => call.anonymous(),
+    };
+    match body(operation, names) {
+        Some(body) => call.json(&body).send().await,
+        None => call.send().await,
+    }
+}
+
+/// What can be seen of an answer, but for what differs between any two.
+fn seen(reply: &Reply) -> (StatusCode, String, Vec<(String, usize)>) {
+    let headers = reply.headers.iter();
+    let headers = headers.map(|(name, value)| (name.to_string(), value.len()));
+    (reply.status, reply.text(), headers.collect())
+}
+
+/// A list, a record, or a refusal: whatever comes, it says nothing of the first organization.
+#[rstest]
+#[tokio::test]
+async fn another_organizations_anything_looks_like_nothing_at_all(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let names = furnish(&site).await;
+    let before = seen_by_ourselves(&site).await;
+    let key = Some(site.theirs.key.as_str());
+    let mut walked = 0;
+    for operation in aaaf_operations().into_iter().filter(|it| it.keyed) {
+        let foreign = send(&site, operation, &names, key).await;
+        let text = foreign.text();
+        for ours in ["canary", &site.ours.id, &names.agent] {
+            assert!(!text.contains(ours), "{operation:?}: {text}");
+        }
+        // The body may name what the path does not: it is not there either.
+        let nothing = send(&site, operation, &Names::nothing(), key).await;
+        if operation.path.contains('{') {
+            assert_eq!(seen(&foreign), seen(&nothing), "{operation:?}");
+            assert_eq!(
+                refusal(&foreign),
+                (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned()),
+                "{operation:?}"
+            );
+        } else if body(operation, &names) != body(operation, &Names::nothing()) {
+            assert_eq!(foreign.status, nothing.status, "{operation:?}");
+        }
+        walked += 1;
+    }
+    assert_eq!(
+        walked,
+        aaaf_operations().len(),
+        "every operation takes a key"
+    );
+    assert_eq!(
+        seen_by_ourselves(&site).await,
+        before,
+        "nothing was done to us"
+    );
+}
+
+async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
+    let mut seen = Vec::new();
+    for path in ["agents", "events", "config/weights", "config/taxonomy"] {
+        seen.push(site.get(path).await.json());
+    }
+    let organization = format!("organizations/{}", site.ours.id);
+    seen.push(site.get(&organization).await.json());
+    seen
+}
+
+#[tokio::test]
+async fn no_operation_is_open_to_whoever_has_no_key_or_lacks_the_scope() {
+    site!(Engine::Sqlite => site);
+    let names = furnish(&site).await;
+    let before = seen_by_ourselves(&site).await;
+    let tenant = site.ours.id.clone();
+    for operation in aaaf_operations().into_iter().filter(|it| it.keyed) {
+        for names in [&names, &Names::nothing()] {
+            let refused = send(&site, operation, names, None).await;
+            assert_eq!(
+                refusal(&refused),
+                (StatusCode::UNAUTHORIZED, "UNAUTHORIZED".to_owned()),
+                "{operation:?}"
+            );
+            assert_eq!(
+                refused.header("www-authenticate"),
+                Some("Bearer realm=\"touchstone\"")
+            );
+        }
+        // Where the scope depends on what is asked, any of these would do.
+        let needed = match operation.scope {
+            Some(scope) => vec![scope],
+            None => vec![
+                Scope::ConfigRead,
+                Scope::ConfigWrite,
+                Scope::OrganizationsWrite,
+            ],
+        };
+        let others = Scope::ALL
+            .iter()
+            .copied()
+            .filter(|scope| !needed.contains(scope));
+        let key = site
+            .host
+            .issue(|issue| {
+                issue.tenant = tenant.as_str().into();
+                issue.scopes = others.collect();
+            })
+            .await;
+        let refused = send(&site, operation, &names, Some(&key)).await;
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned()),
+            "{operation:?}"
+        );
+        let required = &refused.json()["error"]["details"]["scope_required"];
+        let required = Scope::parse(required.as_str().unwrap()).unwrap();
+        assert!(needed.contains(&required), "{operation:?} {required}");
+    }
+    assert_eq!(seen_by_ourselves(&site).await, before, "nothing was done");
+}
+
+/// Texts that no store can hold, wherever a text may stand.
+#[rstest]
+#[tokio::test]
+async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    site!(engine => site);
+    let names = furnish(&site).await;
+    let hostile = Names {
+        organization: "a%00b".to_owned(),
+        agent: "a%00b".to_owned(),
+    };
+    for operation in aaaf_operations() {
+        let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";
+        for (names, query) in [(&hostile, ""), (&names, ""), (&names, query)] {
+            let path = format!("{}?{query}", path(operation, names));
+            let call = site.host.request(operation.method.parse().unwrap(), &path);
+            let call = match body(operation, names) {
+                Some(body) => {
+                    let text = body.to_string().replace("\"t\"", "\"a\\u0000b\"");
+                    let text = text
+                        .replace("\"x\"", "\"a\\u0000b\"")
+                        .replace("\"y\"", "\"a\\u0000b\"");
+                    call.key(&site.ours.key).raw("application/json", text)
+                }
+                None => call.key(&site.ours.key),
+            };
+            let status = call.open().await.status();
+            assert!(!status.is_server_error(), "{operation:?} {path} {status}");
+        }
+    }
+}

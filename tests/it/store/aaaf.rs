@@ -1,0 +1,311 @@
+//! What AAAF keeps.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rstest::rstest;
+use serde_json::{Map, json};
+use touchstone::domain::aaaf::agent::Profile;
+use touchstone::domain::aaaf::organization::Status;
+use touchstone::domain::audit::{Decision, Outcome};
+use touchstone::ports::aaaf::{
+    AgentNumber, AgentRecord, EventFilter, Known, NewEvent, OrganizationNumber, OrganizationRecord,
+    Position,
+};
+use touchstone::ports::{KeyRecord, Store, StoreError};
+
+use super::{Engine, Engine::*, at, open, tenant};
+
+fn organization(id: &str) -> OrganizationRecord {
+    OrganizationRecord {
+        number: OrganizationNumber::default(),
+        id: id.to_owned(),
+        tenant: tenant(id),
+        name: "Ácme ‖".to_owned(),
+        status: Status::Active,
+        config: Map::from_iter([("assessment_window_days".to_owned(), json!(14))]),
+        created_at: at(0),
+        updated_at: at(0),
+        revision: 0,
+    }
+}
+
+fn key(id: &str, hash: [u8; 32]) -> KeyRecord {
+    KeyRecord {
+        id: format!("key{id}").as_str().into(),
+        tenant: tenant(id),
+        secret_hash: hash,
+        previous: None,
+        scopes: vec!["agents:*".to_owned()],
+        roles: Vec::new(),
+        principal: None,
+        test: false,
+        whole: true,
+        created_at: at(0),
+        expires_at: None,
+        revoked_at: None,
+    }
+}
+
+fn decision(action: &str) -> Decision {
+    Decision {
+        at: at(1),
+        principal: "operator".to_owned(),
+        action: action.to_owned(),
+        resource: "o".to_owned(),
+        outcome: Outcome::Done,
+        reasons: Vec::new(),
+        decided_on: None,
+        run_id: None,
+    }
+}
+
+fn agent(id: &str, name: &str, seconds: i64) -> AgentRecord {
+    AgentRecord {
+        number: AgentNumber::default(),
+        id: id.to_owned(),
+        name: name.to_owned(),
+        archived: false,
+        profile: Profile {
+            domains: vec!["code".to_owned()],
+            ..Profile::default()
+        },
+        created_at: at(seconds),
+        updated_at: at(seconds),
+        revision: 0,
+    }
+}
+
+/// Two organizations with one agent each, of the same name.
+async fn furnish(store: &Arc<dyn Store>) -> [(OrganizationNumber, AgentNumber); 2] {
+    let mut made = Vec::new();
+    for (id, hash) in [("a", [1; 32]), ("b", [2; 32])] {
+        let (organization, key) = (organization(id), key(id, hash));
+        let founded = decision("create");
+        let added = store.add_organization(&organization, &key, &founded);
+        added.await.unwrap();
+        let number = store.organization(id).await.unwrap().unwrap().number;
+        store
+            .add_agent(number, &agent(&format!("agent-{id}"), "triage", 1))
+            .await
+            .unwrap();
+        let agent = store
+            .agent(number, &format!("agent-{id}"))
+            .await
+            .unwrap()
+            .unwrap();
+        made.push((number, agent.number));
+    }
+    made.try_into().unwrap()
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    furnish(&store).await;
+    let another = OrganizationRecord {
+        id: "c".to_owned(),
+        ..organization("a")
+    };
+    let (its_key, made) = (key("c", [3; 32]), decision("create"));
+    let again = store.add_organization(&another, &its_key, &made);
+    assert!(matches!(again.await, Err(StoreError::Exists(_))));
+    assert_eq!(
+        store.key_by_hash(&[3; 32]).await.unwrap(),
+        None,
+        "its key went with it"
+    );
+    assert_eq!(
+        store.key_by_hash(&[1; 32]).await.unwrap(),
+        Some(key("a", [1; 32]))
+    );
+    let found = store.organization_of(&tenant("a")).await.unwrap().unwrap();
+    let mut expected = organization("a");
+    expected.number = found.number;
+    assert_eq!(found, expected);
+    assert_eq!(store.organization("x").await.unwrap(), None);
+    let mut changed = found.clone();
+    changed.name = "Acme".to_owned();
+    changed.status = Status::Suspended;
+    store
+        .change_organization(&changed, &decision("change"))
+        .await
+        .unwrap();
+    let stale = store.change_organization(&found, &decision("change")).await;
+    assert!(matches!(stale, Err(StoreError::Stale)));
+    let now = store.organization("a").await.unwrap().unwrap();
+    assert_eq!(
+        (now.name.as_str(), now.status, now.revision),
+        ("Acme", Status::Suspended, 1)
+    );
+    let entries = store.audit_entries(&tenant("a"), 0, 10).await.unwrap();
+    assert_eq!(entries.len(), 2, "made, and changed once");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_key_is_found_by_the_hash_it_has_and_the_one_it_had(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    furnish(&store).await;
+    let rotation = touchstone::ports::Rotation {
+        secret_hash: [9; 32],
+        previous_until: at(50),
+        expires_at: None,
+    };
+    assert!(store.rotate_key(&"keya".into(), &rotation).await.unwrap());
+    for hash in [[1; 32], [9; 32]] {
+        let found = store.key_by_hash(&hash).await.unwrap().unwrap();
+        assert_eq!(found.id.as_str(), "keya");
+    }
+    let host_key = KeyRecord {
+        whole: false,
+        id: "host".into(),
+        ..key("a", [8; 32])
+    };
+    store.add_key(&host_key).await.unwrap();
+    assert_eq!(
+        store.key_by_hash(&[8; 32]).await.unwrap(),
+        None,
+        "others say their id"
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let [(ours, agent_a), (theirs, _)] = furnish(&store).await;
+    let taken = store.add_agent(ours, &agent("agent-c", "triage", 2)).await;
+    assert!(matches!(taken, Err(StoreError::Exists(_))));
+    for (id, name) in [("agent-d", "d"), ("agent-c", "c")] {
+        store.add_agent(ours, &agent(id, name, 2)).await.unwrap();
+    }
+    let ids = async |archived, after: Option<&Position>, limit| {
+        let listed = store.agents(ours, archived, after, limit).await.unwrap();
+        listed.into_iter().map(|it| it.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(None, None, 10).await, ["agent-a", "agent-c", "agent-d"]);
+    let after = Position {
+        created_at: at(2),
+        id: "agent-c".to_owned(),
+    };
+    assert_eq!(ids(None, Some(&after), 10).await, ["agent-d"]);
+    assert_eq!(store.agent(theirs, "agent-a").await.unwrap(), None);
+    let known = store
+        .known_agents(ours, &["agent-a", "agent-b", "agent-x"])
+        .await
+        .unwrap();
+    let expected = Known {
+        number: agent_a,
+        archived: false,
+    };
+    assert_eq!(known, HashMap::from([("agent-a".to_owned(), expected)]));
+
+    let mut archived = store.agent(ours, "agent-a").await.unwrap().unwrap();
+    archived.archived = true;
+    let foreign = store.change_agent(theirs, &archived).await;
+    assert!(
+        matches!(foreign, Err(StoreError::Stale)),
+        "not theirs to change"
+    );
+    store.change_agent(ours, &archived).await.unwrap();
+    assert!(matches!(
+        store.change_agent(ours, &archived).await,
+        Err(StoreError::Stale)
+    ));
+    assert_eq!(ids(Some(true), None, 10).await, ["agent-a"]);
+    let mut renamed = store.agent(ours, "agent-c").await.unwrap().unwrap();
+    renamed.name = "d".to_owned();
+    assert!(matches!(
+        store.change_agent(ours, &renamed).await,
+        Err(StoreError::Exists(_))
+    ));
+    renamed.name = "triage".to_owned();
+    store.change_agent(ours, &renamed).await.unwrap();
+}
+
+fn event(agent: AgentNumber, id: &str, seconds: i64) -> NewEvent {
+    NewEvent {
+        id: id.to_owned(),
+        agent,
+        kind: "tool_invoked",
+        occurred_at: at(seconds),
+        task: "t".to_owned(),
+        assessment: None,
+        data: json!({"task_id": "t"}).to_string(),
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn events_are_recorded_once_and_read_in_their_order(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let [(ours, agent_a), (theirs, agent_b)] = furnish(&store).await;
+    // More than one statement takes, with one that comes twice.
+    let mut batch: Vec<NewEvent> = (0..700)
+        .map(|n| event(agent_a, &format!("e{n}"), 1000 - n))
+        .collect();
+    batch.push(event(agent_a, "e5", 5000));
+    let new = store
+        .record_events(ours, &batch, "api", at(7))
+        .await
+        .unwrap();
+    assert_eq!(new.iter().filter(|new| **new).count(), 700);
+    assert!(!new[700]);
+    let again = store
+        .record_events(ours, &batch[..3], "api", at(8))
+        .await
+        .unwrap();
+    assert_eq!(again, [false, false, false]);
+    let same_id = store
+        .record_events(theirs, &[event(agent_b, "e5", 1)], "api", at(8))
+        .await;
+    assert_eq!(same_id.unwrap(), [true], "ids are an organization's own");
+    let one = store.event(ours, "e5").await.unwrap().unwrap();
+    assert_eq!(
+        (one.occurred_at, one.recorded_at, one.agent.as_str()),
+        (at(995), at(7), "agent-a")
+    );
+    assert_eq!(store.event(theirs, "e6").await.unwrap(), None);
+
+    let filter = EventFilter {
+        agent: Some(agent_a),
+        ..EventFilter::default()
+    };
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.events(ours, &filter, after, 256).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.position());
+        seen.extend(page.into_iter().map(|it| it.occurred_at));
+    }
+    assert_eq!(seen.len(), 700);
+    assert!(seen.is_sorted());
+    assert!(
+        store
+            .events(theirs, &filter, None, 9)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let window = EventFilter {
+        from: Some(at(400)),
+        to: Some(at(410)),
+        ..EventFilter::default()
+    };
+    let within = store.events(ours, &window, None, 100).await.unwrap();
+    assert_eq!(within.len(), 10);
+    let kind = EventFilter {
+        kind: Some("task_completed".to_owned()),
+        ..EventFilter::default()
+    };
+    assert!(store.events(ours, &kind, None, 9).await.unwrap().is_empty());
+}
