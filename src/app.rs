@@ -22,6 +22,7 @@ use crate::net::{self, WebhookClient};
 use crate::ports::{
     Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
 };
+use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
@@ -90,6 +91,7 @@ pub struct App {
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
     runs: Arc<Runs>,
+    assessor: Assessor,
     router: Router,
     local_key: SecretString,
     streams: CancellationToken,
@@ -158,6 +160,12 @@ impl App {
             notifier.clone(),
             ids.mint("replica"),
         );
+        let assessor = Assessor::new(
+            store.clone(),
+            clock.clone(),
+            ids.mint("replica"),
+            AssessorSettings::default(),
+        );
         let webhooks = Arc::new(Webhooks::new(
             store.clone(),
             clock.clone(),
@@ -211,6 +219,7 @@ impl App {
                 aaaf: AaafRates {
                     requests_per_minute: config.aaaf.requests_per_minute_per_key,
                     events_per_minute: config.aaaf.events_per_minute_per_key,
+                    assessments_per_hour: config.aaaf.assessments_per_hour_per_key,
                 },
                 conformance: config.conformance.enabled,
                 ..HttpSettings::default()
@@ -227,6 +236,7 @@ impl App {
             worker,
             dispatcher,
             runs,
+            assessor,
             router,
             local_key,
             streams,
@@ -271,6 +281,7 @@ impl App {
         tokio::join!(
             self.worker.clone().work(shutdown.clone()),
             self.dispatcher.clone().work(shutdown.clone()),
+            self.assessor.work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams,
             calibrations

@@ -10,6 +10,8 @@ pub struct AaafSettings {
     pub requests_per_minute_per_key: u32,
     /// Events per minute.
     pub events_per_minute_per_key: u32,
+    /// Assessments per hour.
+    pub assessments_per_hour_per_key: u32,
 }
 
 impl Default for AaafSettings {
@@ -17,6 +19,7 @@ impl Default for AaafSettings {
         Self {
             requests_per_minute_per_key: 600,
             events_per_minute_per_key: 6000,
+            assessments_per_hour_per_key: 10,
         }
     }
 }

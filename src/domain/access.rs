@@ -77,6 +77,12 @@ scopes! {
     EventsRead = "events:read";
     /// Record evidence.
     EventsWrite = "events:write";
+    /// Read assessments.
+    AssessmentsRead = "assessments:read";
+    /// Ask for assessments.
+    AssessmentsWrite = "assessments:write";
+    /// Decide about assessments whose scores have moved far.
+    AssessmentsReview = "assessments:review";
     /// Read how agents are assessed.
     ConfigRead = "config:read";
     /// Change how agents are assessed.
@@ -87,6 +93,10 @@ scopes! {
 const WILDCARDS: &[(&str, &[Scope])] = &[
     ("agents:*", &[Scope::AgentsRead, Scope::AgentsWrite]),
     ("events:*", &[Scope::EventsRead, Scope::EventsWrite]),
+    (
+        "assessments:*",
+        &[Scope::AssessmentsRead, Scope::AssessmentsWrite],
+    ),
     ("config:*", &[Scope::ConfigRead, Scope::ConfigWrite]),
 ];
 

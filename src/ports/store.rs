@@ -1,6 +1,6 @@
 //! The store as a whole: its faults, and all its ports as one.
 
-use super::aaaf::{Agents, EvidenceLog, Organizations};
+use super::aaaf::{Agents, Assessments, EvidenceLog, Organizations};
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
     KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
@@ -67,6 +67,7 @@ pub trait Store:
     + Organizations
     + Agents
     + EvidenceLog
+    + Assessments
 {
 }
 impl<T> Store for T where
@@ -87,5 +88,6 @@ impl<T> Store for T where
         + Organizations
         + Agents
         + EvidenceLog
+        + Assessments
 {
 }

@@ -157,6 +157,10 @@ codes! {
 
     /// Evidence of a type that there is not (AAAF S14, like those that follow).
     InvalidEventType = "INVALID_EVENT_TYPE", 400;
+    /// Another assessment of the agent has not ended.
+    AssessmentInProgress = "ASSESSMENT_IN_PROGRESS", 409;
+    /// There is too little evidence to score.
+    InsufficientEvidence = "INSUFFICIENT_EVIDENCE", 422;
     /// Weights of an axis that do not add up to one.
     WeightSumInvalid = "WEIGHT_SUM_INVALID", 422;
 }

@@ -46,6 +46,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0012_calibration_attempts.sql"),
         ),
         (13, "aaaf", include_str!("migrations/sqlite/0013_aaaf.sql")),
+        (
+            14,
+            "assessments",
+            include_str!("migrations/sqlite/0014_assessments.sql"),
+        ),
     ])
 }
 
@@ -103,6 +108,11 @@ pub(super) fn postgres() -> Migrator {
             13,
             "aaaf",
             include_str!("migrations/postgres/0013_aaaf.sql"),
+        ),
+        (
+            14,
+            "assessments",
+            include_str!("migrations/postgres/0014_assessments.sql"),
         ),
     ])
 }

@@ -19,6 +19,7 @@ pub mod evidence;
 pub mod grader;
 mod mean;
 mod measure;
+pub mod order;
 pub mod organization;
 mod performance;
 pub mod projection;

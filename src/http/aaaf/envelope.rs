@@ -37,7 +37,13 @@ pub fn of(problem: &Problem) -> Envelope {
 
 fn code(code: ErrorCode) -> &'static str {
     match (code, code.status()) {
-        (ErrorCode::InvalidEventType | ErrorCode::WeightSumInvalid, _) => code.as_str(),
+        (
+            ErrorCode::InvalidEventType
+            | ErrorCode::WeightSumInvalid
+            | ErrorCode::AssessmentInProgress
+            | ErrorCode::InsufficientEvidence,
+            _,
+        ) => code.as_str(),
         (_, 401) => "UNAUTHORIZED",
         (_, 403) => "FORBIDDEN",
         (_, 404) => "NOT_FOUND",
@@ -76,6 +82,8 @@ mod tests {
             "NOT_FOUND",
             "CONFLICT",
             "WEIGHT_SUM_INVALID",
+            "ASSESSMENT_IN_PROGRESS",
+            "INSUFFICIENT_EVIDENCE",
             "RATE_LIMITED",
             "INTERNAL_ERROR",
         ];

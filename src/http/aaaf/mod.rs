@@ -3,6 +3,7 @@
 //! What differs from the OpenWOP surface is here; body reading, idempotency, limits and the observer are shared.
 
 mod agents;
+mod assessments;
 mod config;
 mod door;
 pub(super) mod envelope;

@@ -16,6 +16,8 @@ pub struct AaafRates {
     pub requests_per_minute: u32,
     /// Events per minute.
     pub events_per_minute: u32,
+    /// Assessments per hour.
+    pub assessments_per_hour: u32,
 }
 
 impl Default for AaafRates {
@@ -23,6 +25,7 @@ impl Default for AaafRates {
         Self {
             requests_per_minute: 600,
             events_per_minute: 6000,
+            assessments_per_hour: 10,
         }
     }
 }
@@ -31,6 +34,7 @@ impl Default for AaafRates {
 pub struct Allowances {
     requests: Option<Allowance<KeyId>>,
     events: Option<Allowance<KeyId>>,
+    assessments: Option<Allowance<KeyId>>,
 }
 
 impl Allowances {
@@ -43,6 +47,7 @@ impl Allowances {
         Self {
             requests: bucket("requests", rates.requests_per_minute, Quota::per_minute),
             events: bucket("events", rates.events_per_minute, Quota::per_minute),
+            assessments: bucket("assessments", rates.assessments_per_hour, Quota::per_hour),
         }
     }
 
@@ -52,6 +57,14 @@ impl Allowances {
     /// `rate_limited`.
     pub fn request(&self, key: &KeyId) -> Result<(), Problem> {
         take(self.requests.as_ref(), key, 1)
+    }
+
+    /// Counts an assessment that is asked for.
+    ///
+    /// # Errors
+    /// `rate_limited`.
+    pub fn assessment(&self, key: &KeyId) -> Result<(), Problem> {
+        take(self.assessments.as_ref(), key, 1)
     }
 
     /// Counts events.
@@ -81,6 +94,7 @@ mod tests {
         let allowances = Allowances::new(AaafRates {
             requests_per_minute: 3,
             events_per_minute: 10,
+            assessments_per_hour: 1,
         });
         let (ours, theirs) = (KeyId::from("a"), KeyId::from("b"));
         for _ in 0..3 {
@@ -95,9 +109,13 @@ mod tests {
         assert_eq!(refused.code, ErrorCode::RateLimited);
         let never = allowances.events(&theirs, 11).unwrap_err();
         assert_eq!(never.code, ErrorCode::ValidationError);
+        allowances.assessment(&ours).unwrap();
+        let refused = allowances.assessment(&ours).unwrap_err();
+        assert!(refused.details["retryAfterMs"].as_u64().unwrap() > 3_000_000);
         let unlimited = Allowances::new(AaafRates {
             requests_per_minute: 0,
             events_per_minute: 0,
+            assessments_per_hour: 0,
         });
         (0..1000).for_each(|_| unlimited.request(&ours).unwrap());
     }

@@ -8,7 +8,7 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
-use super::{agents, config, events, organizations};
+use super::{agents, assessments, config, events, organizations};
 use crate::http::HttpState;
 use crate::http::routes::Operation;
 use crate::service::access::Scope;
@@ -165,6 +165,30 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/events",
             member(Scope::EventsRead),
             events::list,
+        )
+        .add(
+            "POST",
+            "/api/v1/assessments",
+            member(Scope::AssessmentsWrite),
+            assessments::order,
+        )
+        .add(
+            "GET",
+            "/api/v1/assessments",
+            member(Scope::AssessmentsRead),
+            assessments::list,
+        )
+        .add(
+            "GET",
+            "/api/v1/assessments/{assessmentId}",
+            member(Scope::AssessmentsRead),
+            assessments::get,
+        )
+        .add(
+            "POST",
+            "/api/v1/assessments/{assessmentId}/review",
+            member(Scope::AssessmentsReview),
+            assessments::review,
         )
         .add(
             "POST",

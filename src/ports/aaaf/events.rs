@@ -109,4 +109,12 @@ pub trait EvidenceLog: Send + Sync {
         after: Option<EventPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
+    /// The assignments of these tasks to an agent before a moment, by time and arrival.
+    async fn assignments(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        tasks: &[&str],
+        before: Timestamp,
+    ) -> Result<Vec<EventRecord>, StoreError>;
 }

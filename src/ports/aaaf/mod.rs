@@ -1,10 +1,15 @@
 //! What AAAF keeps (AAAF S15). Every record is asked for with its organization.
 
 mod agents;
+mod assessments;
 mod events;
 mod organizations;
 
 pub use agents::{AgentNumber, AgentRecord, Agents, Known};
+pub use assessments::{
+    Asked, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding, Reviewed,
+    Stage,
+};
 pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
 

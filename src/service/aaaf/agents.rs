@@ -45,6 +45,20 @@ impl Aaaf {
         agent.ok_or_else(|| not_there("agent"))
     }
 
+    /// What the store calls an agent of the organization, if there is one of this id.
+    pub(super) async fn agent_number(
+        &self,
+        member: &Member,
+        id: &str,
+    ) -> Result<Option<AgentNumber>, Problem> {
+        if !is_id(id) {
+            return Ok(None);
+        }
+        let agent = self.store.agent(member.organization.number, id).await;
+        let agent = agent.map_err(|cause| internal(&cause))?;
+        Ok(agent.map(|agent| agent.number))
+    }
+
     /// Agents of the organization, by enrolment.
     ///
     /// # Errors

@@ -95,17 +95,11 @@ impl Aaaf {
             return Err(no_such_type());
         }
         if let Some(id) = agent {
-            let agent = if is_id(id) {
-                let agent = self.store.agent(organization, id).await;
-                agent.map_err(|cause| internal(&cause))?
-            } else {
-                None
-            };
             // Of an agent that is not there, or another organization's, there is nothing to be seen.
-            let Some(agent) = agent else {
+            let Some(agent) = self.agent_number(member, id).await? else {
                 return Ok(Vec::new());
             };
-            filter.agent = Some(agent.number);
+            filter.agent = Some(agent);
         }
         let events = self.store.events(organization, &filter, after, limit);
         events.await.map_err(|cause| internal(&cause))

@@ -4,6 +4,9 @@
 //! there for it.
 
 pub mod agents;
+pub mod assessments;
+pub mod assessor;
+mod collection;
 pub mod config;
 pub mod evidence;
 pub mod organizations;

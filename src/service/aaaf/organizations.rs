@@ -14,7 +14,7 @@ use crate::service::fault::internal;
 use crate::service::keys::NewKey;
 
 /// What the first key of an organization may do: all of its everyday work. Whoever decides about it holds another key.
-const FIRST_KEY: &[&str] = &["agents:*", "events:*", "config:*"];
+const FIRST_KEY: &[&str] = &["agents:*", "events:*", "assessments:*", "config:*"];
 
 /// An organization that was just made: the only time its key is known.
 #[derive(Debug)]

@@ -89,6 +89,12 @@ struct Batch<'a> {
 }
 
 impl SqliteStore {
+    const ASSIGNED: &str = select!(
+        "AND e.agent = $2 AND e.kind = 'task_assigned'
+            AND e.task IN (SELECT value FROM json_each($3)) AND e.occurred_at < $4
+        ORDER BY e.occurred_at, e.number"
+    );
+
     /// The ids of those that were new.
     async fn insert_events(
         connection: &mut SqliteConnection,
@@ -122,6 +128,12 @@ impl SqliteStore {
 }
 
 impl PostgresStore {
+    const ASSIGNED: &str = select!(
+        "AND e.agent = $2 AND e.kind = 'task_assigned'
+            AND e.task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND e.occurred_at < $4
+        ORDER BY e.occurred_at, e.number"
+    );
+
     /// The ids of those that were new.
     async fn insert_events(
         connection: &mut PgConnection,
@@ -218,6 +230,24 @@ macro_rules! evidence_log {
                     .bind(filter.to.map_or(i64::MAX, micros))
                     .bind(&filter.kind)
                     .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn assignments(
+                &self,
+                organization: OrganizationNumber,
+                agent: AgentNumber,
+                tasks: &[&str],
+                before: Timestamp,
+            ) -> Result<Vec<EventRecord>, StoreError> {
+                let rows: Vec<Row> = sqlx::query_as(Self::ASSIGNED)
+                    .bind(organization.0)
+                    .bind(agent.0)
+                    .bind(at("task").text(&tasks)?)
+                    .bind(before.as_microsecond())
                     .fetch_all(self.readers())
                     .await
                     .map_err(backend)?;

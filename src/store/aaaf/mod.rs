@@ -1,6 +1,7 @@
 //! What AAAF keeps.
 
 mod agents;
+mod assessments;
 mod events;
 mod organizations;
 

@@ -1,7 +1,7 @@
 //! Ratings by the AI Agent Assessment Framework: against vectors, against the reference, and what holds of every evidence; and over its
 //! API.
 
-mod api;
+pub mod api;
 mod differential;
 mod evidence;
 mod properties;

@@ -12,6 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::python;
+use crate::aaaf::api::assessments::tasks;
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Site};
@@ -286,9 +287,32 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material
 }
 
+/// An assessment whose scores moved far, which somebody else asked for.
+async fn moved(asker: &Api) -> String {
+    let agent = post(asker, "/api/v1/agents", json!({"name": "moved"})).await;
+    let agent = agent["id"].as_str().unwrap();
+    let mut last = String::new();
+    for (name, many, status) in [("good", 36, "accepted"), ("bad", 60, "rejected")] {
+        post(
+            asker,
+            "/api/v1/events/batch",
+            tasks(agent, name, many, status),
+        )
+        .await;
+        let order = json!({"agent_id": agent, "type": "passive_only"});
+        let ordered = post(asker, "/api/v1/assessments", order).await;
+        last = ordered["id"].as_str().unwrap().to_owned();
+        let path = format!("/api/v1/assessments/{last}");
+        while asker.get(&path).await["status"] != "completed" {
+            tokio::task::yield_now().await;
+        }
+    }
+    last
+}
+
 /// Organizations, agents and evidence. The operations that change an organization have one to themselves: a suspended one
 /// would take all others down with it.
-async fn furnish_aaaf(api: &Api, material: &mut Material) {
+async fn furnish_aaaf(api: &Api, asker: &Api, material: &mut Material) {
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
     let body = json!({"name": "Probe", "tenant": "acme"});
     let own = id(&post(api, "/api/v1/organizations", body).await);
@@ -315,6 +339,15 @@ async fn furnish_aaaf(api: &Api, material: &mut Material) {
     let agent = id(&post(api, "/api/v1/agents", json!({"name": "busy"})).await);
     let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": jiff::Timestamp::now(),
         "data": {"task_id": "t", "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});
+    post(api, "/api/v1/events", event.clone()).await;
+    let order =
+        json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
+    let ordered = id(&post(api, "/api/v1/assessments", order.clone()).await);
+    material.names("getAssessment", &[("path.assessmentId", &ordered)]);
+    let moved = moved(asker).await;
+    material.names("reviewAssessment", &[("path.assessmentId", &moved)]);
+    material.sends("orderAssessment", order);
+    material.sends("reviewAssessment", json!({"decision": "approve"}));
     material.sends("recordEvidence", event.clone());
     material.sends("recordEvidenceBatch", json!({"events": [event]}));
 }
@@ -343,7 +376,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[conformance]\nenabled = true\n[aaaf]\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+            "[conformance]\nenabled = true\n[aaaf]\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
              [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
             endpoint.url()
@@ -356,7 +389,18 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let host = site.serve("touchstone.toml");
     let api = host.api(key);
     let mut material = furnish(&site, &api, &hook).await;
-    furnish_aaaf(&api, &mut material).await;
+    let asker = [
+        "key",
+        "create",
+        "--tenant",
+        "acme",
+        "--scope",
+        "all",
+        "--principal",
+        "asker",
+    ];
+    let asker = host.api(site.run(&asker).trim());
+    furnish_aaaf(&api, &asker, &mut material).await;
     site.write("schemathesis.toml", &material.configuration());
     let description = material.description(api.get("/v1/openapi.json").await);
     site.write("openapi.json", &description.to_string());

@@ -30,6 +30,7 @@ use touchstone::ports::{
     Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier, SigningKey, Store,
 };
 use touchstone::protocol::openwop::suite::ModelClass;
+use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
 use touchstone::service::access::Scope;
 use touchstone::service::attestations::Attester;
 use touchstone::service::executor::{EvalWork, Executor};
@@ -285,6 +286,18 @@ impl TestHost {
         let shutdown = self.shutdown.child_token();
         tokio::spawn(worker.work(shutdown.clone()));
         shutdown
+    }
+
+    /// Starts an assessor that works on whatever is asked for.
+    pub fn assess(&self) {
+        let settings = AssessorSettings {
+            poll: Duration::from_millis(50),
+            ..AssessorSettings::default()
+        };
+        let clock = Arc::new(SystemClock);
+        let assessor = Assessor::new(self.store.clone(), clock, "test".to_owned(), settings);
+        let shutdown = self.shutdown.clone();
+        tokio::spawn(async move { assessor.work(shutdown).await });
     }
 
     /// Starts a dispatcher that delivers to whoever subscribed.

@@ -277,6 +277,7 @@ async fn one_key_asks_and_records_so_much_and_another_is_served_meanwhile() {
     let rates = AaafRates {
         requests_per_minute: 4,
         events_per_minute: 3,
+        assessments_per_hour: 1,
     };
     let site = Site::with(Engine::Sqlite, rates).await.unwrap();
     let agent = site.enrol("triage").await;

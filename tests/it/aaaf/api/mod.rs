@@ -1,6 +1,7 @@
 //! The AAAF API, through the real router; every answer is held against the API description.
 
 mod agents;
+pub mod assessments;
 mod config;
 mod events;
 mod organizations;
@@ -35,6 +36,7 @@ impl Site {
         let rates = AaafRates {
             requests_per_minute: 0,
             events_per_minute: 0,
+            assessments_per_hour: 0,
         };
         Self::with(engine, rates).await
     }

@@ -17,6 +17,7 @@ use crate::http::host::Reply;
 struct Names {
     organization: String,
     agent: String,
+    assessment: String,
 }
 
 /// One moment, so that two bodies differ only in what they name.
@@ -29,6 +30,7 @@ impl Names {
         Self {
             organization: NOBODY.to_owned(),
             agent: NOBODY.to_owned(),
+            assessment: NOBODY.to_owned(),
         }
     }
 }
@@ -41,6 +43,8 @@ async fn furnish(site: &Site) -> Names {
             "unnecessary": false, "error_recovered": null}});
     let recorded = site.post("events", &event).await;
     assert_eq!(recorded.status, StatusCode::CREATED, "{recorded:?}");
+    let busy = site.enrol("canary-busy").await;
+    let assessment = super::assessments::ordered(site, &busy).await;
     let set = site
         .send(
             Method::PUT,
@@ -52,6 +56,7 @@ async fn furnish(site: &Site) -> Names {
     Names {
         organization: site.ours.id.clone(),
         agent,
+        assessment,
     }
 }
 
@@ -59,7 +64,8 @@ fn path(operation: Operation, names: &Names) -> String {
     let path = operation
         .path
         .replace("{organizationId}", &names.organization)
-        .replace("{agentId}", &names.agent);
+        .replace("{agentId}", &names.agent)
+        .replace("{assessmentId}", &names.assessment);
     assert!(!path.contains('{'), "say what stands for what in {path}");
     path
 }
@@ -79,6 +85,10 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         }
         (_, "/api/v1/config/weights") => json!({"performance_weights": null}),
         (_, "/api/v1/config/taxonomy") => json!({"domain_taxonomy": null}),
+        (_, "/api/v1/assessments") => {
+            json!({"agent_id": names.agent, "type": "single_dimension", "dimension": "tool_proficiency"})
+        }
+        (_, "/api/v1/assessments/{assessmentId}/review") => json!({"decision": "approve"}),
         (_, "/api/v1/events") => event,
         (_, "/api/v1/events/batch") => json!({"events": [event]}),
         (method, path) => panic!("say what is sent to {method} {path}"),
@@ -114,7 +124,17 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
     site!(engine => site);
     let names = furnish(&site).await;
     let before = seen_by_ourselves(&site).await;
-    let key = Some(site.theirs.key.as_str());
+    // Of every scope but the operator's: it is not for want of one that nothing is found.
+    let tenant = site.theirs.id.clone();
+    let all = Scope::ALL.iter().copied();
+    let key = site
+        .host
+        .issue(|issue| {
+            issue.tenant = tenant.as_str().into();
+            issue.scopes = all.filter(|it| *it != Scope::OrganizationsWrite).collect();
+        })
+        .await;
+    let key = Some(key.as_str());
     let mut walked = 0;
     for operation in aaaf_operations().into_iter().filter(|it| it.keyed) {
         let foreign = send(&site, operation, &names, key).await;
@@ -150,7 +170,13 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
 
 async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
     let mut seen = Vec::new();
-    for path in ["agents", "events", "config/weights", "config/taxonomy"] {
+    for path in [
+        "agents",
+        "events",
+        "config/weights",
+        "config/taxonomy",
+        "assessments",
+    ] {
         seen.push(site.get(path).await.json());
     }
     let organization = format!("organizations/{}", site.ours.id);
@@ -219,6 +245,7 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
     let hostile = Names {
         organization: "a%00b".to_owned(),
         agent: "a%00b".to_owned(),
+        assessment: "a%00b".to_owned(),
     };
     for operation in aaaf_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";

@@ -1,0 +1,164 @@
+//! What somebody wants assessed (AAAF S7), and what they decide about it when it has moved far (AAAF S8).
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::assessment::{Assessment, NoAssessment};
+use super::config::Config;
+use super::dimension::Dimension;
+use crate::domain::fields::{Fields, Nulls};
+use crate::domain::redaction::mask;
+use crate::protocol::error::Problem;
+
+const FIELDS: &[&str] = &[
+    "agent_id",
+    "type",
+    "dimension",
+    "include_stress_test",
+    "window_start",
+    "window_end",
+];
+const MAX_NAME: usize = 64;
+const MAX_REASON: usize = 2000;
+
+/// An assessment that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// Of whom.
+    pub agent: String,
+    kind: String,
+    dimension: Option<Dimension>,
+    window_start: Option<Timestamp>,
+    window_end: Option<Timestamp>,
+}
+
+impl Order {
+    /// Reads the body of `POST assessments`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field; so it is for a stress test, which this host has none of.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", FIELDS, Nulls::Wrong)?;
+        let agent = fields.text_of("agent_id", 1..=MAX_NAME)?;
+        let agent = agent.ok_or_else(|| fields.invalid("agent_id", "is required"))?;
+        let kind = fields.text_of("type", 1..=MAX_NAME)?.unwrap_or("full");
+        let dimension = match fields.text("dimension")? {
+            None => None,
+            Some(name) => Some(
+                serde_json::from_value::<Dimension>(Value::from(name))
+                    .map_err(|_| fields.invalid("dimension", "is no dimension of AAAF"))?,
+            ),
+        };
+        let tests = fields.boolean("include_stress_test")?;
+        no_stress_test(&fields, kind, tests)?;
+        Ok(Self {
+            agent: agent.to_owned(),
+            kind: kind.to_owned(),
+            dimension,
+            window_start: moment(&fields, "window_start")?,
+            window_end: moment(&fields, "window_end")?,
+        })
+    }
+
+    /// The assessment of this id over the window that is asked for, or the usual one, which ends now.
+    ///
+    /// # Errors
+    /// `validation_error` for a window that is none, or that is not over.
+    pub fn plan(&self, id: &str, config: &Config, now: Timestamp) -> Result<Assessment, Problem> {
+        let end = self.window_end.unwrap_or(now);
+        if end > now {
+            let message = "`window_end` must not lie ahead: what has not happened is no evidence";
+            return Err(Problem::validation("window_end", message));
+        }
+        let days = i64::from(config.rules.assessment_window_days);
+        let start = match self.window_start {
+            Some(start) => start,
+            None => end
+                .checked_sub(SignedDuration::from_hours(24 * days))
+                .map_err(|_| Problem::validation("window_end", "`window_end` lies too far back"))?,
+        };
+        Assessment::new(Some(id.to_owned()), &self.kind, self.dimension, start, end).map_err(
+            |fault| {
+                let field = match fault {
+                    NoAssessment::Kind(_) => "type",
+                    NoAssessment::Dimension => "dimension",
+                    NoAssessment::Window => "window_start",
+                };
+                Problem::validation(field, fault.to_string())
+            },
+        )
+    }
+}
+
+/// There is no library of stress tests here yet, and an assessment that only pretends to have one would be another thing.
+fn no_stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Result<(), Problem> {
+    let refuse = |message: &str| Err(fields.invalid("include_stress_test", message));
+    match (kind, asked) {
+        ("stress_test_only", _) => Err(fields.invalid(
+            "type",
+            "cannot be stress_test_only: this host has no stress tests yet; take passive_only",
+        )),
+        ("full", None) => refuse(
+            "must be false: an assessment of type full includes a stress test unless it says not to, and this host has none yet",
+        ),
+        (_, Some(true)) => refuse("must be false: this host has no stress tests yet"),
+        _ => Ok(()),
+    }
+}
+
+fn moment(fields: &Fields<'_>, name: &str) -> Result<Option<Timestamp>, Problem> {
+    let Some(text) = fields.text_of(name, 1..=MAX_NAME)? else {
+        return Ok(None);
+    };
+    let moment: Timestamp = text
+        .parse()
+        .map_err(|_| fields.invalid(name, "must be a moment such as 2026-04-16T12:00:00Z"))?;
+    // As precise as it is kept.
+    Timestamp::from_microsecond(moment.as_microsecond())
+        .map(Some)
+        .map_err(|_| fields.invalid(name, "must be a moment such as 2026-04-16T12:00:00Z"))
+}
+
+/// How a person decides about an assessment that has moved far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It stands.
+    Approve,
+    /// It does not certify anything.
+    Reject,
+}
+
+/// A decision with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// How.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+impl Review {
+    /// Reads the body of `POST assessments/{id}/review`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", &["decision", "reason"], Nulls::Wrong)?;
+        let verdict = match fields.text("decision")? {
+            Some("approve") => Verdict::Approve,
+            Some("reject") => Verdict::Reject,
+            _ => return Err(fields.invalid("decision", "must be approve or reject")),
+        };
+        let reason = fields.text_of("reason", 1..=MAX_REASON)?;
+        if verdict == Verdict::Reject && reason.is_none() {
+            return Err(fields.invalid("reason", "is required: a rejection says why"));
+        }
+        Ok(Self {
+            verdict,
+            // It is recorded as it is here.
+            reason: reason.map(|reason| mask(reason).into_owned()),
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! `/api/v1/assessments`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::page::Page;
+use crate::domain::aaaf::order::{Order, Review};
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
+use crate::http::idempotency::{Done, once};
+use crate::ports::aaaf::{AssessmentRecord, Finding, Position, Stage};
+use crate::protocol::error::Problem;
+use crate::service::aaaf::Member;
+use crate::service::aaaf::assessments::needs_review;
+
+/// `POST /api/v1/assessments`.
+pub async fn order(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let order = Order::parse(&body)?;
+    state.allowances.assessment(&member.caller.key_id)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = "POST /api/v1/assessments".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let assessment = aaaf.order(&member, &order).await?;
+        Ok(Done::new(StatusCode::ACCEPTED, shown(&assessment, &member)))
+    })
+    .await
+}
+
+/// `GET /api/v1/assessments`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    query: Query,
+) -> Answer {
+    let page = Page::<Position>::of(&query)?;
+    let stage = query.get("status").map(|name| {
+        Stage::parse(name).ok_or_else(|| {
+            let known: Vec<&str> = Stage::ALL.iter().map(|it| it.as_str()).collect();
+            let message = format!("`status` must be one of {}", known.join(", "));
+            Problem::validation("status", message)
+        })
+    });
+    let (agent, stage) = (query.get("agent_id"), stage.transpose()?);
+    let (after, reach) = (page.after.as_ref(), page.reach());
+    let assessments = state
+        .aaaf
+        .assessments(&member, agent, stage, after, reach)
+        .await?;
+    let place = |assessment: &AssessmentRecord| Position {
+        created_at: assessment.created_at,
+        id: assessment.id.clone(),
+    };
+    let answer = page.answer(assessments, place, |it| shown(it, &member));
+    json(StatusCode::OK, &answer)
+}
+
+/// `GET /api/v1/assessments/{assessmentId}`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+) -> Answer {
+    let assessment = state
+        .aaaf
+        .assessment(&member, path.get("assessmentId"))
+        .await?;
+    json(StatusCode::OK, &shown(&assessment, &member))
+}
+
+/// `POST /api/v1/assessments/{assessmentId}/review`.
+pub async fn review(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let id = path.get("assessmentId").to_owned();
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.assessment(&member, &id).await?;
+    let review = Review::parse(&body)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = format!("POST /api/v1/assessments/{id}/review");
+    // It is done in somebody's name, and not replayed to another.
+    let digested = json!({"body": body, "principal": caller.principal});
+    once(&state, &caller, endpoint, key, &digested, |_| async move {
+        let reviewed = aaaf.review(&member, &id, review).await?;
+        Ok(Done::new(StatusCode::OK, shown(&reviewed, &member)))
+    })
+    .await
+}
+
+fn shown(it: &AssessmentRecord, member: &Member) -> Value {
+    let asked = &it.asked;
+    let kind = asked.assessment.kind;
+    let (mut result, mut calibration, mut review, mut error) = (None, None, None, None);
+    match &it.finding {
+        None => {}
+        Some(Finding::Scored {
+            result: scores,
+            calibration: compared,
+            review: decided,
+        }) => {
+            result = Some(scores);
+            calibration = compared.as_ref();
+            review = decided.as_ref();
+        }
+        Some(Finding::Failed {
+            code,
+            message,
+            details,
+        }) => error = Some(json!({"code": code, "message": message, "details": details})),
+    }
+    json!({
+        "id": it.id,
+        "organization_id": member.organization.id,
+        "agent_id": it.agent,
+        "type": kind.as_str(),
+        "dimension": kind.dimension(),
+        "include_stress_test": false,
+        "status": it.stage,
+        "window_start": asked.assessment.window_start,
+        "window_end": asked.assessment.window_end,
+        "triggered_by": asked.triggered_by,
+        "created_at": it.created_at,
+        "started_at": it.started_at,
+        "completed_at": it.ended_at,
+        "config_snapshot": asked.config,
+        "result": result,
+        "calibration": calibration,
+        "review_required": needs_review(it),
+        "review": review,
+        "error": error,
+    })
+}

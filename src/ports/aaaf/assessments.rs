@@ -1,0 +1,196 @@
+//! Assessments: asked for, worked on under a lease, found once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{AgentNumber, OrganizationNumber, Position};
+use crate::domain::aaaf::Assessment;
+use crate::domain::aaaf::calibration::Calibration;
+use crate::domain::aaaf::order::Verdict;
+use crate::ports::{Fence, StoreError};
+
+/// How far an assessment is (AAAF S7); the last two are final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Nobody works on it yet.
+    Pending,
+    /// Somebody does.
+    InProgress,
+    /// It has found something.
+    Completed,
+    /// It has not.
+    Failed,
+}
+
+impl Stage {
+    /// Every stage.
+    pub const ALL: &'static [Self] = &[
+        Self::Pending,
+        Self::InProgress,
+        Self::Completed,
+        Self::Failed,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The stage with this wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|it| it.as_str() == name).copied()
+    }
+}
+
+/// What was asked, and everything that the score depends on beside the evidence. Never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// What is looked at.
+    pub assessment: Assessment,
+    /// The configuration it is scored by.
+    pub config: Value,
+    /// Who asked.
+    pub triggered_by: String,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// Scores.
+    Scored {
+        /// As they were computed, the digest of the evidence among them.
+        result: Value,
+        /// How they compare with the time before; `None` for a single dimension.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calibration: Option<Calibration>,
+        /// What a person decided, where one had to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        review: Option<Reviewed>,
+    },
+    /// Nothing, and why.
+    Failed {
+        /// A code of the API.
+        code: String,
+        /// In words.
+        message: String,
+        /// Facts.
+        details: Value,
+    },
+}
+
+/// What a person decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reviewed {
+    /// How.
+    pub decision: Verdict,
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// An assessment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssessmentRecord {
+    /// A UUID.
+    pub id: String,
+    /// Whose agents.
+    pub organization: OrganizationNumber,
+    /// What the store calls the agent.
+    pub agent_number: AgentNumber,
+    /// The id of the agent.
+    pub agent: String,
+    /// How far it is.
+    pub stage: Stage,
+    /// What was asked.
+    pub asked: Asked,
+    /// What came of it.
+    pub finding: Option<Finding>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When somebody first worked on it.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// An assessment that this replica may work on until its lease ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssessmentClaim {
+    /// The assessment.
+    pub record: AssessmentRecord,
+    /// How often it was claimed; grows with every claim, and whoever claimed it before can no longer end it.
+    pub fence: Fence,
+}
+
+/// Which assessments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AssessmentFilter {
+    /// Only of this agent.
+    pub agent: Option<AgentNumber>,
+    /// Only those that are so far.
+    pub stage: Option<Stage>,
+}
+
+/// Assessments of organizations.
+#[async_trait]
+pub trait Assessments: Send + Sync {
+    /// Adds one; [`StoreError::Exists`] while another one of the agent is pending or in progress.
+    async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError>;
+    /// The one of this id.
+    async fn assessment(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<AssessmentRecord>, StoreError>;
+    /// Those after a position, in the order in which they were asked for.
+    async fn assessments(
+        &self,
+        organization: OrganizationNumber,
+        filter: AssessmentFilter,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AssessmentRecord>, StoreError>;
+    /// The newest one of an agent that has both axes, asked for before a moment.
+    async fn last_rating(
+        &self,
+        agent: AgentNumber,
+        before: Timestamp,
+    ) -> Result<Option<AssessmentRecord>, StoreError>;
+    /// Claims the oldest one that nobody works on, or whose lease is over by the store's clock.
+    async fn claim_assessment(
+        &self,
+        owner: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<AssessmentClaim>, StoreError>;
+    /// Ends one; [`StoreError::Fenced`] if it was claimed again since, or has ended.
+    async fn end_assessment(
+        &self,
+        id: &str,
+        fence: Fence,
+        finding: &Finding,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+    /// Replaces what was found of one that has ended with the same and a review; [`StoreError::Stale`] if it is no longer as
+    /// it was read.
+    async fn review_assessment(
+        &self,
+        assessment: &AssessmentRecord,
+        reviewed: &Finding,
+    ) -> Result<(), StoreError>;
+}

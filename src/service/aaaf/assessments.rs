@@ -1,0 +1,199 @@
+//! Assessments: asked for, looked at, reviewed. The work on them is the [assessor](super::assessor)'s.
+
+use serde_json::{Value, json};
+
+use super::collection::{CollectError, collect};
+use super::{Aaaf, Member, config, is_id, not_there};
+use crate::domain::aaaf::order::{Order, Review};
+use crate::domain::aaaf::{Assessment, Config, Event, Insufficient, Scored, Unscored, score};
+use crate::ports::StoreError;
+use crate::ports::aaaf::{
+    Asked, AssessmentFilter, AssessmentRecord, Finding, Position, Reviewed, Stage,
+};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+impl Aaaf {
+    /// Asks for an assessment, which is worked on from now on.
+    ///
+    /// # Errors
+    /// `validation_error`; `not_found` for an agent that is not there; `INSUFFICIENT_EVIDENCE` where no stress test can bring
+    /// what is missing; `ASSESSMENT_IN_PROGRESS`.
+    pub async fn order(&self, member: &Member, order: &Order) -> Result<AssessmentRecord, Problem> {
+        let agent = self.agent(member, &order.agent).await?;
+        if agent.archived {
+            let archived = "this agent is archived; nothing is assessed of it any more";
+            return Err(Problem::new(ErrorCode::Conflict, archived));
+        }
+        let (now, id) = (self.clock.now(), self.fresh_id());
+        let config = config::of(&member.organization)?;
+        let assessment = order.plan(&id, &config, now)?;
+        let organization = member.organization.number;
+        let events = collect(self.store.as_ref(), organization, agent.number, &assessment).await;
+        let events = events.map_err(uncollected)?;
+        let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;
+        match compute(events, assessment.clone(), config).await? {
+            Ok(_) => {}
+            Err(Unscored::Insufficient(insufficient)) => return Err(too_little(&insufficient)),
+            Err(cause) => return Err(internal(&cause)),
+        }
+        let record = AssessmentRecord {
+            id,
+            organization,
+            agent_number: agent.number,
+            agent: agent.id,
+            stage: Stage::Pending,
+            asked: Asked {
+                assessment,
+                config: snapshot,
+                triggered_by: member.caller.principal.clone(),
+            },
+            finding: None,
+            created_at: now,
+            started_at: None,
+            ended_at: None,
+        };
+        match self.store.add_assessment(&record).await {
+            Ok(()) => {}
+            Err(StoreError::Exists(_)) => {
+                return Err(Problem::new(
+                    ErrorCode::AssessmentInProgress,
+                    "an assessment of this agent is pending or in progress; wait until it has ended",
+                ));
+            }
+            Err(cause) => return Err(internal(&cause)),
+        }
+        self.store.notify_work().await;
+        Ok(record)
+    }
+
+    /// An assessment of the organization.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn assessment(&self, member: &Member, id: &str) -> Result<AssessmentRecord, Problem> {
+        if !is_id(id) {
+            return Err(not_there("assessment"));
+        }
+        let found = self.store.assessment(member.organization.number, id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        found.ok_or_else(|| not_there("assessment"))
+    }
+
+    /// Assessments of the organization, as they were asked for; of `agent` alone if one is named.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn assessments(
+        &self,
+        member: &Member,
+        agent: Option<&str>,
+        stage: Option<Stage>,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AssessmentRecord>, Problem> {
+        let mut filter = AssessmentFilter { agent: None, stage };
+        if let Some(id) = agent {
+            // Of an agent that is not there, or another organization's, there is nothing to be seen.
+            let Some(number) = self.agent_number(member, id).await? else {
+                return Ok(Vec::new());
+            };
+            filter.agent = Some(number);
+        }
+        let organization = member.organization.number;
+        let found = self.store.assessments(organization, filter, after, limit);
+        found.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Decides about an assessment whose scores have moved far (AAAF S8).
+    ///
+    /// # Errors
+    /// `not_found`; `forbidden` for whoever asked for the assessment, and for the agent itself; `conflict` where there is
+    /// nothing to decide.
+    pub async fn review(
+        &self,
+        member: &Member,
+        id: &str,
+        review: Review,
+    ) -> Result<AssessmentRecord, Problem> {
+        let mut assessment = self.assessment(member, id).await?;
+        let principal = &member.caller.principal;
+        if *principal == assessment.asked.triggered_by || *principal == assessment.agent {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "whoever asked for an assessment does not review it, nor does the agent; use another principal's key",
+            ));
+        }
+        let nothing = || {
+            Problem::new(
+                ErrorCode::Conflict,
+                "this assessment waits for no review; only one whose scores moved far does, once",
+            )
+        };
+        if !needs_review(&assessment) {
+            return Err(nothing());
+        }
+        let Some(Finding::Scored {
+            review: reviewed, ..
+        }) = &mut assessment.finding
+        else {
+            return Err(nothing());
+        };
+        *reviewed = Some(Reviewed {
+            decision: review.verdict,
+            by: principal.clone(),
+            at: self.clock.now(),
+            reason: review.reason,
+        });
+        let Some(finding) = &assessment.finding else {
+            return Err(nothing());
+        };
+        match self.store.review_assessment(&assessment, finding).await {
+            Ok(()) => Ok(assessment),
+            Err(StoreError::Stale) => Err(nothing()),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+}
+
+/// Whether a person has to decide about an assessment before it certifies anything.
+pub fn needs_review(assessment: &AssessmentRecord) -> bool {
+    match &assessment.finding {
+        Some(Finding::Scored {
+            calibration: Some(calibration),
+            review: None,
+            ..
+        }) => calibration.human_review_required,
+        _ => false,
+    }
+}
+
+/// Scores on a thread of its own: others are served meanwhile.
+///
+/// # Errors
+/// The thread failed.
+pub(super) async fn compute(
+    events: Vec<Event>,
+    assessment: Assessment,
+    config: Config,
+) -> Result<Result<Scored, Unscored>, Problem> {
+    tokio::task::spawn_blocking(move || score(&events, &assessment, &config, &[]))
+        .await
+        .map_err(|cause| internal(&cause))
+}
+
+/// The refusal of what there is too little evidence for.
+pub(super) fn too_little(insufficient: &Insufficient) -> Problem {
+    let mut problem = Problem::new(ErrorCode::InsufficientEvidence, insufficient.to_string());
+    if let Value::Object(details) = json!(insufficient) {
+        problem.details = details;
+    }
+    problem
+}
+
+fn uncollected(cause: CollectError) -> Problem {
+    match cause {
+        CollectError::TooMany => Problem::validation("window_start", cause.to_string()),
+        CollectError::Store(cause) => internal(&cause),
+    }
+}

@@ -1,0 +1,222 @@
+//! Works on assessments (AAAF S7): collect → score → calibrate. One at a time a replica, under a lease.
+//!
+//! Scores depend on nothing but the evidence and what was asked, so work that was lost is simply done again; what is lost a
+//! second time has failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use super::assessments::{compute, too_little};
+use super::collection::{CollectError, collect};
+use crate::domain::aaaf::calibration::{Calibration, Scores, calibrate};
+use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Unscored};
+use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, Finding};
+use crate::ports::{Clock, Store, StoreError};
+use crate::protocol::error::Problem;
+use crate::service::fault::{chain, internal};
+
+/// How often one is claimed: once, and once more.
+const CLAIMS: i64 = 2;
+
+/// How a replica works.
+#[derive(Clone, Copy, Debug)]
+pub struct AssessorSettings {
+    /// How long a lease holds; far longer than any assessment takes.
+    pub lease: Duration,
+    /// Longest wait between two looks at what is waiting.
+    pub poll: Duration,
+}
+
+impl Default for AssessorSettings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(120),
+            poll: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A replica's share of the assessments.
+pub struct Assessor {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    owner: String,
+    settings: AssessorSettings,
+}
+
+impl Assessor {
+    /// One named `owner`, unique among all replicas and starts.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        owner: String,
+        settings: AssessorSettings,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            owner,
+            settings,
+        }
+    }
+
+    /// Works until `shutdown`.
+    pub async fn work(&self, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            if self.work_on_one().await {
+                continue;
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = self.store.work_waiting(self.settings.poll) => {}
+            }
+        }
+    }
+
+    /// Whether there was anything to work on.
+    async fn work_on_one(&self) -> bool {
+        let (lease, now) = (self.settings.lease, self.clock.now());
+        let claimed = self.store.claim_assessment(&self.owner, lease, now).await;
+        let claim = match claimed {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return false,
+            Err(cause) => {
+                report(&cause, "assessments that wait cannot be read");
+                return false;
+            }
+        };
+        let id = claim.record.id.clone();
+        info!(
+            assessment_id = id,
+            claim = claim.fence.0,
+            "working on an assessment"
+        );
+        match self.carry_out(&claim).await {
+            Ok(()) => info!(assessment_id = id, "an assessment has ended"),
+            // Somebody else has it by now.
+            Err(StoreError::Fenced) => {}
+            Err(cause) => report(
+                &cause,
+                "an assessment cannot be worked on; its lease will run out",
+            ),
+        }
+        true
+    }
+
+    async fn carry_out(&self, claim: &AssessmentClaim) -> Result<(), StoreError> {
+        let finding = if claim.fence.0 > CLAIMS {
+            failed(
+                "INTERNAL_ERROR",
+                "the work on it was lost twice; ask for another one",
+                json!({}),
+            )
+        } else {
+            self.find(&claim.record).await?
+        };
+        let now = self.clock.now();
+        let (id, fence) = (&claim.record.id, claim.fence);
+        self.store.end_assessment(id, fence, &finding, now).await
+    }
+
+    async fn find(&self, record: &AssessmentRecord) -> Result<Finding, StoreError> {
+        let assessment = &record.asked.assessment;
+        let broken = |_| StoreError::Inconsistent {
+            table: "aaaf_assessment",
+            column: "asked",
+        };
+        let config = Config::read(&record.asked.config).map_err(broken)?;
+        let (organization, agent) = (record.organization, record.agent_number);
+        let events = match collect(self.store.as_ref(), organization, agent, assessment).await {
+            Ok(events) => events,
+            Err(CollectError::Store(cause)) => return Err(cause),
+            Err(cause @ CollectError::TooMany) => {
+                return Ok(failed("INVALID_REQUEST", &cause.to_string(), json!({})));
+            }
+        };
+        let scored = compute(events, assessment.clone(), config.clone()).await;
+        let scored = match scored {
+            Ok(Ok(scored)) => scored,
+            Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause)),
+            Ok(Err(cause)) => return Ok(failed_by(&internal(&cause))),
+            Err(problem) => return Ok(failed_by(&problem)),
+        };
+        let calibration = match &scored {
+            Scored::Rating(rating) => Some(self.calibrated(record, rating, &config).await?),
+            Scored::Single(_) => None,
+        };
+        let result = serde_json::to_value(&scored).map_err(|_| StoreError::Inconsistent {
+            table: "aaaf_assessment",
+            column: "finding",
+        })?;
+        Ok(Finding::Scored {
+            result,
+            calibration,
+            review: None,
+        })
+    }
+
+    /// Compares with the agent's last rating; the first one has nothing to be compared with.
+    async fn calibrated(
+        &self,
+        record: &AssessmentRecord,
+        rating: &Rating,
+        config: &Config,
+    ) -> Result<Calibration, StoreError> {
+        let before = self
+            .store
+            .last_rating(record.agent_number, record.created_at)
+            .await?;
+        let now = Scores::from(rating);
+        let delta = config.rules.calibration_delta;
+        let scores = |result: &Value| serde_json::from_value::<Scores>(result.clone()).ok();
+        match &before {
+            Some(AssessmentRecord {
+                asked,
+                finding: Some(Finding::Scored { result, .. }),
+                ..
+            }) => {
+                let inconsistent = || StoreError::Inconsistent {
+                    table: "aaaf_assessment",
+                    column: "finding",
+                };
+                let then = scores(result).ok_or_else(inconsistent)?;
+                let weights = |config: &Value| {
+                    ["performance_weights", "capability_weights"]
+                        .map(|axis| config.get(axis).cloned())
+                };
+                let changed = weights(&asked.config) != weights(&record.asked.config);
+                Ok(calibrate(&then, &now, delta, changed))
+            }
+            _ => Ok(calibrate(&now, &now, delta, false)),
+        }
+    }
+}
+
+fn insufficient(cause: &Insufficient) -> Finding {
+    let problem = too_little(cause);
+    failed(
+        Insufficient::CODE,
+        &problem.message,
+        Value::Object(problem.details),
+    )
+}
+
+fn failed_by(problem: &Problem) -> Finding {
+    failed("INTERNAL_ERROR", &problem.message, json!({}))
+}
+
+fn failed(code: &str, message: &str, details: Value) -> Finding {
+    Finding::Failed {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        details,
+    }
+}
+
+fn report(cause: &StoreError, what: &'static str) {
+    error!(cause = chain(cause), "{what}");
+}

@@ -1,0 +1,77 @@
+//! The evidence of an assessment, read in pages: what lies in its window, and what its tasks were assigned as before it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::domain::aaaf::{Assessment, Event};
+use crate::ports::aaaf::{AgentNumber, EventFilter, EventRecord, OrganizationNumber};
+use crate::ports::{Store, StoreError};
+
+/// Events of one assessment: more are refused, so that it cannot take more memory than a host has.
+pub const MOST: usize = 100_000;
+const PAGE: u32 = 2000;
+/// Tasks whose assignments are asked for at once.
+const TASKS: usize = 500;
+
+/// Why there is no collection.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// There are more than are taken.
+    #[error("the window holds more than {MOST} events; take a shorter one")]
+    TooMany,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Collects it.
+///
+/// # Errors
+/// [`CollectError`].
+pub async fn collect(
+    store: &dyn Store,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    assessment: &Assessment,
+) -> Result<Vec<Event>, CollectError> {
+    let window = EventFilter {
+        agent: Some(agent),
+        kind: None,
+        from: Some(assessment.window_start),
+        to: Some(assessment.window_end),
+    };
+    let mut events: Vec<Event> = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.events(organization, &window, after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.position());
+        read(&mut events, &page)?;
+    }
+    let tasks: BTreeSet<String> = events.iter().map(|event| event.task_id.clone()).collect();
+    let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
+    let before = assessment.window_start;
+    for tasks in tasks.chunks(TASKS) {
+        let assigned = store.assignments(organization, agent, tasks, before);
+        read(&mut events, &assigned.await?)?;
+    }
+    Ok(events)
+}
+
+fn read(events: &mut Vec<Event>, page: &[EventRecord]) -> Result<(), CollectError> {
+    if events.len() + page.len() > MOST {
+        return Err(CollectError::TooMany);
+    }
+    let inconsistent = |column| StoreError::Inconsistent {
+        table: "aaaf_event",
+        column,
+    };
+    for record in page {
+        let data: Value = serde_json::from_str(&record.data).map_err(|_| inconsistent("data"))?;
+        let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
+            "timestamp": record.occurred_at, "data": data});
+        events.push(Event::read(&document).map_err(|_| inconsistent("data"))?);
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! Assessments, and who works on them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::taken;
+use crate::domain::aaaf::Kind;
+use crate::ports::aaaf::{
+    AgentNumber, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding,
+    OrganizationNumber, Position, Stage,
+};
+use crate::ports::{Fence, StoreError};
+use crate::store::convert::{Column, backend, column, micros, now};
+use crate::store::{PostgresStore, SqliteStore};
+
+const ADD: &str = "INSERT INTO aaaf_assessment
+        (organization, agent, id, stage, rated, asked, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.id, s.organization, s.agent, a.id, s.stage, s.asked, s.finding,
+                s.created_at, s.started_at, s.ended_at
+            FROM aaaf_assessment s JOIN aaaf_agent a ON a.number = s.agent ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("WHERE s.organization = $1 AND s.id = $2");
+const LISTED: &str = select!(
+    "WHERE s.organization = $1 AND (s.created_at, s.id) > ($2, $3)
+        AND (CAST($4 AS BIGINT) IS NULL OR s.agent = $4)
+        AND (CAST($5 AS TEXT) IS NULL OR s.stage = $5)
+    ORDER BY s.created_at, s.id LIMIT $6"
+);
+const LAST_RATING: &str = select!(
+    "WHERE s.agent = $1 AND s.stage = 'completed' AND s.rated AND s.created_at < $2
+    ORDER BY s.created_at DESC, s.id DESC LIMIT 1"
+);
+const END: &str = "UPDATE aaaf_assessment SET stage = $3, finding = $4, ended_at = $5
+    WHERE id = $1 AND claims = $2 AND stage = 'in_progress'";
+const REVIEW: &str = "UPDATE aaaf_assessment SET finding = $3, reviewed = TRUE
+    WHERE organization = $1 AND id = $2 AND stage = 'completed' AND NOT reviewed";
+
+impl SqliteStore {
+    const CLAIM_ASSESSMENT: &str = concat!(
+        "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
+            started_at = COALESCE(started_at, $3), lease_until = ",
+        now!(SqliteStore),
+        " + $2
+        WHERE number = (SELECT number FROM aaaf_assessment
+            WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
+        now!(SqliteStore),
+        " ORDER BY number LIMIT 1)
+        RETURNING organization, id, claims"
+    );
+}
+
+impl PostgresStore {
+    const CLAIM_ASSESSMENT: &str = concat!(
+        "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
+            started_at = COALESCE(started_at, $3), lease_until = ",
+        now!(PostgresStore),
+        " + $2
+        WHERE number = (SELECT number FROM aaaf_assessment
+            WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
+        now!(PostgresStore),
+        " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED)
+        RETURNING organization, id, claims"
+    );
+}
+
+type Row = (
+    String,
+    i64,
+    i64,
+    String,
+    String,
+    String,
+    Option<String>,
+    i64,
+    Option<i64>,
+    Option<i64>,
+);
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_assessment", name)
+}
+
+fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
+    let (id, organization, agent_number, agent, stage, ..) = row;
+    let (.., asked, finding, created_at, started_at, ended_at) = row;
+    let time = |name| move |micros| at(name).time(micros);
+    let finding = finding.map(|finding| at("finding").document(&finding));
+    Ok(AssessmentRecord {
+        id,
+        organization: OrganizationNumber(organization),
+        agent_number: AgentNumber(agent_number),
+        agent,
+        stage: Stage::parse(&stage).ok_or_else(|| at("stage").inconsistent())?,
+        asked: at("asked").document(&asked)?,
+        finding: finding.transpose()?,
+        created_at: at("created_at").time(created_at)?,
+        started_at: started_at.map(time("started_at")).transpose()?,
+        ended_at: ended_at.map(time("ended_at")).transpose()?,
+    })
+}
+
+macro_rules! assessments {
+    ($store:ty) => {
+        #[async_trait]
+        impl Assessments for $store {
+            async fn add_assessment(
+                &self,
+                assessment: &AssessmentRecord,
+            ) -> Result<(), StoreError> {
+                let asked = &assessment.asked;
+                let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
+                sqlx::query(ADD)
+                    .bind(assessment.organization.0)
+                    .bind(assessment.agent_number.0)
+                    .bind(&assessment.id)
+                    .bind(assessment.stage.as_str())
+                    .bind(rated)
+                    .bind(at("asked").text(asked)?)
+                    .bind(assessment.created_at.as_microsecond())
+                    .execute(self.writer())
+                    .await
+                    .map_err(|cause| taken(cause, "an assessment of this agent under way"))?;
+                Ok(())
+            }
+
+            async fn assessment(
+                &self,
+                organization: OrganizationNumber,
+                id: &str,
+            ) -> Result<Option<AssessmentRecord>, StoreError> {
+                let row = sqlx::query_as(ONE)
+                    .bind(organization.0)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn assessments(
+                &self,
+                organization: OrganizationNumber,
+                filter: AssessmentFilter,
+                after: Option<&Position>,
+                limit: u32,
+            ) -> Result<Vec<AssessmentRecord>, StoreError> {
+                let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+                let rows: Vec<Row> = sqlx::query_as(LISTED)
+                    .bind(organization.0)
+                    .bind(created_at)
+                    .bind(after.map_or("", |it| it.id.as_str()))
+                    .bind(filter.agent.map(|agent| agent.0))
+                    .bind(filter.stage.map(Stage::as_str))
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn last_rating(
+                &self,
+                agent: AgentNumber,
+                before: Timestamp,
+            ) -> Result<Option<AssessmentRecord>, StoreError> {
+                let row = sqlx::query_as(LAST_RATING)
+                    .bind(agent.0)
+                    .bind(before.as_microsecond())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn claim_assessment(
+                &self,
+                owner: &str,
+                ttl: Duration,
+                now: Timestamp,
+            ) -> Result<Option<AssessmentClaim>, StoreError> {
+                let claimed: Option<(i64, String, i64)> = sqlx::query_as(Self::CLAIM_ASSESSMENT)
+                    .bind(owner)
+                    .bind(micros(ttl))
+                    .bind(now.as_microsecond())
+                    .fetch_optional(self.writer())
+                    .await
+                    .map_err(backend)?;
+                let Some((organization, id, claims)) = claimed else {
+                    return Ok(None);
+                };
+                let record = self
+                    .assessment(OrganizationNumber(organization), &id)
+                    .await?;
+                Ok(Some(AssessmentClaim {
+                    record: record.ok_or_else(|| at("agent").inconsistent())?,
+                    fence: Fence(claims),
+                }))
+            }
+
+            async fn end_assessment(
+                &self,
+                id: &str,
+                fence: Fence,
+                finding: &Finding,
+                now: Timestamp,
+            ) -> Result<(), StoreError> {
+                let stage = match finding {
+                    Finding::Scored { .. } => Stage::Completed,
+                    Finding::Failed { .. } => Stage::Failed,
+                };
+                let ended = sqlx::query(END)
+                    .bind(id)
+                    .bind(fence.0)
+                    .bind(stage.as_str())
+                    .bind(at("finding").text(finding)?)
+                    .bind(now.as_microsecond())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                match ended.rows_affected() {
+                    0 => Err(StoreError::Fenced),
+                    _ => Ok(()),
+                }
+            }
+
+            async fn review_assessment(
+                &self,
+                assessment: &AssessmentRecord,
+                reviewed: &Finding,
+            ) -> Result<(), StoreError> {
+                let kept = sqlx::query(REVIEW)
+                    .bind(assessment.organization.0)
+                    .bind(&assessment.id)
+                    .bind(at("finding").text(reviewed)?)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                match kept.rows_affected() {
+                    0 => Err(StoreError::Stale),
+                    _ => Ok(()),
+                }
+            }
+        }
+    };
+}
+
+assessments!(SqliteStore);
+assessments!(PostgresStore);

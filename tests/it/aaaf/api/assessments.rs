@@ -1,0 +1,344 @@
+//! Assessments: asked for, worked on in the background, found once, reviewed by somebody else.
+
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::aaaf::{Assessment, Config, Event, score};
+use touchstone::service::access::Scope;
+
+use super::{Engine, Site, refusal, site};
+
+fn ago(seconds: i64) -> String {
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+    (now - SignedDuration::from_secs(seconds)).to_string()
+}
+
+/// Tasks with everything that most dimensions look at.
+pub fn tasks(agent: &str, name: &str, tasks: usize, status: &str) -> Value {
+    let mut events = Vec::new();
+    for n in 0..tasks {
+        let task = format!("{name}-{n}");
+        let began = 40_000 - i64::try_from(n).unwrap() * 60;
+        events.push(json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(began),
+            "data": {"task_id": task, "complexity_level": n % 3 + 1, "domain": "code", "assigned_at": ago(began)}}));
+        events.push(json!({"agent_id": agent, "type": "task_completed", "timestamp": ago(began - 300),
+            "data": {"task_id": task, "completion_status": status, "time_to_complete_seconds": 300, "revision_count": 0,
+                "errors": [], "autonomy_level": 2, "review_checklist": {"format": true, "tests": n % 4 != 0},
+                "tools_used": [{"tool": "grep", "invocations": 4, "successes": 3, "unnecessary": 1, "errors_recovered": 1}]}}));
+    }
+    json!({"events": events})
+}
+
+async fn work(site: &Site, agent: &str, name: &str, many: usize, status: &str) {
+    let batch = tasks(agent, name, many, status);
+    let recorded = site.post("events/batch", &batch).await;
+    assert_eq!(recorded.json()["rejected"], 0, "{recorded:?}");
+}
+
+/// An assessment that was asked for and that nobody works on.
+pub async fn ordered(site: &Site, agent: &str) -> String {
+    let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": ago(60), "data": {"task_id": "t",
+        "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});
+    site.post("events", &event).await;
+    let order =
+        json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
+    let ordered = site.post("assessments", &order).await;
+    assert_eq!(ordered.status, StatusCode::ACCEPTED, "{ordered:?}");
+    ordered.json()["id"].as_str().unwrap().to_owned()
+}
+
+/// Asks, and waits until it has ended.
+async fn assessed(site: &Site, order: &Value) -> Value {
+    let asked = site.post("assessments", order).await;
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
+    let id = asked.json()["id"].as_str().unwrap().to_owned();
+    ended(site, &id).await
+}
+
+async fn ended(site: &Site, id: &str) -> Value {
+    loop {
+        let now = site.get(&format!("assessments/{id}")).await.json();
+        if ["completed", "failed"].contains(&now["status"].as_str().unwrap()) {
+            return now;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agent_is_rated_from_its_evidence_and_the_same_again_from_what_is_kept(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(
+        (&found["status"], &found["error"]),
+        (&json!("completed"), &json!(null)),
+        "{found}"
+    );
+    assert_eq!(
+        found["review_required"], false,
+        "the first one has nothing to be compared with"
+    );
+    let result = &found["result"];
+    assert_eq!(result["tasks_performance"], 36);
+    for axis in ["performance", "capability"] {
+        assert!(result[axis]["tier"].is_string(), "{result}");
+    }
+    let listed = site
+        .get(&format!("assessments?agent_id={agent}&status=completed"))
+        .await
+        .json();
+    assert_eq!(listed["data"], json!([found]));
+
+    // Anybody with the evidence and the snapshot computes the same.
+    let events = site
+        .get(&format!("events?agent_id={agent}&limit=200"))
+        .await
+        .json();
+    let events: Vec<Event> = events["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| Event::read(it).unwrap())
+        .collect();
+    let config = Config::read(&found["config_snapshot"]).unwrap();
+    let assessment = json!({"id": found["id"], "type": "passive_only", "window_start": found["window_start"],
+        "window_end": found["window_end"]});
+    let assessment: Assessment = serde_json::from_value(assessment).unwrap();
+    let again = score(&events, &assessment, &config, &[]).unwrap();
+    let again = serde_json::to_value(&again).unwrap();
+    assert_eq!(again.to_string(), result.to_string());
+}
+
+#[tokio::test]
+async fn what_a_task_was_assigned_as_before_the_window_still_counts() {
+    site!(Engine::Sqlite => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let mut events = Vec::new();
+    for n in 0..3 {
+        let task = format!("t{n}");
+        events.push(json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(40 * 86_400),
+            "data": {"task_id": task, "complexity_level": 5, "domain": "legal", "assigned_at": ago(40 * 86_400)}}));
+        events.push(json!({"agent_id": agent, "type": "task_completed", "timestamp": ago(100),
+            "data": {"task_id": task, "completion_status": "accepted", "time_to_complete_seconds": 60, "revision_count": 0,
+                "errors": []}}));
+    }
+    site.post("events/batch", &json!({"events": events})).await;
+    let order =
+        json!({"agent_id": agent, "type": "single_dimension", "dimension": "complexity_ceiling"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(found["result"]["result"]["score"], 1.0, "{found}");
+}
+
+#[tokio::test]
+async fn too_little_evidence_is_refused_at_once_and_nothing_is_recorded() {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "few", 19, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(
+        refusal(&refused),
+        (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "INSUFFICIENT_EVIDENCE".to_owned()
+        )
+    );
+    let details = &refused.json()["error"]["details"];
+    assert_eq!(
+        (
+            &details["axis"],
+            &details["current_count"],
+            &details["required_count"]
+        ),
+        (&json!("performance"), &json!(19), &json!(20))
+    );
+    let nothing =
+        json!({"agent_id": agent, "type": "single_dimension", "dimension": "orchestration_skills"});
+    let refused = site.post("assessments", &nothing).await;
+    assert_eq!(refusal(&refused).1, "INSUFFICIENT_EVIDENCE");
+    assert_eq!(site.get("assessments").await.json()["data"], json!([]));
+}
+
+#[rstest]
+#[case(json!({}), "include_stress_test")]
+#[case(json!({"type": "full"}), "include_stress_test")]
+#[case(json!({"type": "passive_only", "include_stress_test": true}), "include_stress_test")]
+#[case(json!({"type": "stress_test_only"}), "type")]
+#[case(json!({"type": "everything"}), "type")]
+#[case(json!({"type": "single_dimension"}), "dimension")]
+#[case(json!({"type": "single_dimension", "dimension": "charm"}), "dimension")]
+#[case(json!({"type": "passive_only", "dimension": "speed"}), "dimension")]
+#[case(json!({"type": "passive_only", "window_end": "2999-01-01T00:00:00Z"}), "window_end")]
+#[case(json!({"type": "passive_only", "window_start": "2999-01-01T00:00:00Z"}), "window_start")]
+#[case(json!({"type": "passive_only", "window_start": "soon"}), "window_start")]
+#[tokio::test]
+async fn what_cannot_be_assessed_is_named(#[case] order: Value, #[case] field: &str) {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    let mut order = order;
+    order["agent_id"] = json!(agent);
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(
+        refusal(&refused),
+        (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
+    );
+    assert_eq!(refused.json()["error"]["details"]["field"], field);
+}
+
+#[rstest]
+#[tokio::test]
+async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let id = ordered(&site, &agent).await;
+    let order =
+        json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
+    let second = site.post("assessments", &order).await;
+    assert_eq!(
+        refusal(&second),
+        (StatusCode::CONFLICT, "ASSESSMENT_IN_PROGRESS".to_owned())
+    );
+    let other = site.enrol("other").await;
+    let other = ordered(&site, &other).await;
+    // Two that had it are gone: their leases are over at once.
+    for claim in [1, 2] {
+        let lost = site
+            .host
+            .store
+            .claim_assessment("gone", Duration::ZERO, Timestamp::now())
+            .await;
+        let lost = lost.unwrap().unwrap();
+        assert_eq!(
+            (lost.record.id.as_str(), lost.fence.0),
+            (id.as_str(), claim)
+        );
+    }
+    assert_eq!(
+        site.get(&format!("assessments/{id}")).await.json()["status"],
+        "in_progress"
+    );
+    site.host.assess();
+    let found = ended(&site, &id).await;
+    assert_eq!(
+        (&found["status"], &found["error"]["code"]),
+        (&json!("failed"), &json!("INTERNAL_ERROR"))
+    );
+    assert_eq!(
+        ended(&site, &other).await["status"],
+        "completed",
+        "nobody else is held up"
+    );
+    let again = assessed(&site, &order).await;
+    assert_eq!(again["status"], "completed", "a new one may be asked for");
+}
+
+#[rstest]
+#[tokio::test]
+async fn scores_that_moved_far_wait_for_a_person_who_did_not_ask_for_them(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "full", "include_stress_test": false});
+    let first = assessed(&site, &order).await;
+    assert_eq!(first["review_required"], false, "{first}");
+    work(&site, &agent, "bad", 60, "rejected").await;
+    let second = assessed(&site, &order).await;
+    assert_eq!(
+        (&second["status"], &second["review_required"]),
+        (&json!("completed"), &json!(true)),
+        "{second}"
+    );
+    let path = format!(
+        "/api/v1/assessments/{}/review",
+        second["id"].as_str().unwrap()
+    );
+    let tenant = site.ours.id.clone();
+    let review = async |principal: Option<&str>, path: &str, body: &Value| {
+        let key = site
+            .host
+            .issue(|issue| {
+                issue.tenant = tenant.as_str().into();
+                issue.scopes = vec![Scope::AssessmentsReview];
+                issue.principal = principal.map(str::to_owned);
+            })
+            .await;
+        let call = site.host.request(Method::POST, path).key(&key);
+        call.json(body).send().await
+    };
+    let approve = json!({"decision": "approve", "reason": "A new version, and a bad one."});
+    let by_the_key = site
+        .send(
+            Method::POST,
+            path.strip_prefix("/api/v1/").unwrap(),
+            Some(&approve),
+        )
+        .await;
+    assert_eq!(
+        refusal(&by_the_key),
+        (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
+    );
+    let trigger = second["triggered_by"].as_str().unwrap();
+    for principal in [trigger, &agent] {
+        let refused = review(Some(principal), &path, &approve).await;
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
+        );
+    }
+    let refused = review(Some("dana"), &path, &json!({"decision": "reject"})).await;
+    assert_eq!(refused.json()["error"]["details"]["field"], "reason");
+    let reviewed = review(Some("dana"), &path, &approve).await;
+    assert_eq!(reviewed.status, StatusCode::OK, "{reviewed:?}");
+    let reviewed = reviewed.json();
+    assert_eq!(
+        (
+            &reviewed["review"]["decision"],
+            &reviewed["review"]["by"],
+            &reviewed["review_required"]
+        ),
+        (&json!("approve"), &json!("dana"), &json!(false))
+    );
+    assert_eq!(
+        reviewed["result"], second["result"],
+        "a decision changes no score"
+    );
+    let kept = site
+        .get(
+            path.strip_prefix("/api/v1/")
+                .unwrap()
+                .strip_suffix("/review")
+                .unwrap(),
+        )
+        .await;
+    assert_eq!(kept.json(), reviewed);
+    let twice = review(Some("dana"), &path, &approve).await;
+    assert_eq!(
+        refusal(&twice),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+    let quiet = format!(
+        "/api/v1/assessments/{}/review",
+        first["id"].as_str().unwrap()
+    );
+    let quiet = review(Some("dana"), &quiet, &approve).await;
+    assert_eq!(
+        refusal(&quiet),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+}
