@@ -196,16 +196,16 @@ class Bench:
         """One `touchstone eval` from its start to its end: everything it costs."""
         command = self.touchstone.arguments(
             "eval", self.suite(tasks, mode), "--agent", AGENT_ID, "--mode", mode, "--concurrency", str(concurrency), "--json")
-        output = self.folder / "eval.json"
-        with output.open("wb") as sink:
+        output, errors = self.folder / "eval.json", self.folder / "eval.err"
+        with output.open("wb") as sink, errors.open("wb") as complaints:
             started_unix, started = time.time(), time.perf_counter()
-            process = subprocess.Popen(command, cwd=self.folder, env=self.touchstone.environment(), stdout=sink, stderr=subprocess.PIPE)
+            process = subprocess.Popen(command, cwd=self.folder, env=self.touchstone.environment(), stdout=sink, stderr=complaints)
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         # 1: every tenth answer is wrong on purpose, which a suite without thresholds may call a failure.
         if process.returncode not in (0, 1):
-            raise Failure(f"touchstone eval ended with {process.returncode}: {process.stderr.read().decode()[-2000:]}")
+            raise Failure(f"touchstone eval ended with {process.returncode}: {errors.read_text()[-2000:]}")
         summary = find_summary(json.loads(output.read_text()))
         found = (summary["taskCount"], summary["passedCount"])
         if found != (tasks, expected_passed(tasks)):

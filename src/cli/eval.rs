@@ -55,7 +55,7 @@ pub struct Arguments {
     concurrency: Option<u32>,
 
     /// How to score; repeat for several [default: every mode the suite declares, regression only
-    /// with --baseline]
+    /// with --baseline, live-shadow only if it is the only one]
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
     modes: Vec<EvalMode>,
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use crate::domain::pack::name::is_pack_name;
+use crate::domain::pack::name::{MAX_NAME, is_pack_name};
 
 /// Kinds of credentials with what they look like. The first group, if there is one, is kept.
 const SHAPES: &[(&str, &str)] = &[
@@ -90,11 +90,13 @@ fn is_named(text: &str, found: &Captures<'_>) -> bool {
     let Some(whole) = found.get(0) else {
         return false;
     };
-    let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let (before, after) = text.split_at(whole.start());
-    let from = before.trim_end_matches(in_name).len();
-    let rest = after.len() - after.trim_start_matches(in_name).len();
-    let name = text.get(from..whole.start() + rest).unwrap_or_default();
+    let in_name = |c: &&u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_');
+    let (before, after) = text.as_bytes().split_at(whole.start());
+    // No further than a name can be long: whoever wrote the text may have made it of nothing but names.
+    let left = before.iter().rev().take(MAX_NAME + 1).take_while(in_name);
+    let right = after.iter().take(MAX_NAME + 1).take_while(in_name);
+    let (from, to) = (whole.start() - left.count(), whole.start() + right.count());
+    let name = text.get(from..to).unwrap_or_default();
     let mut words = whole.as_str().split(['.', '-', '_']);
     is_pack_name(name.trim_end_matches('.'))
         && words.all(|word| {
@@ -163,6 +165,14 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn a_text_of_nothing_but_names_is_looked_through_once() {
+        // Looking at all of it for each match would take minutes.
+        let text = ".sk-aaaaaa".repeat(50_000);
+        assert_eq!(credentials(&text).count(), 50_000);
+        assert!(!mask(&text).contains("sk-aaaaaa"));
+    }
 
     #[test]
     fn a_document_is_masked_however_deep_it_goes() {

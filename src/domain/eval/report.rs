@@ -329,6 +329,12 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if spec.modes_left_out.contains(&EvalMode::LiveShadow) {
+        notes.push(
+            "no live tools were called: ask for `live-shadow` by itself (`configurable.evalModes`, or --mode live-shadow)"
+                .to_owned(),
+        );
+    }
     if spec.tasks.len() < spec.suite_task_count {
         notes.push(format!(
             "{} of the suite's {} tasks took part; the others cannot be scored in these modes",

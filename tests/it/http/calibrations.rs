@@ -1,5 +1,7 @@
 //! Comparing the judge with people: begun by one request, looked at by others, paid for within a bound.
 
+use std::collections::HashSet;
+
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -58,6 +60,15 @@ async fn audited(host: &TestHost) -> (Value, Value) {
     let entry = log["entries"].as_array().unwrap().last().unwrap()["entry"].clone();
     assert_eq!(entry["action"], "judge:calibrate", "{entry}");
     (entry["outcome"].clone(), entry["reasons"].clone())
+}
+
+#[tokio::test]
+async fn samples_of_one_task_are_asked_about_by_names_of_their_own() {
+    let host = host().await;
+    let begun = host.post(PATH, &some(4, "Kindly.")).await;
+    assert_eq!(ended(&host, &begun).await["status"], "completed");
+    let names: HashSet<String> = host.examiner.names().into_iter().flatten().collect();
+    assert_eq!((names.len(), host.examiner.asked()), (4, 4));
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! A judge that says what the answer before it tells it to say.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +17,7 @@ pub const COST: f64 = 0.01;
 /// Finds polite what says `Kindly`, is not there for what says `broken`, and takes its time over what says `patience`.
 pub struct Examiner {
     info: ModelInfo,
-    asked: AtomicUsize,
+    asked: Mutex<Vec<Option<String>>>,
     patience: Semaphore,
 }
 
@@ -34,7 +33,7 @@ impl Examiner {
                 timeout: Duration::from_secs(30),
                 retry: RetryPolicy::default(),
             },
-            asked: AtomicUsize::new(0),
+            asked: Mutex::default(),
             patience: Semaphore::new(0),
         })
     }
@@ -48,7 +47,12 @@ impl Examiner {
 
     /// How often it was asked.
     pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.asked.lock().unwrap().len()
+    }
+
+    /// By what names, in the order it was asked.
+    pub fn names(&self) -> Vec<Option<String>> {
+        self.asked.lock().unwrap().clone()
     }
 
     /// Has it answer what it takes its time over.
@@ -60,7 +64,7 @@ impl Examiner {
 #[async_trait]
 impl Model for Examiner {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.asked.lock().unwrap().push(request.activity.clone());
         let question = request.messages.iter().find_map(|message| match message {
             Message::User(text) => Some(text.to_string()),
             _ => None,

@@ -1,19 +1,24 @@
 //! An attempt to compare a judge with people: what it may cost, how far it is, and what came of it.
 //!
 //! Hundreds of samples take a judge longer than any request may wait, and are paid for one by one. So an attempt is a record
-//! of its own that is looked at while it is under way; it holds numbers, and no word of what is judged.
+//! of its own that is looked at while it is under way; it holds numbers, the name of a sample that got no verdict, and no word
+//! of what is judged.
+
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::calibration::{Calibration, Sample};
-use super::prompt::Exhibit;
+use super::prompt::{Exhibit, quoted};
 use super::rubric;
 use crate::domain::agent::{ModelReply, octets_of, usage_from_size};
+use crate::domain::ids::TaskId;
 use crate::domain::money::{NanoUsd, TokenPrice};
 use crate::domain::run::record::JudgePin;
 use crate::protocol::error::{ErrorEnvelope, Problem};
-use crate::protocol::openwop::suite::Task;
+use crate::protocol::openwop::suite::{Criterion, Task};
 
 /// What an attempt may cost unless its caller says otherwise: some hundred samples of a large model.
 pub const USUAL_MAX_COST: NanoUsd = NanoUsd(5_000_000_000);
@@ -82,21 +87,37 @@ impl Attempt {
 }
 
 /// What reading all of the questions will cost, at the usual size of a token: the answers come on top.
+///
+/// The questions of a task are put together once, about no answer; what is judged is only measured.
 pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
-    let questions = paired.iter().flat_map(|(sample, task)| {
-        let criteria = rubric(task).unwrap_or_default();
-        criteria.iter().map(|criterion| Exhibit {
+    let mut of_tasks: HashMap<&TaskId, Vec<usize>> = HashMap::new();
+    let mut cost = NanoUsd::ZERO;
+    for (sample, task) in paired {
+        let about_nothing = of_tasks
+            .entry(&task.task_id)
+            .or_insert_with(|| questions(task));
+        let answer = quoted(&sample.output).len();
+        for octets in about_nothing {
+            let read = usage_from_size(*octets + answer, &ModelReply::default());
+            cost = cost + price.cost(read.input, 0);
+        }
+    }
+    cost
+}
+
+/// Octets of a question about each criterion of a task and an answer that is empty.
+fn questions(task: &Task) -> Vec<usize> {
+    let output = Value::String(String::new());
+    let octets = |criterion: &Criterion| {
+        let exhibit = Exhibit {
             criterion: &criterion.criterion,
             input: &task.input,
-            output: &sample.output,
-        })
-    });
-    let costs = questions.map(|exhibit| {
-        let octets = exhibit.messages().iter().map(octets_of).sum();
-        let read = usage_from_size(octets, &ModelReply::default());
-        price.cost(read.input, 0)
-    });
-    costs.sum()
+            output: &output,
+        };
+        exhibit.messages().iter().map(octets_of).sum()
+    };
+    let criteria = rubric(task).unwrap_or_default();
+    criteria.iter().map(octets).collect()
 }
 
 #[cfg(test)]

@@ -61,14 +61,14 @@ pub struct Exhibit<'a> {
 impl Exhibit<'_> {
     /// The conversation that asks about it.
     pub fn messages(&self) -> Vec<Message> {
-        let quoted = [
+        let quotations = [
             ("criterion", Cow::Borrowed(self.criterion)),
-            ("task", text(self.input)),
-            ("answer", text(self.output)),
+            ("task", quoted(self.input)),
+            ("answer", quoted(self.output)),
         ];
-        let mark = mark(&quoted);
+        let mark = mark(&quotations);
         let mut question = String::new();
-        for (name, text) in &quoted {
+        for (name, text) in &quotations {
             let _ = write!(question, "<{name} {mark}>\n{text}\n</{name} {mark}>\n\n");
         }
         question.push_str(QUESTION);
@@ -80,7 +80,7 @@ impl Exhibit<'_> {
 }
 
 /// A text stands for itself, anything else as compact JSON with sorted keys.
-fn text(value: &Value) -> Cow<'_, str> {
+pub(super) fn quoted(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
         other => Cow::Owned(json::canonical_text(other)),

@@ -232,11 +232,13 @@ pub fn plan(
     }
     // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC asks for `regression` beside other
     // modes and cannot name one. Those modes are run; the one that cannot be is left out, and the run says so.
-    let left_out: Vec<EvalMode> = if regression && baseline.is_none() {
-        vec![EvalMode::Regression]
-    } else {
-        Vec::new()
-    };
+    let mut left_out = Vec::new();
+    if regression && baseline.is_none() {
+        left_out.push(EvalMode::Regression);
+    }
+    if request.modes.is_none() && document.modes.contains(&EvalMode::LiveShadow) && !live {
+        left_out.push(EvalMode::LiveShadow);
+    }
     let modes: Vec<EvalMode> = modes
         .into_iter()
         .filter(|mode| !left_out.contains(mode))
@@ -305,6 +307,11 @@ fn usable_modes(
         let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
         names.join(", ")
     };
+    // Whoever named no mode has not been told yet that there is a choice.
+    let choice = match request.modes {
+        None => "; or name the modes to score (`configurable.evalModes`, --mode)",
+        Some(_) => "",
+    };
     for mode in &modes {
         if !suite.modes.contains(mode) {
             return Err(Problem::validation(
@@ -325,18 +332,25 @@ fn usable_modes(
             return Err(Problem::validation(
                 field,
                 format!(
-                    "this host does not score the mode `{}`; it scores {}{remedy}",
+                    "this host does not score the mode `{}`; it scores {}{remedy}{choice}",
                     mode.as_str(),
                     names(scored)
                 ),
             ));
         }
     }
-    if modes.contains(&EvalMode::LiveShadow) && modes.len() > 1 {
+    if request.modes.is_some() && modes.contains(&EvalMode::LiveShadow) && modes.len() > 1 {
         return Err(Problem::validation(
             field,
             "`live-shadow` cannot be mixed with other modes",
         ));
     }
-    Ok(modes)
+    // Live tools are called because somebody asked for them, not because the suite could be run with them too.
+    Ok(match modes.as_slice() {
+        [EvalMode::LiveShadow] => modes,
+        _ => modes
+            .into_iter()
+            .filter(|mode| *mode != EvalMode::LiveShadow || request.modes.is_some())
+            .collect(),
+    })
 }

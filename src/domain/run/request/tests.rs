@@ -372,6 +372,14 @@ fn a_live_run_stands_alone_and_scores_as_its_tasks_say() {
         "{}",
         mixed.message
     );
+    // Live tools are called because somebody asked for them.
+    let limits = HostLimits {
+        scored_modes: scored_modes(true, true),
+        ..limits()
+    };
+    let unasked = planned_with(&body(), &live, &limits, &|_| true, None).unwrap();
+    assert_eq!(eval(&unasked).modes, [EvalMode::Golden]);
+    assert_eq!(eval(&unasked).modes_left_out, [EvalMode::LiveShadow]);
     let without = planned(json!(["live-shadow"]), true, false).unwrap_err();
     assert!(
         without.message.contains("[[tools.mcp]]"),

@@ -109,7 +109,8 @@ impl Work {
         // Made before they are begun: a closure that is held meanwhile is not for every lifetime.
         let judging: Vec<_> = paired
             .iter()
-            .map(|(sample, task)| self.judge_in_turn(sample, task, account, &failed))
+            .enumerate()
+            .map(|(place, pair)| self.judge_in_turn(place, *pair, account, &failed))
             .collect();
         let judging = stream::iter(judging).buffered(SIDE_BY_SIDE);
         let judged: Vec<Option<Result<_, Problem>>> = judging.collect().await;
@@ -122,15 +123,15 @@ impl Work {
     /// `None` once another one got no verdict: no more is paid for what comes to nothing.
     async fn judge_in_turn<'a>(
         &self,
-        sample: &'a Sample,
-        task: &Task,
+        place: usize,
+        (sample, task): (&'a Sample, &Task),
         account: &Account,
         failed: &AtomicBool,
     ) -> Option<Result<(&'a Sample, f64), Problem>> {
         if failed.load(Ordering::Relaxed) {
             return None;
         }
-        let judged = self.judge_sample(sample, task, account).await;
+        let judged = self.judge_sample(place, sample, task, account).await;
         match judged {
             Ok(_) => {
                 account.judged.fetch_add(1, Ordering::Relaxed);
@@ -142,12 +143,14 @@ impl Work {
 
     async fn judge_sample(
         &self,
+        place: usize,
         sample: &Sample,
         task: &Task,
         account: &Account,
     ) -> Result<f64, Problem> {
         let rubric = rubric(task).unwrap_or_default();
-        let run = RunId::from(self.attempt.calibration_id.clone());
+        // Samples of one task are judged apart: an endpoint must not take the second one for a repetition of the first.
+        let run = RunId::from(format!("{}/{place}", self.attempt.calibration_id));
         let exhibition = Exhibition {
             tenant: &self.caller.tenant,
             run: &run,
