@@ -8,7 +8,6 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 use touchstone::agent::model::cassette::Replay;
-use touchstone::ports::Model as _;
 
 fuzz_target!(|data: &[u8]| {
     let mut file = NamedTempFile::new().expect("a file");

@@ -11,11 +11,11 @@ use touchstone::domain::run::request::{AgentFacts, BaselineFacts, HostLimits, Re
 use touchstone::domain::run::record::{ModelPin, RunSpec};
 use touchstone::domain::workflow::fixtures::fixture;
 use touchstone::protocol::json;
-use touchstone::protocol::openwop::suite::{AgentEvalSuite, ModelClass};
+use touchstone::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
 static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
     parse_suite(
-        br#"{"suiteId":"private.touchstone.evals.fuzz","version":"1.0.0","modes":["golden","regression"],
+        br#"{"suiteId":"private.touchstone.evals.fuzz","version":"1.0.0","modes":["golden","regression","rubric","live-shadow"],
             "tasks":[{"taskId":"one","input":{},"expected":{"kind":"golden","match":{"strategy":"exact","value":"x"}}}]}"#,
     )
     .expect("a sound suite")
@@ -29,6 +29,7 @@ const LIMITS: HostLimits = HostLimits {
     advisory_budgets: false,
     default_concurrency: 16,
     max_concurrency: 256,
+    scored_modes: &EvalMode::ALL,
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -52,6 +53,7 @@ fuzz_target!(|data: &[u8]| {
                 accepts: &|_| true,
                 model: Some(ModelPin { provider: "fuzz".to_owned(), model: "fuzz-1".to_owned() }),
             };
+            let judge = ModelPin { provider: "fuzz".to_owned(), model: "examiner-1".to_owned() };
             let tasks = [TaskId::from("one")];
             let baseline = request.baseline_run_id.clone();
             let baseline = baseline.as_ref().map(|run_id| BaselineFacts {
@@ -59,11 +61,14 @@ fuzz_target!(|data: &[u8]| {
                 conclusive: true,
                 ignore: &[],
                 tasks: &tasks,
+                judge: None,
+                modes: &[EvalMode::Golden],
+                safety_judge: None,
                 suite_id: "private.touchstone.evals.fuzz",
                 suite_version: "1.0.0",
                 aggregate_score: 0.5,
             });
-            if let Ok(spec) = plan(*request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref()) {
+            if let Ok(spec) = plan(*request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref(), Some(&judge)) {
                 let eval = spec.eval().expect("an eval run");
                 assert!((1..=LIMITS.max_concurrency).contains(&eval.concurrency));
                 assert!(spec.run_timeout_ms.is_some_and(|limit| limit <= LIMITS.max_run_duration_ms));
