@@ -64,11 +64,7 @@ pub async fn list(
     } else {
         Vec::new()
     };
-    let place = |agent: &AgentRecord| Position {
-        created_at: agent.created_at,
-        id: agent.id.clone(),
-    };
-    let answer = page.answer(agents, place, |agent| shown(agent, &member));
+    let answer = page.answer(agents, AgentRecord::position, |agent| shown(agent, &member));
     json(StatusCode::OK, &answer)
 }
 

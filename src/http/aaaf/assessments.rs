@@ -56,11 +56,9 @@ pub async fn list(
         .aaaf
         .assessments(&member, agent, stage, after, reach)
         .await?;
-    let place = |assessment: &AssessmentRecord| Position {
-        created_at: assessment.created_at,
-        id: assessment.id.clone(),
-    };
-    let answer = page.answer(assessments, place, |it| shown(it, &member));
+    let answer = page.answer(assessments, AssessmentRecord::position, |it| {
+        shown(it, &member)
+    });
     json(StatusCode::OK, &answer)
 }
 

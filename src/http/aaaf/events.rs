@@ -110,7 +110,6 @@ fn moment(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
 }
 
 fn shown(event: &EventRecord) -> Value {
-    let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
     json!({
         "id": event.id,
         "agent_id": event.agent,
@@ -118,6 +117,6 @@ fn shown(event: &EventRecord) -> Value {
         "timestamp": event.occurred_at,
         "recorded_at": event.recorded_at,
         "source": event.source,
-        "data": data,
+        "data": event.data,
     })
 }

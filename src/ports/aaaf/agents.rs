@@ -34,6 +34,16 @@ pub struct AgentRecord {
     pub revision: i64,
 }
 
+impl AgentRecord {
+    /// Where a list goes on after this one.
+    pub fn position(&self) -> Position {
+        Position {
+            created_at: self.created_at,
+            id: self.id.clone(),
+        }
+    }
+}
+
 /// An agent that evidence names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {

@@ -128,6 +128,16 @@ pub struct AssessmentRecord {
     pub ended_at: Option<Timestamp>,
 }
 
+impl AssessmentRecord {
+    /// Where a list goes on after this one.
+    pub fn position(&self) -> Position {
+        Position {
+            created_at: self.created_at,
+            id: self.id.clone(),
+        }
+    }
+}
+
 /// An assessment that this replica may work on until its lease ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssessmentClaim {

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::{AgentNumber, OrganizationNumber};
 use crate::ports::StoreError;
@@ -44,8 +45,8 @@ pub struct EventRecord {
     pub recorded_at: Timestamp,
     /// Who made it.
     pub source: String,
-    /// What it says, as JSON.
-    pub data: String,
+    /// What it says.
+    pub data: Value,
 }
 
 impl EventRecord {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::domain::aaaf::{Assessment, Event};
 use crate::ports::aaaf::{AgentNumber, EventFilter, EventRecord, OrganizationNumber};
@@ -47,31 +47,30 @@ pub async fn collect(
         let page = store.events(organization, &window, after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.position());
-        read(&mut events, &page)?;
+        read(&mut events, page)?;
     }
     let tasks: BTreeSet<String> = events.iter().map(|event| event.task_id.clone()).collect();
     let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
     let before = assessment.window_start;
     for tasks in tasks.chunks(TASKS) {
         let assigned = store.assignments(organization, agent, tasks, before);
-        read(&mut events, &assigned.await?)?;
+        read(&mut events, assigned.await?)?;
     }
     Ok(events)
 }
 
-fn read(events: &mut Vec<Event>, page: &[EventRecord]) -> Result<(), CollectError> {
+fn read(events: &mut Vec<Event>, page: Vec<EventRecord>) -> Result<(), CollectError> {
     if events.len() + page.len() > MOST {
         return Err(CollectError::TooMany);
     }
-    let inconsistent = |column| StoreError::Inconsistent {
-        table: "aaaf_event",
-        column,
-    };
     for record in page {
-        let data: Value = serde_json::from_str(&record.data).map_err(|_| inconsistent("data"))?;
         let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
-            "timestamp": record.occurred_at, "data": data});
-        events.push(Event::read(&document).map_err(|_| inconsistent("data"))?);
+            "timestamp": record.occurred_at, "data": record.data});
+        let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
+            table: "aaaf_event",
+            column: "data",
+        })?;
+        events.push(event);
     }
     Ok(())
 }

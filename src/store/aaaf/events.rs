@@ -76,7 +76,7 @@ fn record_of(row: Row) -> Result<EventRecord, StoreError> {
         occurred_at: at("occurred_at").time(occurred_at)?,
         recorded_at: at("recorded_at").time(recorded_at)?,
         source,
-        data,
+        data: at("data").document(&data)?,
     })
 }
 
