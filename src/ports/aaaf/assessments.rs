@@ -1,5 +1,6 @@
 //! Assessments: asked for, worked on under a lease, found once.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -167,6 +168,12 @@ pub trait Assessments: Send + Sync {
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<AssessmentRecord>, StoreError>;
+    /// Whose agent those of these ids assess that have not ended, by id.
+    async fn assessments_under_way(
+        &self,
+        organization: OrganizationNumber,
+        ids: &[&str],
+    ) -> Result<HashMap<String, AgentNumber>, StoreError>;
     /// Those after a position, in the order in which they were asked for.
     async fn assessments(
         &self,

@@ -14,6 +14,9 @@ use crate::service::fault::internal;
 
 /// Events of one batch.
 pub const MOST: usize = 1000;
+/// What an agent must not say of itself (AAAF S14).
+const GROUND_TRUTH: &str = "Ground truth must not come from the agent itself";
+const STRAY: &str = "Unknown assessment_id: no assessment of this agent under way has it";
 /// What came over the API.
 const SOURCE: &str = "api";
 
@@ -132,9 +135,40 @@ impl Aaaf {
         );
         // A key that an agent acts by is one whose principal is the agent.
         if known.contains_key(principal) {
-            refuse_ground_truth(&mut batch);
+            refuse(&mut batch, tells_ground_truth, GROUND_TRUTH);
         }
+        self.refuse_stray(member, &mut batch, &known).await?;
         Ok((batch, known))
+    }
+
+    /// Takes out what names an assessment that is not under way, or another agent's: what comes later must not count for it
+    /// when an appeal has it scored again.
+    async fn refuse_stray(
+        &self,
+        member: &Member,
+        batch: &mut Batch,
+        agents: &HashMap<String, Known>,
+    ) -> Result<(), Problem> {
+        let named = batch.events.iter();
+        let named: BTreeSet<&str> = named
+            .filter_map(|(_, event)| event.assessment_id.as_deref())
+            .collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<&str> = named.into_iter().collect();
+        let organization = member.organization.number;
+        let under_way = self.store.assessments_under_way(organization, &named);
+        let under_way = under_way.await.map_err(|cause| internal(&cause))?;
+        let is_stray = |event: &Event| match &event.assessment_id {
+            None => false,
+            Some(id) => {
+                let agent = agents.get(&event.agent_id).map(|agent| agent.number);
+                agent.is_none() || under_way.get(id).copied() != agent
+            }
+        };
+        refuse(batch, is_stray, STRAY);
+        Ok(())
     }
 
     /// Records what a batch holds; says of each its id and whether it is new.
@@ -195,22 +229,23 @@ fn no_such_type() -> Problem {
     .with("field", "type")
 }
 
-/// Takes out what an agent must not say of itself: how its delegations should have been decided (AAAF S14).
-fn refuse_ground_truth(batch: &mut Batch) {
+/// Takes out what is refused, and says why.
+fn refuse(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     let errors = &mut batch.errors;
     batch.events.retain(|(index, event)| {
-        let sound = !tells_ground_truth(event);
-        if !sound {
+        let refused = is_refused(event);
+        if refused {
             errors.push(Refusal {
                 index: *index,
-                error: "Ground truth must not come from the agent itself".to_owned(),
+                error: why.to_owned(),
             });
         }
-        sound
+        !refused
     });
     errors.sort_by_key(|refusal| refusal.index);
 }
 
+/// Whether it says how delegations should have been decided.
 fn tells_ground_truth(event: &Event) -> bool {
     let decisions = match &event.data {
         Data::DelegationDecision(decision) => std::slice::from_ref(decision.as_ref()),

@@ -1,5 +1,6 @@
 //! Assessments, and who works on them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -45,6 +46,9 @@ const REVIEW: &str = "UPDATE aaaf_assessment SET finding = $3, reviewed = TRUE
     WHERE organization = $1 AND id = $2 AND stage = 'completed' AND NOT reviewed";
 
 impl SqliteStore {
+    const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
+        WHERE organization = $1 AND stage IN ('pending', 'in_progress')
+            AND id IN (SELECT value FROM json_each($2))";
     const CLAIM_ASSESSMENT: &str = concat!(
         "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
             started_at = COALESCE(started_at, $3), lease_until = ",
@@ -59,6 +63,9 @@ impl SqliteStore {
 }
 
 impl PostgresStore {
+    const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
+        WHERE organization = $1 AND stage IN ('pending', 'in_progress')
+            AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
     const CLAIM_ASSESSMENT: &str = concat!(
         "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
             started_at = COALESCE(started_at, $3), lease_until = ",
@@ -144,6 +151,21 @@ macro_rules! assessments {
                     .await
                     .map_err(backend)?;
                 row.map(record_of).transpose()
+            }
+
+            async fn assessments_under_way(
+                &self,
+                organization: OrganizationNumber,
+                ids: &[&str],
+            ) -> Result<HashMap<String, AgentNumber>, StoreError> {
+                let rows: Vec<(String, i64)> = sqlx::query_as(Self::UNDER_WAY)
+                    .bind(organization.0)
+                    .bind(at("id").text(&ids)?)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let of = |(id, agent)| (id, AgentNumber(agent));
+                Ok(rows.into_iter().map(of).collect())
             }
 
             async fn assessments(

@@ -342,3 +342,45 @@ async fn scores_that_moved_far_wait_for_a_person_who_did_not_ask_for_them(
         (StatusCode::CONFLICT, "CONFLICT".to_owned())
     );
 }
+
+#[rstest]
+#[tokio::test]
+async fn active_evidence_is_taken_for_an_assessment_of_the_agent_under_way_alone(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let other = site.enrol("other").await;
+    let assessment = ordered(&site, &agent).await;
+    let active = |agent: &str, assessment: &str, id: &str| {
+        json!({"id": id, "agent_id": agent, "type": "tool_invoked", "timestamp": ago(5),
+            "data": {"task_id": "t", "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null,
+                "assessment_id": assessment}})
+    };
+    let nobodys = "5f0c3f0e-6d5e-4f3a-9a53-0f8f5f1f1f1f";
+    let batch = json!({"events": [
+        active(&agent, &assessment, "own"),
+        active(&other, &assessment, "of another agent"),
+        active(&agent, nobodys, "of none"),
+    ]});
+    let answer = site.post("events/batch", &batch).await.json();
+    assert_eq!(answer["accepted"], 1, "{answer}");
+    let refused: Vec<&Value> = answer["errors"].as_array().unwrap().iter().collect();
+    let refused: Vec<u64> = refused
+        .iter()
+        .filter(|it| {
+            it["error"]
+                .as_str()
+                .unwrap()
+                .starts_with("Unknown assessment_id")
+        })
+        .map(|it| it["index"].as_u64().unwrap())
+        .collect();
+    assert_eq!(refused, [1, 2]);
+    site.host.assess();
+    ended(&site, &assessment).await;
+    let late = site
+        .post("events", &active(&agent, &assessment, "late"))
+        .await;
+    assert_eq!(late.status, StatusCode::BAD_REQUEST, "{late:?}");
+}
