@@ -30,12 +30,13 @@ use crate::service::library::Library;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::{Offer, Runs};
+use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
 use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
-use crate::system::signing_key::{KeyFile, NoKey};
+use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
 
@@ -73,6 +74,9 @@ pub enum Error {
     /// The key to sign verdicts with cannot be used.
     #[error("`attest.key_file` is not usable")]
     SigningKey(#[source] NoSigningKey),
+    /// The key to seal secrets with cannot be used.
+    #[error("`secrets.key_file` is not usable")]
+    SealingKey(#[source] NoSigningKey),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),
@@ -166,6 +170,7 @@ impl App {
             ids.mint("replica"),
             AssessorSettings::default(),
         );
+        let vault = vault(&config, &store, &ids)?;
         let webhooks = Arc::new(Webhooks::new(
             store.clone(),
             clock.clone(),
@@ -205,6 +210,7 @@ impl App {
             ids,
             metrics: Metrics::install(),
             attester: attester(&config)?,
+            vault,
             channels: config.channels()?,
             limits,
             settings: HttpSettings {
@@ -309,13 +315,23 @@ impl App {
 fn attester(config: &Config) -> Result<Attester, Error> {
     let key: Arc<dyn SigningKey> = match (&config.attest.key_file, &config.database_url) {
         (Some(file), _) => Arc::new(KeyFile::given(file).map_err(Error::SigningKey)?),
-        (None, None) => Arc::new(KeyFile::own(&config.data)),
+        (None, None) => Arc::new(KeyFile::own(&config.data, ATTEST_FILE)),
         (None, Some(_)) => Arc::new(NoKey),
     };
     Ok(Attester {
         host_id: config.attest.host_id.clone(),
         key,
     })
+}
+
+/// What secrets are sealed with: a key the operator names, else one in the data folder, else one in the database.
+fn vault(config: &Config, store: &Arc<dyn Store>, ids: &Arc<dyn Ids>) -> Result<Arc<Vault>, Error> {
+    let key: Option<Arc<dyn SigningKey>> = match (&config.secrets.key_file, &config.database_url) {
+        (Some(file), _) => Some(Arc::new(KeyFile::given(file).map_err(Error::SealingKey)?)),
+        (None, None) => Some(Arc::new(KeyFile::own(&config.data, SECRETS_FILE))),
+        (None, Some(_)) => None,
+    };
+    Ok(Arc::new(Vault::new(store.clone(), ids.clone(), key)))
 }
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {

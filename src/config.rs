@@ -66,8 +66,19 @@ pub struct Config {
     pub deployments: DeploymentSettings,
     /// Who signs verdicts.
     pub attest: AttestSettings,
+    /// What secrets at rest are sealed with.
+    pub secrets: SecretSettings,
     /// How much of the AAAF API one key may ask for.
     pub aaaf: AaafSettings,
+}
+
+/// What secrets at rest are sealed with.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecretSettings {
+    /// A private key, PEM (PKCS #8). Without one a host with a data folder keeps one there, and one without keeps it in the
+    /// database.
+    pub key_file: Option<PathBuf>,
 }
 
 /// Who signs verdicts.
@@ -326,6 +337,7 @@ impl Default for Config {
             conformance: Conformance::default(),
             deployments: DeploymentSettings::default(),
             attest: AttestSettings::default(),
+            secrets: SecretSettings::default(),
             aaaf: AaafSettings::default(),
         }
     }
@@ -369,6 +381,9 @@ impl Config {
                 *lockfile = folder.join(&*lockfile);
             }
             if let Some(key) = &mut config.attest.key_file {
+                *key = folder.join(&*key);
+            }
+            if let Some(key) = &mut config.secrets.key_file {
                 *key = folder.join(&*key);
             }
             for stderr in config
@@ -526,6 +541,7 @@ fn nested_only(
         "CONFORMANCE__",
         "LIMITS__",
         "PACKS__",
+        "SECRETS__",
         "WORKER__",
     ];
     variables

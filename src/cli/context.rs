@@ -327,7 +327,8 @@ fn started(started: Result<App, app::Error>) -> Result<App, Failure> {
             app::Error::Models(_)
             | app::Error::Tools(_)
             | app::Error::Config(_)
-            | app::Error::SigningKey(_) => Failure::bad_input("configuration", text).or_try(
+            | app::Error::SigningKey(_)
+            | app::Error::SealingKey(_) => Failure::bad_input("configuration", text).or_try(
                 "correct --model-url, or the setting; docs/configuration.md lists them all",
             ),
             app::Error::Net(_) | app::Error::Contract(_) => Failure::not_done("start_failed", text),

@@ -18,6 +18,7 @@ pub mod pack;
 pub mod promotion;
 pub mod redaction;
 pub mod run;
+pub mod sealing;
 pub mod statistics;
 pub mod webhook;
 pub mod workflow;

@@ -68,6 +68,7 @@ use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
 use crate::service::seams::Seams;
+use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
 use crate::telemetry::Metrics;
 
@@ -95,6 +96,8 @@ pub struct HttpDeps {
     pub metrics: Metrics,
     /// Who signs verdicts.
     pub attester: Attester,
+    /// Where secrets are sealed.
+    pub vault: Arc<Vault>,
     /// Channels that versions are promoted on.
     pub channels: Arc<[Channel]>,
     /// Bounds of runs, as discovery shows them.
@@ -223,6 +226,7 @@ impl HttpState {
                 deps.clock.clone(),
                 deps.ids.clone(),
                 deps.keys.clone(),
+                deps.vault,
             )),
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(

@@ -22,6 +22,7 @@ mod reserving;
 pub mod run_writer;
 pub mod runs;
 pub mod seams;
+pub mod vault;
 pub mod webhooks;
 pub mod worker;
 pub mod workflows;

@@ -1,4 +1,4 @@
-//! The host's signing key in a file, made on first use where the host may make one.
+//! Keys of the host in files, made on first use where the host may make them.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,10 @@ use crate::domain::pack::keys::SecretKey;
 use crate::ports::{Ids as _, NoSigningKey, SigningKey};
 use crate::system::SystemIds;
 
-/// What the file is called in a data folder.
-pub const FILE_NAME: &str = "attest.pem";
+/// What the file of the key that verdicts are signed with is called in a data folder.
+pub const ATTEST_FILE: &str = "attest.pem";
+/// What the file of the key that secrets are sealed with is called in a data folder.
+pub const SECRETS_FILE: &str = "secrets.pem";
 
 /// A host that was given no key and has nowhere to keep one.
 #[derive(Clone, Copy, Debug)]
@@ -44,10 +46,10 @@ impl KeyFile {
         Ok(file)
     }
 
-    /// The host's own key in its data folder, made when it is first asked for.
-    pub fn own(folder: &Path) -> Self {
+    /// A key of the host's own in its data folder, made when it is first asked for.
+    pub fn own(folder: &Path, name: &str) -> Self {
         Self {
-            path: folder.join(FILE_NAME),
+            path: folder.join(name),
             makes: true,
             read: OnceLock::new(),
         }
@@ -101,7 +103,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let keys: Vec<_> = std::thread::scope(|scope| {
             let makers: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| KeyFile::own(folder.path()).key().unwrap().public()))
+                .map(|_| {
+                    scope.spawn(|| {
+                        KeyFile::own(folder.path(), ATTEST_FILE)
+                            .key()
+                            .unwrap()
+                            .public()
+                    })
+                })
                 .collect();
             makers.into_iter().map(|it| it.join().unwrap()).collect()
         });
@@ -110,7 +119,7 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let file = std::fs::metadata(folder.path().join(FILE_NAME)).unwrap();
+            let file = std::fs::metadata(folder.path().join(ATTEST_FILE)).unwrap();
             assert_eq!(file.permissions().mode() & 0o777, 0o600);
         }
     }

@@ -160,6 +160,11 @@ impl SecretKey {
             .unwrap_or_default()
     }
 
+    /// The secret itself, for what follows from it.
+    pub fn to_octets(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
     /// The key others verify with.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())

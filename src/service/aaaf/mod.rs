@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::access::{Caller, Scope};
 use super::fault::internal;
 use super::keys::Keys;
+use super::vault::Vault;
 use crate::ports::aaaf::OrganizationRecord;
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -28,6 +29,7 @@ pub struct Aaaf {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     keys: Arc<Keys>,
+    vault: Arc<Vault>,
 }
 
 /// Who asks, in whose name.
@@ -46,13 +48,20 @@ impl Aaaf {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         keys: Arc<Keys>,
+        vault: Arc<Vault>,
     ) -> Self {
         Self {
             store,
             clock,
             ids,
             keys,
+            vault,
         }
+    }
+
+    /// Where secrets of organizations are sealed.
+    pub fn vault(&self) -> &Arc<Vault> {
+        &self.vault
     }
 
     /// The organization that a caller acts for.

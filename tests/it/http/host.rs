@@ -39,6 +39,7 @@ use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
 use touchstone::service::projections::Projections;
 use touchstone::service::runs::{Offer, Runs};
+use touchstone::service::vault::Vault;
 use touchstone::service::webhooks::Webhooks;
 use touchstone::service::webhooks::dispatcher::Dispatcher;
 use touchstone::service::worker::{Worker, WorkerSettings};
@@ -239,6 +240,7 @@ impl TestHost {
             projections,
             store: store.clone(),
             clock,
+            vault: Arc::new(Vault::new(store.clone(), ids.clone(), None)),
             ids,
             metrics: Metrics::install(),
             attester: Attester {

@@ -14,6 +14,7 @@ mod recovery;
 mod scope;
 mod signals;
 mod throughput;
+mod vault;
 mod webhooks;
 
 use std::sync::Arc;

@@ -1,0 +1,131 @@
+//! Secrets at rest: sealed by ChaCha20-Poly1305 (RFC 8439), each to the one thing it is a secret of.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::hex::hex;
+
+/// What every sealed text begins with.
+const VERSION: &str = "s1";
+
+/// A sealed text that cannot be opened. Says nothing of what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Sealed {
+    /// It is no sealed text.
+    #[error("it is no sealed text")]
+    Malformed,
+    /// It was sealed under another key.
+    #[error("it was sealed under another key")]
+    OtherKey,
+    /// It was changed, or it is a secret of something else.
+    #[error("it was changed, or it belongs to something else")]
+    Changed,
+}
+
+/// A key that seals.
+#[derive(Clone)]
+pub struct SealingKey {
+    key: LessSafeKey,
+    id: String,
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealingKey({})", self.id)
+    }
+}
+
+impl SealingKey {
+    /// The key that follows from a secret, which may have other uses beside this one.
+    pub fn of(secret: &[u8; 32]) -> Option<Self> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+        mac.update(b"touchstone/sealing/1");
+        let octets = mac.finalize().into_bytes();
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &octets).ok()?;
+        let digest = Sha256::digest(octets);
+        Some(Self {
+            key: LessSafeKey::new(key),
+            id: hex(digest.get(..4).unwrap_or_default()),
+        })
+    }
+
+    /// Seals what is a secret of `owner`. A nonce is never used twice: it is random, and secrets are few.
+    pub fn seal(&self, nonce: [u8; NONCE_LEN], owner: &str, secret: &[u8]) -> Option<String> {
+        let mut octets = secret.to_vec();
+        let unique = Nonce::assume_unique_for_key(nonce);
+        self.key
+            .seal_in_place_append_tag(unique, Aad::from(owner), &mut octets)
+            .ok()?;
+        let text = STANDARD_NO_PAD.encode([nonce.as_slice(), &octets].concat());
+        Some(format!("{VERSION}.{}.{text}", self.id))
+    }
+
+    /// Opens what was sealed as a secret of `owner`.
+    ///
+    /// # Errors
+    /// [`Sealed`].
+    pub fn open(&self, owner: &str, sealed: &str) -> Result<Vec<u8>, Sealed> {
+        let mut parts = sealed.splitn(3, '.');
+        let (Some(VERSION), Some(id), Some(text)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Sealed::Malformed);
+        };
+        if id != self.id {
+            return Err(Sealed::OtherKey);
+        }
+        let octets = STANDARD_NO_PAD
+            .decode(text)
+            .map_err(|_| Sealed::Malformed)?;
+        let (nonce, rest) = octets
+            .split_first_chunk::<NONCE_LEN>()
+            .ok_or(Sealed::Malformed)?;
+        let mut rest = rest.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let opened = self
+            .key
+            .open_in_place(nonce, Aad::from(owner), &mut rest)
+            .map_err(|_| Sealed::Changed)?;
+        Ok(opened.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_is_opened_by_its_key_for_its_owner_alone() {
+        let key = SealingKey::of(&[1; 32]).unwrap();
+        let sealed = key.seal([2; 12], "webhook:a", b"whsec_canary").unwrap();
+        assert!(!sealed.contains("canary"));
+        assert_eq!(key.open("webhook:a", &sealed).unwrap(), b"whsec_canary");
+        assert_eq!(key.open("webhook:b", &sealed), Err(Sealed::Changed));
+        let other = SealingKey::of(&[3; 32]).unwrap();
+        assert_eq!(other.open("webhook:a", &sealed), Err(Sealed::OtherKey));
+        let elsewhere = key.seal([4; 12], "webhook:a", b"whsec_canary").unwrap();
+        assert_ne!(elsewhere, sealed);
+    }
+
+    #[test]
+    fn what_was_changed_or_is_something_else_is_not_opened() {
+        let key = SealingKey::of(&[1; 32]).unwrap();
+        let sealed = key.seal([2; 12], "a", b"secret").unwrap();
+        let last = sealed.len() - 1;
+        let other = if sealed.ends_with('A') { "B" } else { "A" };
+        let changed = format!("{}{other}", &sealed[..last]);
+        assert!(key.open("a", &changed).is_err());
+        for nothing in ["", "s1", "s1.", "plain", "s2.0.AAAA"] {
+            assert_eq!(key.open("a", nothing), Err(Sealed::Malformed), "{nothing}");
+        }
+        let short = sealed.rsplit_once('.').unwrap().0;
+        assert_eq!(
+            key.open("a", &format!("{short}.AAAA")),
+            Err(Sealed::Malformed)
+        );
+    }
+}
