@@ -16,6 +16,7 @@ use crate::domain::aaaf::evidence::{self, Listed};
 use crate::domain::aaaf::{
     Assessment, Config, Dimension, Event, Insufficient, Override, Scored, Unscored, score,
 };
+use crate::render::rating::view::Found;
 use crate::render::{plain, rating};
 
 /// Octets of a file that are read.
@@ -100,7 +101,7 @@ impl Type {
     }
 }
 
-fn dimension(key: &str) -> Result<Dimension, String> {
+pub(super) fn dimension(key: &str) -> Result<Dimension, String> {
     Dimension::from_key(key).ok_or_else(|| {
         let all = Dimension::PERFORMANCE.iter().chain(&Dimension::CAPABILITY);
         let keys: Vec<&str> = all.map(|it| it.as_str()).collect();
@@ -154,11 +155,15 @@ fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
         }
         terminal.document(&document);
     } else {
+        // Read back from its document: a file is shown as what a host found is.
+        let found: Found =
+            serde_json::from_value(json!(scored)).map_err(|fault| Failure::unexpected(&fault))?;
         let shown = rating::Shown {
             agent: &agent,
-            assessment: &assessment,
+            kind: assessment.kind.as_str(),
+            window: [assessment.window_start, assessment.window_end],
             config: &config,
-            scored: &scored,
+            found: &found,
             calibration: calibration.as_ref(),
         };
         terminal.print(&rating::rating(&shown, terminal.style()));

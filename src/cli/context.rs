@@ -14,7 +14,7 @@ use super::options::{Global, address};
 use super::terminal::Terminal;
 use crate::agent::model::{ModelConfig, OwnModels, Provider};
 use crate::app::{self, App};
-use crate::config::Config;
+use crate::config::{AaafSettings, Config};
 
 /// The configuration file that is read when none is named.
 const USUAL_FILE: &str = "touchstone.toml";
@@ -263,6 +263,12 @@ impl<'a> Context<'a> {
         if let Some(judge) = endpoints.judge {
             config.judge = Some(judge);
         }
+        // Nor is anybody there whom somebody else's haste would keep waiting.
+        config.aaaf = AaafSettings {
+            requests_per_minute_per_key: 0,
+            events_per_minute_per_key: 0,
+            assessments_per_hour_per_key: 0,
+        };
         // Whoever waits at the keyboard is not made to wait for other runs that were resumed meanwhile.
         config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);
         Ok(config)

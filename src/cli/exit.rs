@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::process::ExitCode;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::domain::eval::report::Verdict;
@@ -113,6 +114,29 @@ impl Failure {
                 remedy: remedy_for(status).map(str::to_owned),
                 ..Self::enveloped(exit, envelope)
             },
+            Err(_) => Self::of_rating(exit, status, body),
+        }
+    }
+
+    /// The AAAF API has an envelope of its own.
+    fn of_rating(exit: Exit, status: u16, body: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        struct Envelope {
+            error: Fault,
+        }
+        #[derive(Deserialize)]
+        struct Fault {
+            code: String,
+            message: String,
+            #[serde(default)]
+            details: Map<String, Value>,
+        }
+        match serde_json::from_slice::<Envelope>(body) {
+            Ok(Envelope { error }) => Self {
+                remedy: remedy_for(status).map(str::to_owned),
+                details: error.details,
+                ..Self::new(exit, error.code, error.message)
+            },
             Err(_) => Self::new(
                 exit,
                 "unexpected_answer",
@@ -221,6 +245,18 @@ mod tests {
             with_causes(&error),
             "the database cannot be opened: the store failed: refused"
         );
+    }
+
+    #[test]
+    fn the_envelope_of_ratings_is_understood_too() {
+        let body =
+            br#"{"error":{"code":"NOT_FOUND","message":"no such agent","details":{"field":"x"}}}"#;
+        let failure = Failure::answered(404, body);
+        assert_eq!(
+            (failure.exit, &*failure.code, &*failure.message),
+            (Exit::BadInput, "NOT_FOUND", "no such agent")
+        );
+        assert_eq!(failure.details["field"], "x");
     }
 
     #[test]

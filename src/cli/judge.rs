@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use axum::http::Method;
 use clap::{Args, Subcommand};
@@ -14,6 +13,7 @@ use super::client::{Call, Client};
 use super::context::{Context, Endpoints, JudgeEndpoint};
 use super::eval::amount;
 use super::exit::{Exit, Failure};
+use super::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
 use super::progress::Counted;
 use super::terminal::Terminal;
 use crate::domain::eval::rubric::attempt::{Attempt, Status};
@@ -23,11 +23,6 @@ use crate::domain::ids::TaskId;
 use crate::render::usd;
 
 const PATH: &str = "/v1/host/touchstone/judge/calibrations";
-/// Looks at what is under way; the first ones come soon, for what is quickly done.
-const LOOK_FIRST: Duration = Duration::from_millis(50);
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often in a row a host may be away.
-const ATTEMPTS: u32 = 10;
 const EXAMPLES: &str = "\
 A line of FILE is a sample that people have scored, on any scale:
   {\"item\": \"s-1\", \"task\": \"complaint\", \"output\": \"We are sorry …\", \"human\": [4, 5]}
@@ -176,23 +171,6 @@ async fn follow(
 async fn look(client: &Client, calibration: &str) -> Result<Attempt, Failure> {
     let path = format!("{PATH}/{calibration}");
     persistently(|| client.get(&path)).await
-}
-
-/// Asks until there is an answer; what was refused is refused.
-async fn persistently<T, F>(ask: impl Fn() -> F) -> Result<T, Failure>
-where
-    F: Future<Output = Result<T, Failure>>,
-{
-    let mut pause = LOOK_FIRST;
-    for _ in 1..ATTEMPTS {
-        match ask().await {
-            Err(failure) if failure.exit == Exit::NotDone => {}
-            answered => return answered,
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LOOK_EVERY);
-    }
-    ask().await
 }
 
 /// What came of it.

@@ -21,7 +21,9 @@ mod judge;
 mod key;
 mod options;
 mod pack;
+mod patience;
 mod progress;
+mod rating;
 mod reach;
 mod run;
 mod serve;
@@ -92,6 +94,9 @@ enum Command {
     Deploy(deploy::Command),
     #[command(subcommand)]
     Aaaf(aaaf::Command),
+    Enroll(rating::enroll::Arguments),
+    Collect(rating::collect::Arguments),
+    Assess(rating::assess::Arguments),
     Attest(attest::Arguments),
     Verify(verify::Arguments),
     #[command(subcommand)]
@@ -185,6 +190,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => deploy::run(&context, command).await,
         Command::Aaaf(command) => aaaf::run(&context, command),
+        Command::Enroll(arguments) => rating::enroll::run(&context, &arguments).await,
+        Command::Collect(arguments) => rating::collect::run(&context, &arguments).await,
+        Command::Assess(arguments) => rating::assess::run(&context, &arguments).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Badge(command) => badge::run(&context, &command),

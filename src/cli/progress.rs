@@ -44,6 +44,25 @@ impl Counted {
         Self(bar)
     }
 
+    /// The same where nobody knows how many there will be.
+    pub fn open(terminal: &Terminal) -> Self {
+        if !terminal.bars() {
+            return Self(ProgressBar::hidden());
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(10);
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Self(bar)
+    }
+
+    /// Prints beside it, not through it.
+    pub fn say(&self, print: impl FnOnce()) {
+        self.0.suspend(print);
+    }
+
     /// How far it is, and what is to be said beside.
     pub fn reach(&self, done: u64, beside: String) {
         self.0.set_message(beside);

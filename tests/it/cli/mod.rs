@@ -17,6 +17,7 @@ mod interrupts;
 mod judge;
 mod keys;
 mod live_tools;
+mod rating;
 mod readme;
 mod serve;
 mod small_model;

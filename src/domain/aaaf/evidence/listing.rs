@@ -1,6 +1,7 @@
 //! Events in a text: a JSON array, JSON lines, or one document that also says how they are to be scored.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -48,22 +49,43 @@ pub fn list(text: &str) -> Result<Listed, ListingFault> {
     }
 }
 
+/// Where the events of a JSON array, or of a document that has `events`, stand in its text, each with the line it begins on:
+/// for whoever takes them one by one.
+///
+/// # Errors
+/// The line, and what is wrong there. An event alone is a list of one.
+pub fn places(text: &str) -> Result<Vec<(usize, Range<usize>)>, ListingFault> {
+    let listing = Listing { text };
+    let array = match text.trim_start().chars().next() {
+        Some('[') => text,
+        _ => {
+            let members: BTreeMap<String, &RawValue> =
+                serde_json::from_str(text).map_err(|fault| wrong(&fault))?;
+            match members.get("events") {
+                Some(events) => events.get(),
+                None => {
+                    let begin = text.len() - text.trim_start().len();
+                    return Ok(vec![(listing.line_at(begin), begin..text.len())]);
+                }
+            }
+        }
+    };
+    let parts = listing.parts(array)?;
+    let placed = parts.into_iter().map(|(line, raw)| {
+        let begin = listing.offset_of(raw.get());
+        (line, begin..begin + raw.get().len())
+    });
+    Ok(placed.collect())
+}
+
 struct Listing<'a> {
     text: &'a str,
 }
 
 impl<'a> Listing<'a> {
     fn array(&self, array: &'a str, beside: Map<String, Value>) -> Result<Listed, ListingFault> {
-        let places: Vec<&RawValue> = serde_json::from_str(array).map_err(|fault| ListingFault {
-            // The array may begin further down.
-            line: self.line_of(array) + fault.line().saturating_sub(1),
-            reason: reason(&fault),
-        })?;
-        let events = places.into_iter().map(|raw| {
-            let at = |reason: String| ListingFault {
-                line: self.line_of(raw.get()),
-                reason,
-            };
+        let events = self.parts(array)?.into_iter().map(|(line, raw)| {
+            let at = |reason: String| ListingFault { line, reason };
             let document: Value =
                 serde_json::from_str(raw.get()).map_err(|fault| at(reason(&fault)))?;
             Event::read(&document).map_err(|fault| at(fault.to_string()))
@@ -72,6 +94,23 @@ impl<'a> Listing<'a> {
             events: events.collect::<Result<_, _>>()?,
             beside,
         })
+    }
+
+    /// What an array holds, each with the line it begins on.
+    fn parts(&self, array: &'a str) -> Result<Vec<(usize, &'a RawValue)>, ListingFault> {
+        let parts: Vec<&RawValue> = serde_json::from_str(array).map_err(|fault| ListingFault {
+            // The array may begin further down.
+            line: self.line_of(array) + fault.line().saturating_sub(1),
+            reason: reason(&fault),
+        })?;
+        let (mut line, mut counted) = (1, 0);
+        let placed = parts.into_iter().map(|raw| {
+            let offset = self.offset_of(raw.get());
+            line += newlines(self.text.get(counted..offset).unwrap_or_default());
+            counted = offset;
+            (line, raw)
+        });
+        Ok(placed.collect())
     }
 
     fn document(&self, members: &BTreeMap<String, &'a RawValue>) -> Result<Listed, ListingFault> {
@@ -127,10 +166,21 @@ impl<'a> Listing<'a> {
 
     /// The line on which a part of the text begins.
     fn line_of(&self, part: &str) -> usize {
-        let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        let before = self.text.get(..offset).unwrap_or_default();
-        before.bytes().filter(|octet| *octet == b'\n').count() + 1
+        self.line_at(self.offset_of(part))
     }
+
+    fn line_at(&self, offset: usize) -> usize {
+        newlines(self.text.get(..offset).unwrap_or_default()) + 1
+    }
+
+    /// Where a part of the text begins.
+    fn offset_of(&self, part: &str) -> usize {
+        (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
+    }
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|octet| *octet == b'\n').count()
 }
 
 fn wrong(fault: &serde_json::Error) -> ListingFault {

@@ -13,7 +13,7 @@ pub use self::data::{
     TaskAssigned, TaskCompleted, TaskRevised, ToolInvoked, ToolUse,
 };
 pub use self::kinds::EventType;
-pub use self::listing::{Listed, ListingFault, list};
+pub use self::listing::{Listed, ListingFault, list, places};
 pub use self::read::{Data, Event, Fault};
 pub use self::values::{
     AutonomyLevel, Cause, CompletionStatus, ComplexityLevel, Count, Decision, Node, Outcome,

@@ -1,8 +1,11 @@
 //! A rating for people: both axes at a glance, then what they are made of.
 
+pub mod view;
+
 use std::fmt::Write as _;
 
 use comfy_table::{Attribute, Cell, CellAlignment};
+use jiff::Timestamp;
 
 use super::ink::Ink;
 use super::scorecard::Style;
@@ -10,7 +13,8 @@ use super::table;
 use super::words::plain;
 use crate::domain::aaaf::assessment::EvidenceBasis;
 use crate::domain::aaaf::calibration::Calibration;
-use crate::domain::aaaf::{Assessment, Axis, AxisRating, Config, Dimension, Measure, Scored};
+use crate::domain::aaaf::{Axis, Config, Dimension};
+use view::{AxisFound, Found, Measured};
 
 /// Cells of a bar.
 const BAR: usize = 20;
@@ -22,11 +26,13 @@ pub struct Shown<'a> {
     /// Whose rating it is.
     pub agent: &'a str,
     /// Which evidence counted.
-    pub assessment: &'a Assessment,
+    pub kind: &'a str,
+    /// Of which time.
+    pub window: [Timestamp; 2],
     /// What it was scored by.
     pub config: &'a Config,
     /// What was found.
-    pub scored: &'a Scored,
+    pub found: &'a Found,
     /// What moved since the last assessment.
     pub calibration: Option<&'a Calibration>,
 }
@@ -35,17 +41,15 @@ pub struct Shown<'a> {
 pub fn rating(shown: &Shown<'_>, style: Style) -> String {
     let mut text = String::new();
     let ink = style.ink;
-    let assessment = shown.assessment;
+    let [from, until] = shown.window;
     let _ = writeln!(text, "agent        {}", ink.strong(&plain(shown.agent)));
     let _ = writeln!(
         text,
-        "window       {} until {}, {}",
-        assessment.window_start,
-        assessment.window_end,
-        assessment.kind.as_str()
+        "window       {from} until {until}, {}",
+        plain(shown.kind)
     );
-    match shown.scored {
-        Scored::Single(found) => {
+    match shown.found {
+        Found::Single(found) => {
             evidence(&mut text, &found.evidence, ink);
             let _ = writeln!(
                 text,
@@ -54,7 +58,7 @@ pub fn rating(shown: &Shown<'_>, style: Style) -> String {
                 numbers(&found.result)
             );
         }
-        Scored::Rating(rating) => {
+        Found::Rated(rating) => {
             evidence(&mut text, &rating.evidence, ink);
             for axis in Axis::ALL {
                 headline(&mut text, axis, rating.axis(axis), style);
@@ -71,12 +75,31 @@ pub fn rating(shown: &Shown<'_>, style: Style) -> String {
     text
 }
 
+/// What was found, in a line.
+pub fn line(found: &Found) -> String {
+    match found {
+        Found::Single(found) => {
+            format!("{}  {}", name_of(found.dimension), numbers(&found.result))
+        }
+        Found::Rated(rated) => {
+            let axis = |axis: Axis| {
+                let found = rated.axis(axis);
+                match (&found.display, found.tier) {
+                    (Some(score), Some(tier)) => format!("{axis} {} {tier}", plain(score)),
+                    _ => format!("{axis} not rated"),
+                }
+            };
+            Axis::ALL.map(axis).join(", ")
+        }
+    }
+}
+
 fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
-    let digest = ink.faint(&basis.digest);
+    let digest = ink.faint(&plain(&basis.digest));
     let _ = writeln!(text, "evidence     {} events  {digest}", basis.events);
 }
 
-fn headline(text: &mut String, axis: Axis, rating: &AxisRating, style: Style) {
+fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
     let ink = style.ink;
     let (Some(score), Some(tier)) = (&rating.display, rating.tier) else {
         return;
@@ -91,8 +114,8 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisRating, style: Style) {
     if rating.tier_capped {
         notes.push("the top tier takes all of them".to_owned());
     }
-    let bar = match rating.composite_raw {
-        Some(raw) if style.table => format!("  {}", bar(raw)),
+    let bar = match rating.composite_score {
+        Some(score) if style.table => format!("  {}", bar(score.as_f64())),
         _ => String::new(),
     };
     let tier = ink.strong(&format!("{score} {tier}"));
@@ -110,7 +133,7 @@ fn bar(score: f64) -> String {
     format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
 }
 
-fn dimensions(text: &mut String, axis: Axis, rating: &AxisRating, config: &Config, style: Style) {
+fn dimensions(text: &mut String, axis: Axis, rating: &AxisFound, config: &Config, style: Style) {
     let weights = config.weights(axis);
     if !style.table {
         let _ = writeln!(text, "{axis}");
@@ -128,7 +151,7 @@ fn dimensions(text: &mut String, axis: Axis, rating: &AxisRating, config: &Confi
     for (dimension, measure) in &rating.dimensions {
         let weight = right(format!("{:.2}", weights.share(*dimension)));
         let name = Cell::new(name_of(*dimension));
-        drawn.add_row(match measure.score() {
+        drawn.add_row(match measure.score {
             Some(score) => [
                 name,
                 right(format!("{:.2}", score.as_f64())),
@@ -140,7 +163,7 @@ fn dimensions(text: &mut String, axis: Axis, rating: &AxisRating, config: &Confi
             None => [
                 name,
                 right("–".to_owned()),
-                Cell::new(measure.reason.unwrap_or_default()),
+                Cell::new(plain(measure.why_not())),
                 weight,
                 right(String::new()),
                 right(String::new()),
@@ -154,15 +177,15 @@ fn name_of(dimension: Dimension) -> String {
     dimension.as_str().replace('_', " ")
 }
 
-fn numbers(measure: &Measure) -> String {
-    match measure.score() {
+fn numbers(measure: &Measured) -> String {
+    match measure.score {
         Some(score) => format!(
             "{:.4}  sample {}, {} records",
             score.as_f64(),
             measure.sample_size,
             measure.evidence_count
         ),
-        None => format!("not assessed: {}", measure.reason.unwrap_or_default()),
+        None => format!("not assessed: {}", plain(measure.why_not())),
     }
 }
 
@@ -180,7 +203,7 @@ fn moved(text: &mut String, calibration: &Calibration, ink: Ink) {
         let _ = writeln!(
             text,
             "  {}  {:.4} from {:.4}, {:+.4}",
-            flag.subject.replace('_', " "),
+            plain(&flag.subject).replace('_', " "),
             flag.current.as_f64(),
             flag.previous.as_f64(),
             flag.delta

@@ -1,0 +1,305 @@
+//! `touchstone assess`: rate an agent from the evidence there is, and wait for what is found.
+
+use axum::http::Method;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{API, Agent, agent, agents, moment, told};
+use crate::cli::client::{Call, Client};
+use crate::cli::context::{Context, Endpoints};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
+use crate::cli::progress::Counted;
+use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::{Config, Dimension, Insufficient};
+use crate::render::plain;
+use crate::render::rating::view::Assessed;
+use crate::render::rating::{self, Shown};
+
+const EXAMPLES: &str = "\
+Without --type the evidence that came along is rated (passive_only), and nothing is run against the agent.
+
+Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst of them, errors first.
+
+Examples:
+  touchstone assess triage
+  touchstone assess triage --since 2026-04-01 --json
+  touchstone assess triage --dimension accuracy
+  touchstone assess --all";
+
+/// Rate an agent from its evidence, on two axes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The agent, by name or id
+    #[arg(value_name = "AGENT", required_unless_present = "all")]
+    agent: Option<String>,
+    /// Every agent that is enrolled
+    #[arg(long, conflicts_with = "agent")]
+    all: bool,
+    /// Which evidence counts [default: passive_only]
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<Type>,
+    /// Rate this dimension only: no minimums, no tiers
+    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension, conflicts_with = "kind")]
+    dimension: Option<Dimension>,
+    /// Evidence counts from here on [default: 30 days before the end, or as configured]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Timestamp>,
+    /// and before this [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Timestamp>,
+    /// Ask a host for it and go; what was found is there later
+    #[arg(long, conflicts_with = "all")]
+    no_wait: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Type {
+    Full,
+    PassiveOnly,
+}
+
+impl Arguments {
+    fn order(&self, agent: &Agent) -> Value {
+        let mut order = json!({"agent_id": agent.id});
+        let mut add = |name: &str, value: Value| {
+            if let Value::Object(members) = &mut order {
+                members.insert(name.to_owned(), value);
+            }
+        };
+        match (self.dimension, self.kind) {
+            (Some(dimension), _) => {
+                add("type", json!("single_dimension"));
+                add("dimension", json!(dimension));
+            }
+            (None, Some(Type::Full)) => {
+                add("type", json!("full"));
+                add("include_stress_test", json!(false));
+            }
+            (None, Some(Type::PassiveOnly) | None) => add("type", json!("passive_only")),
+        }
+        for (name, moment) in [("window_start", self.since), ("window_end", self.until)] {
+            if let Some(moment) = moment {
+                add(name, json!(moment));
+            }
+        }
+        order
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.no_wait && context.is_embedded() {
+        return Err(Failure::usage(
+            "--no-wait needs a host that goes on with it; this process is the only one there is",
+        )
+        .or_try("leave it out, or name a host by --server"));
+    }
+    let session = context.work(Endpoints::default()).await?;
+    let outcome = match &arguments.agent {
+        Some(named) => one(context, session.client(), arguments, named).await,
+        None => every(context, session.client(), arguments).await,
+    };
+    session.close().await;
+    outcome.map_err(|failure| told(context, failure))
+}
+
+async fn one(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Arguments,
+    named: &str,
+) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    let agent = agent(client, named).await?;
+    let order = arguments.order(&agent);
+    let ordered = asked(client, &order).await?;
+    if arguments.no_wait {
+        return show_ordered(terminal, &ordered);
+    }
+    let bar = Counted::open(terminal);
+    let ended = follow(client, &ordered, |assessed| {
+        bar.reach(
+            0,
+            format!("{}: {}", plain(&agent.name), plain(&assessed.status)),
+        );
+    });
+    let ended = ended.await;
+    bar.clear();
+    let (document, assessed) = ended?;
+    if let Some(fault) = assessed.error {
+        return Err(failed(fault));
+    }
+    if terminal.json() {
+        terminal.document(&document);
+    } else {
+        terminal.print(&shown(&agent, &assessed, terminal)?);
+        if assessed.review_required {
+            terminal.note("it moved far since last time: a person other than who asked for it has to decide, by POST /api/v1/assessments/ID/review");
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn show_ordered(terminal: &Terminal, ordered: &Value) -> Result<Exit, Failure> {
+    if terminal.json() {
+        terminal.document(ordered);
+    } else {
+        let ordered = read(ordered)?;
+        terminal.print(&format!(
+            "assessment {} is {}",
+            plain(&ordered.id),
+            plain(&ordered.status)
+        ));
+    }
+    Ok(Exit::Good)
+}
+
+/// All of them, one by one: a host works on few at a time, and refuses too many.
+async fn every(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Arguments,
+) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    let agents = agents(client).await?;
+    if agents.is_empty() {
+        return Err(Failure::bad_input("NOT_FOUND", "no agent is enrolled")
+            .or_try("touchstone enroll NAME"));
+    }
+    let bar = Counted::new(terminal, agents.len() as u64);
+    let (mut worst, mut documents) = (Exit::Good, Vec::new());
+    for (done, agent) in (0..).zip(&agents) {
+        bar.reach(done, plain(&agent.name));
+        let outcome = match asked(client, &arguments.order(agent)).await {
+            Ok(ordered) => follow(client, &ordered, |_| {}).await,
+            Err(failure) => Err(failure),
+        };
+        let outcome = outcome.and_then(|(document, assessed)| match assessed.error {
+            Some(fault) => Err(failed(fault)),
+            None => Ok((document, assessed.clone())),
+        });
+        let name = plain(&agent.name);
+        let mut listed = json!({"agent_id": agent.id, "name": agent.name});
+        let (line, what, document) = match outcome {
+            Ok((document, assessed)) => (summary(&assessed), "assessment", document),
+            Err(failure) => {
+                let failure = told(context, failure);
+                worst = worse(worst, failure.exit);
+                let said = json!({"code": failure.code, "message": failure.message, "details": failure.details});
+                (plain(&failure.message), "error", said)
+            }
+        };
+        if let Value::Object(members) = &mut listed {
+            members.insert(what.to_owned(), document);
+        }
+        if terminal.json() {
+            documents.push(listed);
+        } else {
+            bar.say(|| terminal.print(&format!("{name}  {line}")));
+        }
+    }
+    bar.clear();
+    if terminal.json() {
+        terminal.document(&json!({"ok": worst == Exit::Good, "assessments": documents}));
+    }
+    Ok(worst)
+}
+
+/// An error is worse than evidence that does not suffice.
+fn worse(one: Exit, other: Exit) -> Exit {
+    match (one, other) {
+        (Exit::Negative, _) | (_, Exit::Negative) => Exit::Negative,
+        (Exit::Good, other) => other,
+        (one, _) => one,
+    }
+}
+
+/// Asks for an assessment, once however often the answer is lost.
+async fn asked(client: &Client, order: &Value) -> Result<Value, Failure> {
+    let key = Uuid::now_v7().to_string();
+    let path = format!("{API}/assessments");
+    let ordered = persistently(|| {
+        let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
+        client.call(call.json(order))
+    });
+    ordered.await.map_err(|failure| match &*failure.code {
+        Insufficient::CODE => {
+            failure.or_try("touchstone collect --source FILE, or an earlier --since")
+        }
+        _ => failure,
+    })
+}
+
+/// Looks until it has ended; gives its document, as it is and as it is read.
+async fn follow(
+    client: &Client,
+    ordered: &Value,
+    mut seen: impl FnMut(&Assessed),
+) -> Result<(Value, Assessed), Failure> {
+    let (mut document, mut assessed) = (ordered.clone(), read(ordered)?);
+    let path = format!("{API}/assessments/{}", assessed.id);
+    let mut pause = LOOK_FIRST;
+    while !assessed.has_ended() {
+        seen(&assessed);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_EVERY);
+        document = persistently(|| client.get(&path)).await?;
+        assessed = read(&document)?;
+    }
+    Ok((document, assessed))
+}
+
+fn read(document: &Value) -> Result<Assessed, Failure> {
+    serde_json::from_value(document.clone()).map_err(|fault| Failure::unexpected(&fault))
+}
+
+fn failed(fault: rating::view::Fault) -> Failure {
+    Failure {
+        details: fault.details,
+        ..Failure::not_done(fault.code, plain(&fault.message))
+    }
+}
+
+fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<String, Failure> {
+    let config = Config::read(&assessed.config_snapshot).map_err(|fault| {
+        Failure::not_done("unexpected_answer", format!("config_snapshot: {fault}"))
+            .or_try("check that the host's version is this command's")
+    })?;
+    let Some(found) = &assessed.result else {
+        return Err(Failure::not_done(
+            "unexpected_answer",
+            "the assessment is completed and has no result",
+        ));
+    };
+    let shown = Shown {
+        agent: &agent.name,
+        kind: &assessed.kind,
+        window: [assessed.window_start, assessed.window_end],
+        config: &config,
+        found,
+        calibration: assessed.calibration.as_ref(),
+    };
+    let ink = terminal.ink();
+    let id = ink.faint(&plain(&assessed.id));
+    Ok(format!(
+        "{}assessment   {id}\n",
+        rating::rating(&shown, terminal.style())
+    ))
+}
+
+/// In a line.
+fn summary(assessed: &Assessed) -> String {
+    let Some(found) = &assessed.result else {
+        return plain(&assessed.status);
+    };
+    let mut line = rating::line(found);
+    if assessed.review_required {
+        line.push_str("; a person has to decide about it");
+    }
+    line
+}

@@ -1,0 +1,291 @@
+//! `touchstone collect`: evidence of a file, recorded at a host.
+
+mod source;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use axum::http::Method;
+use clap::Args;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{API, agents, moment, told};
+use crate::cli::client::{Call, Client};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::patience::persistently;
+use crate::cli::progress::Counted;
+use crate::cli::terminal::Terminal;
+use crate::render::plain;
+use source::{Placed, Source};
+
+/// Events of a batch, as many as the API takes.
+const BATCH: usize = 1000;
+/// Octets of a batch; a host takes requests of several times as many.
+const BATCH_OCTETS: usize = 4 << 20;
+/// Refusals that are told one by one; of more there is the number.
+const TOLD: usize = 1000;
+/// The same for people.
+const TOLD_TO_PEOPLE: usize = 20;
+
+const EXAMPLES: &str = "\
+FILE holds events as JSON lines, as a JSON array, or in a document with `events`; docs/aaaf.md says what an event looks like.
+An agent may be named by its name or its id. An event without `id` gets one of its content and its place in the file, so
+that collecting the same file again, or the same file with more lines, records nothing twice.
+
+Exit codes: 0 all recorded, 1 some or all refused (each named with its line), 2 bad usage.
+
+Examples:
+  touchstone collect --source events.jsonl
+  touchstone collect --source events.json --from 2026-04-01 --agent triage
+  jq -c '.[]' export.json | touchstone collect --source - --json";
+
+/// Record evidence about agents from a file
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The events; `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    source: PathBuf,
+    /// Leave out what happened before this
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    from: Option<Timestamp>,
+    /// Whose the events are that do not say it, by name or id
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+}
+
+/// What became of it.
+#[derive(Debug, Default, Serialize)]
+struct Collected {
+    /// Taken, those known from before among them.
+    accepted: u64,
+    rejected: u64,
+    /// Older than what was wanted.
+    left_out: u64,
+    /// The first of those refused.
+    errors: Vec<Refused>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Refused {
+    line: usize,
+    error: String,
+}
+
+impl Collected {
+    fn refuse(&mut self, line: usize, error: String) {
+        self.rejected += 1;
+        if self.errors.len() < TOLD {
+            self.errors.push(Refused { line, error });
+        }
+    }
+}
+
+/// Events on their way.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<usize>,
+    events: Vec<Value>,
+    octets: usize,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let mut source = Source::open(&arguments.source)?;
+    let session = context.look().await?;
+    let terminal = context.terminal();
+    let mut collected = Collected::default();
+    let outcome = collect(
+        session.client(),
+        terminal,
+        &mut source,
+        arguments,
+        &mut collected,
+    );
+    outcome.await.map_err(|failure| {
+        let failure = told(context, failure);
+        if collected.accepted == 0 {
+            return failure;
+        }
+        failure
+            .with("accepted", collected.accepted)
+            .or_try("collect again: what is recorded is not recorded twice")
+    })?;
+    show(terminal, &collected);
+    Ok(match collected.rejected {
+        0 => Exit::Good,
+        _ => Exit::Negative,
+    })
+}
+
+async fn collect(
+    client: &Client,
+    terminal: &Terminal,
+    source: &mut Source,
+    arguments: &Arguments,
+    collected: &mut Collected,
+) -> Result<(), Failure> {
+    let whose = Whose::of(client, arguments.agent.as_deref()).await?;
+    let bar = match terminal.bars().then(|| source.len()).flatten() {
+        Some(all) => Counted::new(terminal, all),
+        None => Counted::open(terminal),
+    };
+    let (mut batch, mut ordinal) = (Batch::default(), 0_u64);
+    while let Some(Placed {
+        line,
+        octets,
+        event,
+    }) = source.next()?
+    {
+        ordinal += 1;
+        let mut event = match event {
+            Ok(event) => event,
+            Err(fault) => {
+                collected.refuse(line, fault);
+                continue;
+            }
+        };
+        if is_before(&event, arguments.from) {
+            collected.left_out += 1;
+            continue;
+        }
+        whose.tell(&mut event);
+        named(&mut event, ordinal);
+        if batch.events.len() == BATCH || batch.octets + octets > BATCH_OCTETS {
+            send(client, std::mem::take(&mut batch), collected).await?;
+            bar.reach(ordinal, format!("{} recorded", collected.accepted));
+        }
+        batch.lines.push(line);
+        batch.events.push(event);
+        batch.octets += octets;
+    }
+    send(client, batch, collected).await?;
+    bar.clear();
+    Ok(())
+}
+
+/// Whose events are.
+struct Whose {
+    /// Ids by name.
+    known: HashMap<String, String>,
+    /// Of those that do not say it.
+    otherwise: Option<String>,
+}
+
+impl Whose {
+    async fn of(client: &Client, named: Option<&str>) -> Result<Self, Failure> {
+        let otherwise = match named {
+            Some(named) => Some(super::agent(client, named).await?.id),
+            None => None,
+        };
+        let known = agents(client).await?.into_iter();
+        Ok(Self {
+            known: known.map(|it| (it.name, it.id)).collect(),
+            otherwise,
+        })
+    }
+
+    /// Says it by id, as far as that is known; the host refuses the rest.
+    fn tell(&self, event: &mut Value) {
+        let Value::Object(members) = event else {
+            return;
+        };
+        let id = match members.get("agent_id") {
+            None => self.otherwise.as_ref(),
+            Some(Value::String(named)) => self.known.get(named),
+            Some(_) => None,
+        };
+        if let Some(id) = id {
+            members.insert("agent_id".to_owned(), json!(id));
+        }
+    }
+}
+
+/// Names an event that has no id by what it says and where it stands: two alike in one file are two.
+fn named(event: &mut Value, ordinal: u64) {
+    let told = format!("{ordinal}:{event}");
+    if let Value::Object(members) = event
+        && !members.contains_key("id")
+    {
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, told.as_bytes());
+        members.insert("id".to_owned(), json!(id));
+    }
+}
+
+/// Whether an event happened before what is wanted. One that does not say when is the host's to refuse.
+fn is_before(event: &Value, from: Option<Timestamp>) -> bool {
+    let happened = event.get("timestamp").and_then(Value::as_str);
+    let happened = happened.and_then(|text| text.parse::<Timestamp>().ok());
+    happened.zip(from).is_some_and(|(at, from)| at < from)
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    accepted: u64,
+    errors: Vec<Indexed>,
+}
+
+#[derive(Deserialize)]
+struct Indexed {
+    index: usize,
+    error: String,
+}
+
+async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Result<(), Failure> {
+    if batch.events.is_empty() {
+        return Ok(());
+    }
+    let key = Uuid::now_v7().to_string();
+    let path = format!("{API}/events/batch");
+    let body = json!({"events": batch.events});
+    let answered = persistently(|| {
+        let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
+        client.call::<Value>(call.json(&body))
+    });
+    let answer = match answered.await {
+        Ok(answer) => answer,
+        // Where nothing of it is sound, the refusal says it of each.
+        Err(failure) if failure.details.contains_key("errors") => Value::Object(failure.details),
+        Err(failure) => return Err(failure),
+    };
+    let answer: Answer =
+        serde_json::from_value(answer).map_err(|fault| Failure::unexpected(&fault))?;
+    collected.accepted += answer.accepted;
+    for Indexed { index, error } in answer.errors {
+        let line = batch.lines.get(index).copied().unwrap_or_default();
+        collected.refuse(line, error);
+    }
+    Ok(())
+}
+
+fn show(terminal: &Terminal, collected: &Collected) {
+    if terminal.json() {
+        let mut document = json!(collected);
+        if let Value::Object(members) = &mut document {
+            members.insert("ok".to_owned(), json!(collected.rejected == 0));
+        }
+        terminal.document(&document);
+        return;
+    }
+    for refused in collected.errors.iter().take(TOLD_TO_PEOPLE) {
+        terminal.note(&format!("line {}: {}", refused.line, plain(&refused.error)));
+    }
+    let more = collected.rejected.saturating_sub(TOLD_TO_PEOPLE as u64);
+    if more > 0 {
+        terminal.note(&format!("… and {more} more; --json names up to {TOLD}"));
+    }
+    let mut parts = vec![format!("{} recorded", collected.accepted)];
+    for (many, what) in [
+        (collected.rejected, "refused"),
+        (collected.left_out, "left out as older"),
+    ] {
+        if many > 0 {
+            parts.push(format!("{many} {what}"));
+        }
+    }
+    terminal.print(&parts.join(", "));
+}

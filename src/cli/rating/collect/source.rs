@@ -1,0 +1,290 @@
+//! Events of a file, one by one: lines are read as they come, however many there are; a document is read whole, within a
+//! bound.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::aaaf::evidence::places;
+use crate::render::plain;
+
+/// Octets of a document.
+const MAX_DOCUMENT: u64 = 256 << 20;
+/// Octets of a line.
+const MAX_LINE: u64 = 1 << 20;
+
+type Reader = BufReader<Box<dyn Read + Send>>;
+
+/// An event, or what stands in its place.
+#[derive(Debug, PartialEq)]
+pub struct Placed {
+    /// The line it begins on, from 1.
+    pub line: usize,
+    /// How many octets it takes.
+    pub octets: usize,
+    /// The event, or why there is none.
+    pub event: Result<Value, String>,
+}
+
+/// Where events come from.
+pub struct Source {
+    name: PathBuf,
+    form: Form,
+}
+
+enum Form {
+    /// JSON lines.
+    Lines {
+        reader: Reader,
+        /// The line that was read to find out what this is.
+        first: Option<Vec<u8>>,
+        /// How many lines have been read.
+        line: usize,
+    },
+    /// A JSON array, or a document with `events`.
+    Document {
+        text: String,
+        places: std::vec::IntoIter<(usize, Range<usize>)>,
+    },
+}
+
+impl Source {
+    /// Opens a file; `-` is stdin.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds no events.
+    pub fn open(file: &Path) -> Result<Self, Failure> {
+        let input: Box<dyn Read + Send> = if file == Path::new("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(File::open(file).map_err(|cause| unreadable(file, &cause))?)
+        };
+        let mut reader: Reader = BufReader::new(input);
+        let (first, line) = first_line(&mut reader).map_err(|cause| unreadable(file, &cause))?;
+        let name = file.to_owned();
+        let is_lines = serde_json::from_slice::<Value>(&first)
+            .is_ok_and(|it| it.is_object() && it.get("events").is_none());
+        let form = match first.trim_ascii_start().first() {
+            None => return Err(unusable(file, "there is no event in it")),
+            Some(b'{') if is_lines => Form::Lines {
+                reader,
+                first: Some(first),
+                line,
+            },
+            Some(b'{' | b'[') => document(file, reader, &first, line)?,
+            Some(_) => {
+                return Err(unusable(
+                    file,
+                    &format!("line {line}: expected events as a JSON array or as JSON lines"),
+                ));
+            }
+        };
+        Ok(Self { name, form })
+    }
+
+    /// How many events there will be, if that is known without reading them all.
+    pub fn len(&self) -> Option<u64> {
+        match &self.form {
+            Form::Lines { .. } => lines_of(&self.name),
+            Form::Document { places, .. } => Some(places.len() as u64),
+        }
+    }
+
+    /// The next event; none after the last.
+    ///
+    /// # Errors
+    /// The file cannot be read any further.
+    pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
+        match &mut self.form {
+            Form::Document { text, places } => Ok(places.next().map(|(line, range)| {
+                let raw = text.get(range).unwrap_or_default();
+                Placed {
+                    line,
+                    octets: raw.len(),
+                    event: serde_json::from_str(raw).map_err(|fault| no_json(&fault)),
+                }
+            })),
+            Form::Lines {
+                reader,
+                first,
+                line,
+            } => loop {
+                let octets = match first.take() {
+                    Some(first) => first,
+                    None => {
+                        let read = read_line(reader);
+                        let octets = read.map_err(|cause| unreadable(&self.name, &cause))?;
+                        if octets.is_empty() {
+                            return Ok(None);
+                        }
+                        *line += 1;
+                        octets
+                    }
+                };
+                if octets.trim_ascii().is_empty() {
+                    continue;
+                }
+                let event = if octets.len() as u64 > MAX_LINE {
+                    Err(format!("it has more than {MAX_LINE} octets"))
+                } else {
+                    serde_json::from_slice(&octets).map_err(|fault| no_json(&fault))
+                };
+                return Ok(Some(Placed {
+                    line: *line,
+                    octets: octets.len(),
+                    event,
+                }));
+            },
+        }
+    }
+}
+
+/// The first line that is not blank, and its number.
+fn first_line(reader: &mut Reader) -> std::io::Result<(Vec<u8>, usize)> {
+    let mut line = 0;
+    loop {
+        let octets = read_start(reader)?;
+        if octets.is_empty() {
+            return Ok((octets, line));
+        }
+        line += 1;
+        if !octets.trim_ascii().is_empty() {
+            return Ok((octets, line));
+        }
+    }
+}
+
+/// A line, or its first octets if it is too long: one more than it may have.
+fn read_start(reader: &mut Reader) -> std::io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    reader.take(MAX_LINE + 1).read_until(b'\n', &mut octets)?;
+    Ok(octets)
+}
+
+/// The same, and of one that is too long the rest is passed over.
+fn read_line(reader: &mut Reader) -> std::io::Result<Vec<u8>> {
+    let octets = read_start(reader)?;
+    if octets.len() as u64 > MAX_LINE && octets.last() != Some(&b'\n') {
+        reader.skip_until(b'\n')?;
+    }
+    Ok(octets)
+}
+
+/// All of it: its first octets, `line` of its lines, have been read already.
+fn document(file: &Path, reader: Reader, first: &[u8], line: usize) -> Result<Form, Failure> {
+    // Blank lines before it count where a fault is told.
+    let mut octets = vec![b'\n'; line.saturating_sub(1)];
+    octets.extend_from_slice(first);
+    reader
+        .take(MAX_DOCUMENT + 1)
+        .read_to_end(&mut octets)
+        .map_err(|cause| unreadable(file, &cause))?;
+    if octets.len() as u64 > MAX_DOCUMENT {
+        let most = format!("it has more than {MAX_DOCUMENT} octets");
+        return Err(unusable(file, &most).or_try("write one event a line: lines have no bound"));
+    }
+    let text = String::from_utf8(octets)
+        .map_err(|fault| unusable(file, &format!("it is no UTF-8 text: {fault}")))?;
+    let places = places(&text).map_err(|fault| unusable(file, &fault.to_string()))?;
+    Ok(Form::Document {
+        text,
+        places: places.into_iter(),
+    })
+}
+
+/// Lines of a file, counted without keeping any.
+fn lines_of(file: &Path) -> Option<u64> {
+    let mut reader = BufReader::with_capacity(1 << 16, File::open(file).ok()?);
+    let mut lines = 0;
+    loop {
+        let octets = reader.fill_buf().ok()?;
+        let many = octets.len();
+        if many == 0 {
+            return Some(lines);
+        }
+        lines += octets.iter().filter(|octet| **octet == b'\n').count() as u64;
+        reader.consume(many);
+    }
+}
+
+fn no_json(fault: &serde_json::Error) -> String {
+    format!("no JSON: {fault}")
+}
+
+fn unreadable(file: &Path, cause: &std::io::Error) -> Failure {
+    unusable(file, &format!("it cannot be read: {cause}"))
+}
+
+fn unusable(file: &Path, fault: &str) -> Failure {
+    let message = plain(&format!("{}: {fault}", file.display()));
+    Failure::new(Exit::Negative, "INVALID_REQUEST", message)
+        .or_try("see docs/aaaf.md for what an event looks like")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn all(text: &[u8]) -> Result<Vec<Placed>, Failure> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut source = Source::open(file.path())?;
+        let mut all = Vec::new();
+        while let Some(placed) = source.next()? {
+            all.push(placed);
+        }
+        Ok(all)
+    }
+
+    #[rstest]
+    #[case::lines(b"{\"a\": 1}\n\n{\"a\": 2}\n", &[1, 3])]
+    #[case::blank_lines_first(b"\n \n{\"a\": 1}\n{\"a\": 2}", &[3, 4])]
+    #[case::array(b"\n[\n{\"a\": 1},\n\n{\"a\":\n 2}]", &[3, 5])]
+    #[case::document(b"{\"b\": [1],\n\"events\": [{\"a\": 1},\n{\"a\": 2}]}", &[2, 3])]
+    #[case::document_in_a_line(b"{\"events\": [{\"a\": 1}, {\"a\": 2}]}", &[1, 1])]
+    fn every_form_gives_the_same_events_with_their_lines(
+        #[case] text: &[u8],
+        #[case] lines: &[usize],
+    ) {
+        let found = all(text).unwrap();
+        let events: Vec<_> = found.iter().map(|it| it.event.clone().unwrap()).collect();
+        assert_eq!(events, [json!({"a": 1}), json!({"a": 2})]);
+        let told: Vec<usize> = found.iter().map(|it| it.line).collect();
+        assert_eq!(told, lines);
+    }
+
+    #[test]
+    fn an_event_over_several_lines_stands_alone() {
+        let found = all(b"\n{\n\"a\": 1\n}\n").unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].line, &found[0].event), (2, &Ok(json!({"a": 1}))));
+    }
+
+    #[test]
+    fn a_line_that_is_no_event_does_not_hide_the_next() {
+        let long = format!(
+            "{{\"a\": 1}}\n{{no\n\"{}\"\n{{\"a\": 2}}\n",
+            "x".repeat(1 << 20)
+        );
+        let found = all(long.as_bytes()).unwrap();
+        let told: Vec<(usize, bool)> = found.iter().map(|it| (it.line, it.event.is_ok())).collect();
+        assert_eq!(told, [(1, true), (2, false), (3, false), (4, true)]);
+    }
+
+    #[rstest]
+    #[case::nothing(b"", "no event")]
+    #[case::words(b"\nhello", "line 2: expected events")]
+    #[case::cut_off(b"[{\"a\": 1},\n{", "line 2")]
+    fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] told: &str) {
+        let failure = all(text).unwrap_err();
+        assert!(failure.message.contains(told), "{failure}");
+        assert_eq!(failure.exit, Exit::Negative);
+    }
+}

@@ -1,0 +1,151 @@
+//! `touchstone enroll`: have an agent rated from now on.
+
+use axum::http::Method;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{API, agent, told};
+use crate::app::LOCAL_TENANT;
+use crate::cli::client::{Call, Client};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::render::plain;
+
+const EXAMPLES: &str = "\
+The first domain is the agent's primary one. The data folder gets its organization with the first agent; on a host its
+operator has made one.
+
+Exit codes: 0 enrolled, 1 not, 2 bad usage.
+
+Examples:
+  touchstone enroll triage --domain customer_support --tool search --tool reply
+  touchstone enroll triage --agent-version 1.1.0 --update
+  touchstone --server https://host enroll triage --json";
+
+/// Have an agent rated from now on
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// What it is called; an organization has one agent of a name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A domain it claims, the primary one first; repeat for several
+    #[arg(long = "domain", value_name = "DOMAIN")]
+    domains: Vec<String>,
+    /// A tool it works with; repeat for several
+    #[arg(long = "tool", value_name = "TOOL")]
+    tools: Vec<String>,
+    /// Which version of it is rated
+    #[arg(long, value_name = "VERSION")]
+    agent_version: Option<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Change what it says of itself if it is enrolled already
+    #[arg(long)]
+    update: bool,
+    /// What the data folder's organization is called; it signs badges [default: Local]
+    #[arg(long, value_name = "NAME")]
+    organization: Option<String>,
+}
+
+impl Arguments {
+    /// What the agent says of itself; what is not said stays as it is.
+    fn said(&self) -> Map<String, Value> {
+        let mut said = Map::new();
+        let lists = [("domains", &self.domains), ("tools", &self.tools)];
+        for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            said.insert(name.to_owned(), json!(list));
+        }
+        let texts = [
+            ("version", &self.agent_version),
+            ("description", &self.description),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                said.insert(name.to_owned(), json!(text));
+            }
+        }
+        said
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.organization.is_some() && !context.is_embedded() {
+        return Err(Failure::usage(
+            "--organization names that of a data folder; a host's operator makes those of a host",
+        )
+        .or_try("leave it out"));
+    }
+    let session = context.look().await?;
+    let enrolled = enroll(context, session.client(), arguments).await;
+    let mut agent = enrolled.map_err(|failure| told(context, failure))?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        agent.insert("ok".to_owned(), json!(true));
+        terminal.document(&agent);
+        return Ok(Exit::Good);
+    }
+    let text = |name: &str| plain(agent.get(name).and_then(Value::as_str).unwrap_or("?"));
+    terminal.print(&format!(
+        "{} is enrolled as {}",
+        terminal.ink().strong(&text("name")),
+        text("id")
+    ));
+    terminal.note(&format!(
+        "next: {} collect --source events.jsonl",
+        context.program()
+    ));
+    Ok(Exit::Good)
+}
+
+async fn enroll(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Arguments,
+) -> Result<Map<String, Value>, Failure> {
+    let mut body = arguments.said();
+    body.insert("name".to_owned(), json!(arguments.name));
+    let body = Value::Object(body);
+    let mut answer = add(client, &body).await;
+    if matches!(&answer, Err(failure) if failure.code == "FORBIDDEN") && context.is_embedded() {
+        let name = arguments.organization.as_deref().unwrap_or("Local");
+        let organization = json!({"name": name, "tenant": LOCAL_TENANT});
+        let path = format!("{API}/organizations");
+        // Its key goes with the answer: in this folder nobody needs one.
+        match client.post::<Value>(&path, &organization).await {
+            Ok(_) => answer = add(client, &body).await,
+            // There is one, which may not do this now: the first answer says why.
+            Err(failure) if failure.code == "CONFLICT" => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    match answer {
+        Err(failure) if failure.code == "CONFLICT" => change(client, arguments, failure).await,
+        answer => answer,
+    }
+}
+
+async fn add(client: &Client, body: &Value) -> Result<Map<String, Value>, Failure> {
+    let call = Call::new(Method::POST, &format!("{API}/agents"));
+    let call = call.header("idempotency-key", &Uuid::now_v7().to_string());
+    client.call(call.json(body)).await
+}
+
+/// Changes the one that is there, if that is wanted.
+async fn change(
+    client: &Client,
+    arguments: &Arguments,
+    refused: Failure,
+) -> Result<Map<String, Value>, Failure> {
+    if !arguments.update {
+        return Err(refused.or_try("another name, or --update to change what it says of itself"));
+    }
+    let there = agent(client, &arguments.name).await?;
+    let call = Call::new(Method::PATCH, &format!("{API}/agents/{}", there.id));
+    client
+        .call(call.json(&Value::Object(arguments.said())))
+        .await
+}

@@ -1,0 +1,277 @@
+//! `enroll`, `collect`, `assess`: from nothing to a rating, in the data folder and against a host.
+
+use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::home::{Done, Home};
+use super::serve::Server;
+
+fn ago(seconds: i64) -> String {
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+    (now - SignedDuration::from_secs(seconds)).to_string()
+}
+
+/// Tasks with what most dimensions look at; the agent is named as events of other systems name it.
+pub fn tasks(agent: &str, many: usize) -> Vec<Value> {
+    let mut events = Vec::new();
+    for n in 0..many {
+        let (task, began) = (format!("t{n}"), 40_000 - i64::try_from(n).unwrap() * 60);
+        events.push(json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(began),
+            "data": {"task_id": task, "complexity_level": n % 3 + 1, "domain": "code", "assigned_at": ago(began)}}));
+        events.push(json!({"agent_id": agent, "type": "task_completed", "timestamp": ago(began - 300),
+            "data": {"task_id": task, "completion_status": "accepted", "time_to_complete_seconds": 300,
+                "revision_count": 0, "errors": [], "autonomy_level": 2,
+                "review_checklist": {"format": true, "tests": n % 4 != 0},
+                "tools_used": [{"tool": "grep", "invocations": 4, "successes": 3, "unnecessary": 1, "errors_recovered": 1}]}}));
+    }
+    events
+}
+
+pub fn write(home: &Home, file: &str, events: &[Value]) {
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    std::fs::write(home.path(file), lines).unwrap();
+}
+
+/// A folder in which an agent is enrolled, with so many tasks.
+pub fn with_evidence(many: usize) -> Home {
+    let home = Home::empty();
+    assert_good(&home.run(&["enroll", "triage", "--domain", "code", "--tool", "grep"]));
+    if many == 0 {
+        return home;
+    }
+    write(&home, "events.jsonl", &tasks("triage", many));
+    let done = home.run(&["collect", "--source", "events.jsonl"]);
+    assert_good(&done);
+    assert_eq!(done.stdout, format!("{} recorded\n", many * 2));
+    home
+}
+
+pub fn assert_good(done: &Done) {
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
+    let home = with_evidence(36);
+    // Again, and with more lines: nothing is recorded twice.
+    let mut events = tasks("triage", 36);
+    let text = std::fs::read_to_string(home.path("events.jsonl")).unwrap();
+    events.truncate(1);
+    std::fs::write(
+        home.path("events.jsonl"),
+        format!("{text}\n{}\n", events[0]),
+    )
+    .unwrap();
+    assert_good(&home.run(&["collect", "--source", "events.jsonl"]));
+
+    let done = home.run(&["assess", "triage"]);
+    assert_good(&done);
+    for told in [
+        "agent        triage",
+        "performance",
+        "capability",
+        "tool proficiency",
+        "assessment   ",
+    ] {
+        assert!(done.stdout.contains(told), "{told}: {}", done.stdout);
+    }
+    assert!(!done.stdout.contains(['\u{1b}', '█']), "{}", done.stdout);
+
+    let done = home.run(&["assess", "triage", "--json"]);
+    assert_good(&done);
+    let found = done.document();
+    assert_eq!(found["status"], "completed");
+    // Every event once, and the one that came later.
+    assert_eq!(found["result"]["evidence"]["events"], 73);
+    assert_eq!(found["result"]["tasks_performance"], 36);
+    // By id as well.
+    let id = found["agent_id"].as_str().unwrap();
+    assert_good(&home.run(&["assess", id, "--dimension", "accuracy"]));
+}
+
+#[test]
+fn bars_are_for_terminals() {
+    let home = with_evidence(36);
+    let done = Done::of(
+        home.touchstone()
+            .env("CLICOLOR_FORCE", "1")
+            .args(["assess", "triage"]),
+    );
+    assert_good(&done);
+    assert!(done.stdout.contains('█'), "{}", done.stdout);
+}
+
+#[test]
+fn too_little_evidence_exits_3_and_an_unknown_agent_1() {
+    let home = with_evidence(5);
+    let done = home.run(&["assess", "triage", "--json"]);
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    let error = &done.document()["error"];
+    assert_eq!(error["code"], "INSUFFICIENT_EVIDENCE");
+    assert_eq!(error["details"]["current_count"], 5);
+    let done = home.run(&["assess", "triag"]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("no agent is called triag") && done.stderr.contains("triage"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn all_of_them_are_rated_and_the_worst_is_the_exit_code() {
+    let home = with_evidence(36);
+    assert_good(&home.run(&["enroll", "idle"]));
+    let done = home.run(&["assess", "--all"]);
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stdout.contains("triage  performance 0.")
+            && done.stdout.contains("idle  performance needs 20 tasks"),
+        "{}",
+        done.stdout
+    );
+    let done = home.run(&["assess", "--all", "--json"]);
+    let document = done.document();
+    let listed = document["assessments"].as_array().unwrap();
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed[0]["assessment"]["status"], "completed");
+    assert_eq!(listed[1]["error"]["code"], "INSUFFICIENT_EVIDENCE");
+    assert_eq!(document["ok"], false);
+}
+
+#[test]
+fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
+    let home = Home::empty();
+    assert_good(&home.run(&["enroll", "triage"]));
+    let mut events = tasks("triage", 2);
+    events[1]["agent_id"] = json!("a-stranger");
+    write(&home, "events.jsonl", &events);
+    let text = std::fs::read_to_string(home.path("events.jsonl")).unwrap();
+    std::fs::write(home.path("events.jsonl"), format!("{text}no event\n")).unwrap();
+    let done = home.run(&["collect", "--source", "events.jsonl"]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.stdout, "3 recorded, 2 refused\n");
+    assert!(
+        done.stderr.contains("line 2: ") && done.stderr.contains("line 5: no JSON"),
+        "{}",
+        done.stderr
+    );
+    let done = home.run(&["collect", "--source", "events.jsonl", "--json"]);
+    let document = done.document();
+    assert_eq!(
+        (&document["accepted"], &document["rejected"]),
+        (&json!(3), &json!(2))
+    );
+    // Only the one that is refused.
+    write(&home, "bad.jsonl", &events[1..2]);
+    let done = home.run(&["collect", "--source", "bad.jsonl"]);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (1, "0 recorded, 1 refused\n")
+    );
+}
+
+#[test]
+fn whose_events_are_and_from_when_may_be_said_beside() {
+    let home = Home::empty();
+    assert_good(&home.run(&["enroll", "triage"]));
+    let mut events = tasks("triage", 3);
+    for event in &mut events {
+        event.as_object_mut().unwrap().remove("agent_id");
+    }
+    events[0]["timestamp"] = json!(ago(20 * 86_400));
+    std::fs::write(home.path("events.json"), json!(events).to_string()).unwrap();
+    let from = ago(10 * 86_400);
+    let done = home.run(&[
+        "collect",
+        "--source",
+        "events.json",
+        "--agent",
+        "triage",
+        "--from",
+        &from,
+    ]);
+    assert_good(&done);
+    assert_eq!(done.stdout, "5 recorded, 1 left out as older\n");
+    let text = std::fs::read_to_string(home.path("events.json")).unwrap();
+    let mut command = home.touchstone();
+    let piped = Done::of(
+        command
+            .args(["collect", "--source", "-", "--agent", "triage"])
+            .write_stdin(text),
+    );
+    assert_eq!(piped.stdout, "6 recorded\n");
+}
+
+#[test]
+fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
+    let home = Home::empty();
+    let done = home.run(&["enroll", "triage", "--organization", "Acme", "--json"]);
+    assert_good(&done);
+    assert_eq!(done.document()["name"], "triage");
+    let done = home.run(&["enroll", "triage", "--agent-version", "1.1.0"]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(done.stderr.contains("--update"), "{}", done.stderr);
+    let done = home.run(&[
+        "enroll",
+        "triage",
+        "--agent-version",
+        "1.1.0",
+        "--update",
+        "--json",
+    ]);
+    assert_good(&done);
+    assert_eq!(done.document()["version"], "1.1.0");
+}
+
+#[rstest]
+#[case(&["assess", "triage"])]
+#[case(&["assess", "--all"])]
+fn before_anything_is_enrolled_it_is_said_how(#[case] arguments: &[&str]) {
+    let done = Home::empty().run(arguments);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("try: touchstone enroll NAME"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_host_is_spoken_to_the_same_way() {
+    let home = with_evidence(0);
+    let key = home
+        .run(&["key", "create", "--tenant", "default", "--scope", "all"])
+        .stdout;
+    let server = Server::start_with(&home, &[]);
+    let elsewhere = Home::empty();
+    write(&elsewhere, "events.jsonl", &tasks("triage", 36));
+    let remote = |arguments: &[&str]| {
+        let start = ["--server", &server.url, "--key", key.trim_end()];
+        elsewhere.run(&[&start[..], arguments].concat())
+    };
+    let done = remote(&["collect", "--source", "events.jsonl"]);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (0, "72 recorded\n"),
+        "{}",
+        done.stderr
+    );
+    let done = remote(&["assess", "triage", "--json"]);
+    assert_good(&done);
+    assert_eq!(done.document()["result"]["tasks_performance"], 36);
+    let done = remote(&["assess", "triage", "--no-wait", "--json"]);
+    assert_good(&done);
+    assert!(done.document()["id"].is_string(), "{}", done.stdout);
+    let done = remote(&["enroll", "other", "--organization", "Acme"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    // A key of a tenant without an organization is told who makes one.
+    let stranger = home
+        .run(&["key", "create", "--tenant", "other", "--scope", "all"])
+        .stdout;
+    let start = ["--server", &server.url, "--key", stranger.trim_end()];
+    let done = elsewhere.run(&[&start[..], &["enroll", "triage"]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("operator"), "{}", done.stderr);
+}
