@@ -23,6 +23,7 @@ use crate::ports::{
     Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
 };
 use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
+use crate::service::aaaf::issuer::Issuer;
 use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
@@ -36,6 +37,7 @@ use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
+use crate::system::painter::OwnPainter;
 use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
@@ -164,13 +166,22 @@ impl App {
             notifier.clone(),
             ids.mint("replica"),
         );
+        let vault = vault(&config, &store, &ids)?;
+        let place = config.aaaf.place(&config.listen);
+        let issuer = Arc::new(Issuer::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            vault.clone(),
+            place.map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
+        ));
         let assessor = Assessor::new(
             store.clone(),
             clock.clone(),
+            issuer.clone(),
             ids.mint("replica"),
             AssessorSettings::default(),
         );
-        let vault = vault(&config, &store, &ids)?;
         let webhooks = Arc::new(Webhooks::new(
             store.clone(),
             clock.clone(),
@@ -211,6 +222,8 @@ impl App {
             metrics: Metrics::install(),
             attester: attester(&config)?,
             vault,
+            issuer,
+            painter: Arc::new(OwnPainter),
             channels: config.channels()?,
             limits,
             settings: HttpSettings {

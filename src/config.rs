@@ -68,7 +68,7 @@ pub struct Config {
     pub attest: AttestSettings,
     /// What secrets at rest are sealed with.
     pub secrets: SecretSettings,
-    /// How much of the AAAF API one key may ask for.
+    /// The AAAF API and its badges.
     pub aaaf: AaafSettings,
 }
 
@@ -452,6 +452,9 @@ impl Config {
         }
         if self.attest.host_id.as_deref() == Some("") {
             return bad("attest.host_id", "must not be empty; leave it out");
+        }
+        if let Err(fault) = self.aaaf.place(&self.listen) {
+            return bad("aaaf.public_url", &fault.to_string());
         }
         self.roles()?;
         self.channels()?;

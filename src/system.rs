@@ -1,6 +1,7 @@
 //! The real clock and the real randomness, the host's own key, and what the system allows this process.
 
 pub mod open_files;
+pub mod painter;
 pub mod signing_key;
 
 use jiff::Timestamp;

@@ -268,6 +268,7 @@ impl<'a> Context<'a> {
             requests_per_minute_per_key: 0,
             events_per_minute_per_key: 0,
             assessments_per_hour_per_key: 0,
+            ..config.aaaf
         };
         // Whoever waits at the keyboard is not made to wait for other runs that were resumed meanwhile.
         config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);

@@ -83,6 +83,10 @@ scopes! {
     AssessmentsWrite = "assessments:write";
     /// Decide about assessments whose scores have moved far.
     AssessmentsReview = "assessments:review";
+    /// Read badges of the organization that are not public.
+    BadgesRead = "badges:read";
+    /// Take badges back.
+    BadgesRevoke = "badges:revoke";
     /// Read how agents are assessed.
     ConfigRead = "config:read";
     /// Change how agents are assessed.

@@ -1,6 +1,7 @@
 //! Conditional reads: a strong tag that is a digest of the body, so that it changes exactly when the body does.
 
-use axum::http::header::{ETAG, IF_NONE_MATCH};
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
@@ -8,7 +9,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::answer::json_text;
 use super::encoding::encoded_tag;
 
 /// The tag of a body, quotes included.
@@ -18,12 +18,22 @@ pub fn tag(body: &[u8]) -> String {
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(half))
 }
 
-/// The body, or `304` if the client has it already.
+/// A body of JSON, or `304` if the client has it already.
 pub fn conditional(headers: &HeaderMap, body: Bytes) -> Response {
+    conditional_as(headers, "application/json", body)
+}
+
+/// The same of another kind.
+pub fn conditional_as(headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
     let tag = tag(&body);
     let (tag, mut response) = match known(headers, &tag) {
         Some(known) => (known, StatusCode::NOT_MODIFIED.into_response()),
-        None => (tag, json_text(StatusCode::OK, body)),
+        None => {
+            let mut response = Response::new(Body::from(body));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            (tag, response)
+        }
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(ETAG, tag);

@@ -51,10 +51,11 @@ use self::subscribers::Subscribers;
 use crate::domain::deployment::Channel;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
-use crate::ports::{Clock, Ids, Store};
+use crate::ports::{Clock, Ids, Painter, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::aaaf::Aaaf;
+use crate::service::aaaf::issuer::Issuer;
 use crate::service::annotations::Annotating;
 use crate::service::attestations::{Attestations, Attester};
 use crate::service::audit::Audit;
@@ -98,6 +99,10 @@ pub struct HttpDeps {
     pub attester: Attester,
     /// Where secrets are sealed.
     pub vault: Arc<Vault>,
+    /// Who issues badges.
+    pub issuer: Arc<Issuer>,
+    /// Who pictures them.
+    pub painter: Arc<dyn Painter>,
     /// Channels that versions are promoted on.
     pub channels: Arc<[Channel]>,
     /// Bounds of runs, as discovery shows them.
@@ -227,6 +232,8 @@ impl HttpState {
                 deps.ids.clone(),
                 deps.keys.clone(),
                 deps.vault,
+                deps.issuer,
+                deps.painter,
             )),
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(

@@ -163,6 +163,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         .open(get, "/metrics", ops::metrics)
         .open(get, "/.well-known/openwop", discovery::get)
         .open(get, "/v1/openapi.json", v1::openapi::get)
+        .open(get, "/status/{statusListId}", aaaf::public::status_list)
+        .open(
+            get,
+            "/orgs/{organizationId}/did.json",
+            aaaf::public::did_document,
+        )
         .keyed(
             get,
             "/v1/workflows/{workflowId}",

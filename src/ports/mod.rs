@@ -21,6 +21,7 @@ mod keys;
 mod live_tools;
 mod model;
 mod pack_source;
+mod painter;
 mod pauses;
 mod queue;
 mod run_log;
@@ -51,6 +52,7 @@ pub use model::{
     TIMEOUT,
 };
 pub use pack_source::{PackSource, SourceError};
+pub use painter::{Painter, Unpainted};
 pub use pauses::{PauseRequest, Pauses};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
 pub use run_log::{Beside, Head, RunLog, StoredEvent};

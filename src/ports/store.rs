@@ -1,6 +1,6 @@
 //! The store as a whole: its faults, and all its ports as one.
 
-use super::aaaf::{Agents, Assessments, EvidenceLog, Organizations};
+use super::aaaf::{Agents, Assessments, Badges, EvidenceLog, Organizations};
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
     KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
@@ -68,6 +68,7 @@ pub trait Store:
     + Agents
     + EvidenceLog
     + Assessments
+    + Badges
 {
 }
 impl<T> Store for T where
@@ -89,5 +90,6 @@ impl<T> Store for T where
         + Agents
         + EvidenceLog
         + Assessments
+        + Badges
 {
 }

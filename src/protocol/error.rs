@@ -163,6 +163,8 @@ codes! {
     InsufficientEvidence = "INSUFFICIENT_EVIDENCE", 422;
     /// Weights of an axis that do not add up to one.
     WeightSumInvalid = "WEIGHT_SUM_INVALID", 422;
+    /// A badge that a person has to decide about first.
+    ReviewRequired = "REVIEW_REQUIRED", 409;
 }
 
 impl Serialize for ErrorCode {

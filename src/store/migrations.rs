@@ -51,6 +51,11 @@ pub(super) fn sqlite() -> Migrator {
             "assessments",
             include_str!("migrations/sqlite/0014_assessments.sql"),
         ),
+        (
+            15,
+            "badges",
+            include_str!("migrations/sqlite/0015_badges.sql"),
+        ),
     ])
 }
 
@@ -113,6 +118,11 @@ pub(super) fn postgres() -> Migrator {
             14,
             "assessments",
             include_str!("migrations/postgres/0014_assessments.sql"),
+        ),
+        (
+            15,
+            "badges",
+            include_str!("migrations/postgres/0015_badges.sql"),
         ),
     ])
 }

@@ -22,6 +22,7 @@ mod measure;
 pub mod order;
 pub mod organization;
 mod performance;
+pub mod place;
 pub mod projection;
 pub mod reassess;
 mod recency;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::domain::credential::is_ambiguous;
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::TenantId;
 use crate::protocol::error::Problem;
@@ -55,6 +56,16 @@ impl Status {
     }
 }
 
+/// Who is shown the badges of an organization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visibility {
+    /// Whoever asks.
+    Public,
+    /// Its own members.
+    Private,
+}
+
 /// An organization to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Founding {
@@ -93,6 +104,8 @@ pub struct Change {
     pub name: Option<String>,
     /// Another status; for the operator of the host.
     pub status: Option<Status>,
+    /// Who is shown its badges.
+    pub badges: Option<Visibility>,
 }
 
 impl Change {
@@ -101,15 +114,22 @@ impl Change {
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let fields = Fields::closed(body, "", &["name", "status"], Nulls::Wrong)?;
+        let fields = Fields::closed(body, "", &["name", "status", "badges"], Nulls::Wrong)?;
         let status = fields.text_of("status", 1..=MAX_NAME)?.map(|name| {
             let known: Vec<&str> = Status::ALL.iter().map(|it| it.as_str()).collect();
             let message = format!("must be one of {}", known.join(", "));
             Status::parse(name).ok_or_else(|| fields.invalid("status", &message))
         });
+        let badges = match fields.text("badges")? {
+            None => None,
+            Some("public") => Some(Visibility::Public),
+            Some("private") => Some(Visibility::Private),
+            Some(_) => return Err(fields.invalid("badges", "must be public or private")),
+        };
         Ok(Self {
             name: name(&fields)?,
             status: status.transpose()?,
+            badges,
         })
     }
 }
@@ -121,7 +141,7 @@ fn name(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
 /// A name that people read: something is to be seen of it.
 pub(super) fn named(fields: &Fields<'_>, longest: usize) -> Result<Option<String>, Problem> {
     match fields.text_of("name", 1..=longest)? {
-        Some(name) if name.trim().is_empty() || name.chars().any(char::is_control) => {
+        Some(name) if name.trim().is_empty() || name.contains(is_ambiguous) => {
             Err(fields.invalid("name", "must hold a letter and no control characters"))
         }
         name => Ok(name.map(str::to_owned)),

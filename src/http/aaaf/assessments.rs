@@ -101,6 +101,7 @@ pub async fn review(
 fn shown(it: &AssessmentRecord, member: &Member) -> Value {
     let asked = &it.asked;
     let kind = asked.assessment.kind;
+    let (badge_id, badge_state) = badge(it);
     let (mut result, mut calibration, mut review, mut error) = (None, None, None, None);
     match &it.finding {
         None => {}
@@ -138,6 +139,16 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
         "calibration": calibration,
         "review_required": needs_review(it),
         "review": review,
+        "badge_id": badge_id,
+        "badge_state": badge_state,
         "error": error,
     })
+}
+
+/// The newest badge of an assessment and what became of it: `none` where there is nothing to certify, or not yet.
+fn badge(assessment: &AssessmentRecord) -> (Option<&str>, &'static str) {
+    match &assessment.badge {
+        Some(badge) => (Some(&badge.id), badge.state.as_str()),
+        None => (None, "none"),
+    }
 }

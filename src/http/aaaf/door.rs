@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -12,7 +12,11 @@ use crate::http::HttpState;
 use crate::http::answer::Failure;
 use crate::http::auth::{bearer, recognise, refused};
 use crate::http::server::Peer;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::aaaf::Member;
 use crate::service::access::{Scope, authorise};
+
+const API_KEY: &str = "x-api-key";
 
 /// In whose name a request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +25,13 @@ pub enum Name {
     Organization,
     /// The caller's own: it need not have an organization, or asks about others.
     Caller,
+    /// Nobody's, unless a key says whose: the use case decides what is shown.
+    Anybody,
 }
+
+/// Who looks at what anybody may look at: the member whose key came along, if one did.
+#[derive(Clone, Debug)]
+pub struct Viewer(pub Option<Member>);
 
 /// What a guarded route needs to know.
 #[derive(Clone)]
@@ -49,6 +59,20 @@ pub async fn guard(
     let limits = &door.state.limits;
     let _place = limits.enter()?;
     let peer = request.extensions().get::<Peer>().copied();
+    if door.name == Name::Anybody && !presents_a_key(request.headers()) {
+        request.extensions_mut().insert(Viewer(None));
+        let response = next.run(request).await;
+        // Whoever asks for badge after badge that is not there is guessing.
+        if response.status() == StatusCode::NOT_FOUND {
+            let nothing = Problem::new(ErrorCode::NotFound, "no such badge");
+            let address = peer.map(|Peer(address)| address.ip());
+            let refusal = limits.refuse(address, nothing);
+            if refusal.code == ErrorCode::RateLimited {
+                return Err(refusal.into());
+            }
+        }
+        return Ok(response);
+    }
     let caller = recognise(&door.state, credential(request.headers()), peer).await?;
     limits.admit(&caller)?;
     door.state.allowances.request(&caller.key_id)?;
@@ -56,17 +80,33 @@ pub async fn guard(
     if let Some(scope) = door.scope {
         authorise(&caller, scope).inspect_err(refused)?;
     }
-    if door.name == Name::Organization {
-        let member = door.state.aaaf.member(caller.clone(), door.writes).await?;
-        request.extensions_mut().insert(member);
+    match door.name {
+        Name::Organization => {
+            let member = door.state.aaaf.member(caller.clone(), door.writes).await?;
+            request.extensions_mut().insert(member);
+        }
+        Name::Anybody => {
+            let member = door.state.aaaf.member(caller.clone(), door.writes).await;
+            let viewer = match member {
+                Ok(member) => Viewer(Some(member)),
+                // It has no organization, or one that may not read: it sees what everybody sees.
+                Err(refusal) if refusal.code == ErrorCode::Forbidden => Viewer(None),
+                Err(fault) => return Err(fault.into()),
+            };
+            request.extensions_mut().insert(viewer);
+        }
+        Name::Caller => {}
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
+fn presents_a_key(headers: &HeaderMap) -> bool {
+    headers.contains_key(API_KEY) || headers.contains_key(AUTHORIZATION)
+}
+
 /// The key, in either of two headers. Two credentials are none: which one counts must not depend on who reads.
 fn credential(headers: &HeaderMap) -> Option<&str> {
-    const API_KEY: &str = "x-api-key";
     let mut keys = headers.get_all(API_KEY).iter();
     match (keys.next(), keys.next()) {
         (None, _) => bearer(headers),

@@ -41,7 +41,8 @@ fn code(code: ErrorCode) -> &'static str {
             ErrorCode::InvalidEventType
             | ErrorCode::WeightSumInvalid
             | ErrorCode::AssessmentInProgress
-            | ErrorCode::InsufficientEvidence,
+            | ErrorCode::InsufficientEvidence
+            | ErrorCode::ReviewRequired,
             _,
         ) => code.as_str(),
         (_, 401) => "UNAUTHORIZED",
@@ -84,6 +85,7 @@ mod tests {
             "WEIGHT_SUM_INVALID",
             "ASSESSMENT_IN_PROGRESS",
             "INSUFFICIENT_EVIDENCE",
+            "REVIEW_REQUIRED",
             "RATE_LIMITED",
             "INTERNAL_ERROR",
         ];

@@ -4,12 +4,14 @@
 
 mod agents;
 mod assessments;
+mod badges;
 mod config;
 mod door;
 pub(super) mod envelope;
 mod events;
 mod organizations;
 mod page;
+pub(super) mod public;
 mod rates;
 pub(super) mod routes;
 

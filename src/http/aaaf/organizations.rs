@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use crate::domain::aaaf::organization::{Change, Founding};
+use crate::domain::aaaf::organization::{Change, Founding, Visibility};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
@@ -66,6 +66,10 @@ fn shown(organization: &OrganizationRecord) -> Value {
         "name": organization.name,
         "tenant": organization.tenant,
         "status": organization.status,
+        "badges": match organization.private_badges {
+            true => Visibility::Private,
+            false => Visibility::Public,
+        },
         "created_at": organization.created_at,
         "updated_at": organization.updated_at,
     })

@@ -8,7 +8,7 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
-use super::{agents, assessments, config, events, organizations};
+use super::{agents, assessments, badges, config, events, organizations};
 use crate::http::HttpState;
 use crate::http::routes::Operation;
 use crate::service::access::Scope;
@@ -35,6 +35,9 @@ impl Access {
         Self(Some(scope), Name::Caller)
     }
 
+    /// Whoever asks; the use case decides what is shown.
+    const OPEN: Self = Self(None, Name::Anybody);
+
     /// Whoever has a key; the use case asks for the scope that the request takes.
     const ANYBODY: Self = Self(None, Name::Caller);
 }
@@ -54,7 +57,7 @@ impl Table {
         self.operations.push(Operation {
             method,
             path,
-            keyed: true,
+            keyed: name != Name::Anybody,
             scope,
             described: true,
         });
@@ -189,6 +192,25 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/assessments/{assessmentId}/review",
             member(Scope::AssessmentsReview),
             assessments::review,
+        )
+        .add("GET", "/api/v1/badges/{badgeId}", Access::OPEN, badges::get)
+        .add(
+            "GET",
+            "/api/v1/badges/{badgeId}/credential",
+            Access::OPEN,
+            badges::credential,
+        )
+        .add(
+            "GET",
+            "/api/v1/badges/{badgeId}/verify",
+            Access::OPEN,
+            badges::verify,
+        )
+        .add(
+            "POST",
+            "/api/v1/badges/{badgeId}/revoke",
+            member(Scope::BadgesRevoke),
+            badges::revoke,
         )
         .add(
             "POST",

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentNumber, OrganizationNumber, Position};
+use super::{AgentNumber, BadgeRecord, BadgeStanding, OrganizationNumber, Position};
 use crate::domain::aaaf::Assessment;
 use crate::domain::aaaf::calibration::Calibration;
 use crate::domain::aaaf::order::Verdict;
@@ -121,6 +121,8 @@ pub struct AssessmentRecord {
     pub asked: Asked,
     /// What came of it.
     pub finding: Option<Finding>,
+    /// How the newest revision of its badge stands; `None` where there is nothing to certify.
+    pub badge: Option<BadgeStanding>,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// When somebody first worked on it.
@@ -195,19 +197,23 @@ pub trait Assessments: Send + Sync {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<AssessmentClaim>, StoreError>;
-    /// Ends one; [`StoreError::Fenced`] if it was claimed again since, or has ended.
+    /// Ends one, with the badge that comes of it; [`StoreError::Fenced`] if it was claimed again since, or has ended,
+    /// [`StoreError::Exists`] if the badge's bit is given out already.
     async fn end_assessment(
         &self,
         id: &str,
         fence: Fence,
         finding: &Finding,
+        badge: Option<&BadgeRecord>,
         now: Timestamp,
     ) -> Result<(), StoreError>;
-    /// Replaces what was found of one that has ended with the same and a review; [`StoreError::Stale`] if it is no longer as
-    /// it was read.
+    /// Replaces what was found of one that has ended with the same and a review, and the badge that was withheld with what
+    /// became of it; [`StoreError::Stale`] if it is no longer as it was read, [`StoreError::Exists`] if the badge's bit is
+    /// given out already.
     async fn review_assessment(
         &self,
         assessment: &AssessmentRecord,
         reviewed: &Finding,
+        badge: Option<&BadgeRecord>,
     ) -> Result<(), StoreError>;
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod assessments;
+mod badges;
 mod events;
 mod organizations;
 
@@ -9,6 +10,10 @@ pub use agents::{AgentNumber, AgentRecord, Agents, Known};
 pub use assessments::{
     Asked, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding, Reviewed,
     Stage,
+};
+pub use badges::{
+    BadgeRecord, BadgeStanding, BadgeState, Badges, Issued, IssuerKeyRecord, Revocation,
+    StatusListNumber, StatusListRecord,
 };
 pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};

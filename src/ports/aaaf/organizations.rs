@@ -26,6 +26,8 @@ pub struct OrganizationRecord {
     pub name: String,
     /// What may still be done in its name.
     pub status: Status,
+    /// Whether its badges are shown to its own members only.
+    pub private_badges: bool,
     /// How its agents are assessed, as far as that is not the usual way.
     pub config: Map<String, Value>,
     /// When it was made.
@@ -48,6 +50,11 @@ pub trait Organizations: Send + Sync {
     ) -> Result<(), StoreError>;
     /// The one of this id, whosever it is.
     async fn organization(&self, id: &str) -> Result<Option<OrganizationRecord>, StoreError>;
+    /// The one the store calls so.
+    async fn organization_numbered(
+        &self,
+        number: OrganizationNumber,
+    ) -> Result<Option<OrganizationRecord>, StoreError>;
     /// The one of this tenant.
     async fn organization_of(
         &self,

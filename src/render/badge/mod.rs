@@ -11,8 +11,9 @@ mod png;
 use crate::domain::aaaf::Tier;
 use crate::domain::aaaf::badge::Badge;
 
+pub use crate::domain::aaaf::badge::{Mark, Scale};
 pub use markdown::markdown;
-pub use png::{Scale, Unpainted};
+pub use png::Unpainted;
 
 use font::Glyphs;
 
@@ -20,27 +21,6 @@ use font::Glyphs;
 pub const WIDTH: u16 = 300;
 /// Height.
 pub const HEIGHT: u16 = 150;
-
-/// What is marked across a badge. One that does not hold any more is still shown, and says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// It holds.
-    None,
-    /// It is past its time.
-    Expired,
-    /// It was revoked.
-    Revoked,
-}
-
-impl Mark {
-    const fn text(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Expired => Some("EXPIRED"),
-            Self::Revoked => Some("REVOKED"),
-        }
-    }
-}
 
 /// The badge as SVG.
 pub fn svg(badge: &Badge, mark: Mark) -> String {

@@ -7,17 +7,7 @@ use resvg::usvg::fontdb::{Database, Source};
 use resvg::usvg::{Options, Tree};
 
 use super::font;
-use super::{HEIGHT, WIDTH};
-
-/// Pixels for each unit of the picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scale {
-    /// 300 by 150.
-    #[default]
-    One,
-    /// 600 by 300.
-    Two,
-}
+use super::{HEIGHT, Scale, WIDTH};
 
 /// A picture that could not be painted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

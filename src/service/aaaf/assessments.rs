@@ -1,15 +1,19 @@
 //! Assessments: asked for, looked at, reviewed. The work on them is the [assessor](super::assessor)'s.
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::collection::{CollectError, collect};
+use super::issuer::{Keeps, NotIssued};
 use super::{Aaaf, Member, config, is_id, not_there};
-use crate::domain::aaaf::order::{Order, Review};
+use crate::domain::aaaf::badge::Unissuable;
+use crate::domain::aaaf::order::{Order, Review, Verdict};
 use crate::domain::aaaf::{Assessment, Config, Event, Insufficient, Scored, Unscored, score};
-use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    Asked, AssessmentFilter, AssessmentRecord, Finding, Position, Reviewed, Stage,
+    Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState, Finding,
+    Position, Reviewed, Stage,
 };
+use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
@@ -49,6 +53,7 @@ impl Aaaf {
                 triggered_by: member.caller.principal.clone(),
             },
             finding: None,
+            badge: None,
             created_at: now,
             started_at: None,
             ended_at: None,
@@ -148,11 +153,67 @@ impl Aaaf {
         let Some(finding) = &assessment.finding else {
             return Err(nothing());
         };
-        match self.store.review_assessment(&assessment, finding).await {
-            Ok(()) => Ok(assessment),
-            Err(StoreError::Stale) => Err(nothing()),
+        let organization = member.organization.number;
+        let withheld = self.store.badge_of(organization, id).await;
+        let withheld = withheld.map_err(|cause| internal(&cause))?;
+        let reviewing = Reviewing {
+            store: self.store.as_ref(),
+            assessment: &assessment,
+            reviewed: finding,
+        };
+        let decided = match (withheld, review.verdict) {
+            (Some(draft), Verdict::Approve) => {
+                let issued = self.gallery.issuer.issue(&draft, &reviewing).await;
+                issued.map(Some)
+            }
+            (Some(mut draft), Verdict::Reject) => {
+                draft.state = BadgeState::Rejected;
+                let kept = reviewing.with(Some(&draft)).await;
+                kept.map(|()| Some(draft)).map_err(NotIssued::from)
+            }
+            (None, _) => {
+                let kept = reviewing.with(None).await;
+                kept.map(|()| None).map_err(NotIssued::from)
+            }
+        };
+        match decided {
+            Ok(badge) => {
+                assessment.badge = badge.map(|it| BadgeStanding {
+                    id: it.badge.id.to_string(),
+                    state: it.state,
+                });
+                Ok(assessment)
+            }
+            Err(NotIssued::Store(StoreError::Stale)) => Err(nothing()),
+            Err(NotIssued::Unissuable(Unissuable::Validity)) => Err(Problem::new(
+                ErrorCode::Conflict,
+                "a badge of this assessment would be past its time already; ask for another assessment",
+            )),
             Err(cause) => Err(internal(&cause)),
         }
+    }
+}
+
+/// A review that is recorded.
+struct Reviewing<'a> {
+    store: &'a dyn Store,
+    assessment: &'a AssessmentRecord,
+    reviewed: &'a Finding,
+}
+
+impl Reviewing<'_> {
+    async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
+        let kept = self
+            .store
+            .review_assessment(self.assessment, self.reviewed, badge);
+        kept.await
+    }
+}
+
+#[async_trait]
+impl Keeps for Reviewing<'_> {
+    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.with(Some(badge)).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Works on assessments (AAAF S7): collect → score → calibrate. One at a time a replica, under a lease.
+//! Works on assessments (AAAF S7): collect → score → calibrate → badge. One at a time a replica, under a lease.
 //!
 //! Scores depend on nothing but the evidence and what was asked, so work that was lost is simply done again; what is lost a
 //! second time has failed.
@@ -6,15 +6,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use super::assessments::{compute, too_little};
 use super::collection::{CollectError, collect};
-use crate::domain::aaaf::calibration::{Calibration, Scores, calibrate};
+use super::issuer::{Issuer, Keeps, NotIssued};
+use crate::domain::aaaf::calibration::{BadgeDecision, Calibration, Scores, calibrate};
 use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Unscored};
-use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, Finding};
+use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
 use crate::ports::{Clock, Store, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::fault::{chain, internal};
@@ -44,8 +47,48 @@ impl Default for AssessorSettings {
 pub struct Assessor {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    issuer: Arc<Issuer>,
     owner: String,
     settings: AssessorSettings,
+}
+
+/// What came of an assessment, and what it may certify.
+struct Outcome {
+    finding: Finding,
+    draft: Option<BadgeRecord>,
+}
+
+/// The end of an assessment.
+struct Ending<'a> {
+    store: &'a dyn Store,
+    claim: &'a AssessmentClaim,
+    finding: &'a Finding,
+    now: Timestamp,
+}
+
+impl Ending<'_> {
+    async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
+        let (id, fence) = (&self.claim.record.id, self.claim.fence);
+        self.store
+            .end_assessment(id, fence, self.finding, badge, self.now)
+            .await
+    }
+}
+
+#[async_trait]
+impl Keeps for Ending<'_> {
+    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.with(Some(badge)).await
+    }
+}
+
+impl From<Finding> for Outcome {
+    fn from(finding: Finding) -> Self {
+        Self {
+            finding,
+            draft: None,
+        }
+    }
 }
 
 impl Assessor {
@@ -53,12 +96,14 @@ impl Assessor {
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
+        issuer: Arc<Issuer>,
         owner: String,
         settings: AssessorSettings,
     ) -> Self {
         Self {
             store,
             clock,
+            issuer,
             owner,
             settings,
         }
@@ -108,21 +153,55 @@ impl Assessor {
     }
 
     async fn carry_out(&self, claim: &AssessmentClaim) -> Result<(), StoreError> {
-        let finding = if claim.fence.0 > CLAIMS {
+        let outcome = if claim.fence.0 > CLAIMS {
             failed(
                 "INTERNAL_ERROR",
                 "the work on it was lost twice; ask for another one",
                 json!({}),
             )
+            .into()
         } else {
             self.find(&claim.record).await?
         };
-        let now = self.clock.now();
-        let (id, fence) = (&claim.record.id, claim.fence);
-        self.store.end_assessment(id, fence, &finding, now).await
+        self.end(claim, &outcome).await
     }
 
-    async fn find(&self, record: &AssessmentRecord) -> Result<Finding, StoreError> {
+    /// Ends it, in one transaction with the badge. That no badge can be issued is for the operator to mend, and no reason to
+    /// lose what was found.
+    async fn end(&self, claim: &AssessmentClaim, outcome: &Outcome) -> Result<(), StoreError> {
+        let ending = Ending {
+            store: self.store.as_ref(),
+            claim,
+            finding: &outcome.finding,
+            now: self.clock.now(),
+        };
+        let Some(draft) = &outcome.draft else {
+            return ending.with(None).await;
+        };
+        if let Finding::Scored {
+            calibration: Some(calibration),
+            ..
+        } = &outcome.finding
+            && calibration.badge == BadgeDecision::Withheld
+        {
+            return ending.with(Some(draft)).await;
+        }
+        match self.issuer.issue(draft, &ending).await {
+            Ok(_) => Ok(()),
+            Err(NotIssued::Store(cause)) => Err(cause),
+            Err(cause) => {
+                let id = &claim.record.id;
+                error!(
+                    assessment_id = id,
+                    cause = chain(&cause),
+                    "no badge can be issued"
+                );
+                ending.with(None).await
+            }
+        }
+    }
+
+    async fn find(&self, record: &AssessmentRecord) -> Result<Outcome, StoreError> {
         let assessment = &record.asked.assessment;
         let broken = |_| StoreError::Inconsistent {
             table: "aaaf_assessment",
@@ -134,29 +213,56 @@ impl Assessor {
             Ok(events) => events,
             Err(CollectError::Store(cause)) => return Err(cause),
             Err(cause @ CollectError::TooMany) => {
-                return Ok(failed("INVALID_REQUEST", &cause.to_string(), json!({})));
+                return Ok(failed("INVALID_REQUEST", &cause.to_string(), json!({})).into());
             }
         };
         let scored = compute(events, assessment.clone(), config.clone()).await;
         let scored = match scored {
             Ok(Ok(scored)) => scored,
-            Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause)),
-            Ok(Err(cause)) => return Ok(failed_by(&internal(&cause))),
-            Err(problem) => return Ok(failed_by(&problem)),
+            Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
+            Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
+            Err(problem) => return Ok(failed_by(&problem).into()),
         };
-        let calibration = match &scored {
-            Scored::Rating(rating) => Some(self.calibrated(record, rating, &config).await?),
-            Scored::Single(_) => None,
+        let (calibration, draft) = match &scored {
+            Scored::Rating(rating) => (
+                Some(self.calibrated(record, rating, &config).await?),
+                self.drafted(record, rating, &config).await?,
+            ),
+            Scored::Single(_) => (None, None),
         };
         let result = serde_json::to_value(&scored).map_err(|_| StoreError::Inconsistent {
             table: "aaaf_assessment",
             column: "finding",
         })?;
-        Ok(Finding::Scored {
-            result,
-            calibration,
-            review: None,
+        Ok(Outcome {
+            finding: Finding::Scored {
+                result,
+                calibration,
+                review: None,
+            },
+            draft,
         })
+    }
+
+    async fn drafted(
+        &self,
+        record: &AssessmentRecord,
+        rating: &Rating,
+        config: &Config,
+    ) -> Result<Option<BadgeRecord>, StoreError> {
+        let (period, now) = (config.rules.validity_period_days, self.clock.now());
+        match self.issuer.draft(record, rating, period, now).await {
+            Ok(draft) => Ok(Some(draft)),
+            Err(NotIssued::Store(cause)) => Err(cause),
+            Err(cause) => {
+                error!(
+                    assessment_id = record.id,
+                    cause = chain(&cause),
+                    "there is nothing to certify"
+                );
+                Ok(None)
+            }
+        }
     }
 
     /// Compares with the agent's last rating; the first one has nothing to be compared with.

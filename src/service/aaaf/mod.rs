@@ -6,21 +6,25 @@
 pub mod agents;
 pub mod assessments;
 pub mod assessor;
+pub mod badges;
 mod collection;
 pub mod config;
 pub mod evidence;
+pub mod issuer;
 pub mod organizations;
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use self::badges::Gallery;
+use self::issuer::Issuer;
 use super::access::{Caller, Scope};
 use super::fault::internal;
 use super::keys::Keys;
 use super::vault::Vault;
 use crate::ports::aaaf::OrganizationRecord;
-use crate::ports::{Clock, Ids, Store};
+use crate::ports::{Clock, Ids, Painter, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 
 /// The use cases over their ports.
@@ -30,6 +34,7 @@ pub struct Aaaf {
     ids: Arc<dyn Ids>,
     keys: Arc<Keys>,
     vault: Arc<Vault>,
+    gallery: Gallery,
 }
 
 /// Who asks, in whose name.
@@ -49,6 +54,8 @@ impl Aaaf {
         ids: Arc<dyn Ids>,
         keys: Arc<Keys>,
         vault: Arc<Vault>,
+        issuer: Arc<Issuer>,
+        painter: Arc<dyn Painter>,
     ) -> Self {
         Self {
             store,
@@ -56,6 +63,7 @@ impl Aaaf {
             ids,
             keys,
             vault,
+            gallery: Gallery::new(issuer, painter),
         }
     }
 

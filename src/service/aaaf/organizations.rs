@@ -3,7 +3,7 @@
 use serde_json::Map;
 
 use super::{Aaaf, changed_meanwhile, is_id, is_operator, not_there};
-use crate::domain::aaaf::organization::{Change, Founding, Status};
+use crate::domain::aaaf::organization::{Change, Founding, Status, Visibility};
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::TenantId;
 use crate::ports::StoreError;
@@ -14,7 +14,14 @@ use crate::service::fault::internal;
 use crate::service::keys::NewKey;
 
 /// What the first key of an organization may do: all of its everyday work. Whoever decides about it holds another key.
-const FIRST_KEY: &[&str] = &["agents:*", "events:*", "assessments:*", "config:*"];
+const FIRST_KEY: &[&str] = &[
+    "agents:*",
+    "events:*",
+    "assessments:*",
+    "config:*",
+    "badges:read",
+    "badges:revoke",
+];
 
 /// An organization that was just made: the only time its key is known.
 #[derive(Debug)]
@@ -40,6 +47,7 @@ impl Aaaf {
             tenant,
             name: asked.name,
             status: Status::Active,
+            private_badges: false,
             config: Map::new(),
             created_at: now,
             updated_at: now,
@@ -87,6 +95,9 @@ impl Aaaf {
         if let Some(status) = change.status {
             authorise(caller, Scope::OrganizationsWrite)?;
             organization.status = status;
+        }
+        if let Some(badges) = change.badges {
+            organization.private_badges = badges == Visibility::Private;
         }
         if let Some(name) = change.name {
             organization.name = name;
@@ -151,7 +162,7 @@ impl Aaaf {
         }
     }
 
-    fn decided(&self, caller: &Caller, action: &str, resource: &str) -> Decision {
+    pub(super) fn decided(&self, caller: &Caller, action: &str, resource: &str) -> Decision {
         Decision {
             at: self.clock.now(),
             principal: caller.principal.clone(),

@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use super::badges::{add_badge, decide_badge};
 use super::taken;
 use crate::domain::aaaf::Kind;
 use crate::ports::aaaf::{
-    AgentNumber, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding,
-    OrganizationNumber, Position, Stage,
+    AgentNumber, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, BadgeRecord,
+    BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Stage,
 };
 use crate::ports::{Fence, StoreError};
 use crate::store::convert::{Column, backend, column, micros, now};
@@ -23,8 +24,10 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT s.id, s.organization, s.agent, a.id, s.stage, s.asked, s.finding,
-                s.created_at, s.started_at, s.ended_at
-            FROM aaaf_assessment s JOIN aaaf_agent a ON a.number = s.agent ",
+                s.created_at, s.started_at, s.ended_at, b.id, b.state
+            FROM aaaf_assessment s JOIN aaaf_agent a ON a.number = s.agent
+            LEFT JOIN aaaf_badge b ON b.assessment = s.id AND b.revision =
+                (SELECT MAX(revision) FROM aaaf_badge WHERE assessment = s.id) ",
             $rest
         )
     };
@@ -90,6 +93,8 @@ type Row = (
     i64,
     Option<i64>,
     Option<i64>,
+    Option<String>,
+    Option<String>,
 );
 
 fn at(name: &'static str) -> Column {
@@ -98,9 +103,14 @@ fn at(name: &'static str) -> Column {
 
 fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
     let (id, organization, agent_number, agent, stage, ..) = row;
-    let (.., asked, finding, created_at, started_at, ended_at) = row;
+    let (.., asked, finding, created_at, started_at, ended_at, badge, state_of_badge) = row;
     let time = |name| move |micros| at(name).time(micros);
     let finding = finding.map(|finding| at("finding").document(&finding));
+    let badge = badge.zip(state_of_badge).map(|(id, state)| {
+        let state = BadgeState::parse(&state);
+        let state = state.ok_or_else(|| column("aaaf_badge", "state").inconsistent())?;
+        Ok(BadgeStanding { id, state })
+    });
     Ok(AssessmentRecord {
         id,
         organization: OrganizationNumber(organization),
@@ -109,6 +119,7 @@ fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
         stage: Stage::parse(&stage).ok_or_else(|| at("stage").inconsistent())?,
         asked: at("asked").document(&asked)?,
         finding: finding.transpose()?,
+        badge: badge.transpose()?,
         created_at: at("created_at").time(created_at)?,
         started_at: started_at.map(time("started_at")).transpose()?,
         ended_at: ended_at.map(time("ended_at")).transpose()?,
@@ -233,43 +244,53 @@ macro_rules! assessments {
                 id: &str,
                 fence: Fence,
                 finding: &Finding,
+                badge: Option<&BadgeRecord>,
                 now: Timestamp,
             ) -> Result<(), StoreError> {
                 let stage = match finding {
                     Finding::Scored { .. } => Stage::Completed,
                     Finding::Failed { .. } => Stage::Failed,
                 };
+                let mut transaction = self.begin_write().await?;
                 let ended = sqlx::query(END)
                     .bind(id)
                     .bind(fence.0)
                     .bind(stage.as_str())
                     .bind(at("finding").text(finding)?)
                     .bind(now.as_microsecond())
-                    .execute(self.writer())
+                    .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                match ended.rows_affected() {
-                    0 => Err(StoreError::Fenced),
-                    _ => Ok(()),
+                if ended.rows_affected() == 0 {
+                    return Err(StoreError::Fenced);
                 }
+                if let Some(badge) = badge {
+                    add_badge!(transaction, badge);
+                }
+                transaction.commit().await.map_err(backend)
             }
 
             async fn review_assessment(
                 &self,
                 assessment: &AssessmentRecord,
                 reviewed: &Finding,
+                badge: Option<&BadgeRecord>,
             ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
                 let kept = sqlx::query(REVIEW)
                     .bind(assessment.organization.0)
                     .bind(&assessment.id)
                     .bind(at("finding").text(reviewed)?)
-                    .execute(self.writer())
+                    .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                match kept.rows_affected() {
-                    0 => Err(StoreError::Stale),
-                    _ => Ok(()),
+                if kept.rows_affected() == 0 {
+                    return Err(StoreError::Stale);
                 }
+                if let Some(badge) = badge {
+                    decide_badge!(transaction, badge);
+                }
+                transaction.commit().await.map_err(backend)
             }
         }
     };

@@ -2,6 +2,7 @@
 
 mod agents;
 mod assessments;
+mod badges;
 mod events;
 mod organizations;
 

@@ -14,32 +14,61 @@ use crate::store::keys::add_key;
 use crate::store::{PostgresStore, SqliteStore};
 
 const ADD: &str = "INSERT INTO aaaf_organization
-        (id, tenant, name, status, config, created_at, updated_at, revision)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-const ONE: &str =
-    "SELECT number, id, tenant, name, status, config, created_at, updated_at, revision
-    FROM aaaf_organization WHERE id = $1";
-const OF_TENANT: &str =
-    "SELECT number, id, tenant, name, status, config, created_at, updated_at, revision
-    FROM aaaf_organization WHERE tenant = $1";
+        (id, tenant, name, status, private_badges, config, created_at, updated_at, revision)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT number, id, tenant, name, status, private_badges, config, created_at, updated_at, revision
+            FROM aaaf_organization ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("WHERE id = $1");
+const OF_TENANT: &str = select!("WHERE tenant = $1");
+const NUMBERED: &str = select!("WHERE number = $1");
 const CHANGE: &str = "UPDATE aaaf_organization
-    SET name = $3, status = $4, config = $5, updated_at = $6, revision = revision + 1
+    SET name = $3, status = $4, private_badges = $5, config = $6, updated_at = $7, revision = revision + 1
     WHERE number = $1 AND revision = $2";
 
-type Row = (i64, String, String, String, String, String, i64, i64, i64);
+type Row = (
+    i64,
+    String,
+    String,
+    String,
+    String,
+    bool,
+    String,
+    i64,
+    i64,
+    i64,
+);
 
 fn at(name: &'static str) -> Column {
     column("aaaf_organization", name)
 }
 
 fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
-    let (number, id, tenant, name, status, config, created_at, updated_at, revision) = row;
+    let (
+        number,
+        id,
+        tenant,
+        name,
+        status,
+        private_badges,
+        config,
+        created_at,
+        updated_at,
+        revision,
+    ) = row;
     Ok(OrganizationRecord {
         number: OrganizationNumber(number),
         id,
         tenant: tenant.into(),
         name,
         status: Status::parse(&status).ok_or_else(|| at("status").inconsistent())?,
+        private_badges,
         config: at("config").document(&config)?,
         created_at: at("created_at").time(created_at)?,
         updated_at: at("updated_at").time(updated_at)?,
@@ -63,6 +92,7 @@ macro_rules! organizations {
                     .bind(organization.tenant.as_str())
                     .bind(&organization.name)
                     .bind(organization.status.as_str())
+                    .bind(organization.private_badges)
                     .bind(at("config").text(&organization.config)?)
                     .bind(organization.created_at.as_microsecond())
                     .bind(organization.updated_at.as_microsecond())
@@ -81,6 +111,18 @@ macro_rules! organizations {
             ) -> Result<Option<OrganizationRecord>, StoreError> {
                 let row = sqlx::query_as(ONE)
                     .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn organization_numbered(
+                &self,
+                number: OrganizationNumber,
+            ) -> Result<Option<OrganizationRecord>, StoreError> {
+                let row = sqlx::query_as(NUMBERED)
+                    .bind(number.0)
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
@@ -110,6 +152,7 @@ macro_rules! organizations {
                     .bind(organization.revision)
                     .bind(&organization.name)
                     .bind(organization.status.as_str())
+                    .bind(organization.private_badges)
                     .bind(at("config").text(&organization.config)?)
                     .bind(organization.updated_at.as_microsecond())
                     .execute(&mut *transaction)

@@ -7,18 +7,18 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{not_run, python};
-use crate::support::badges::cases;
+use crate::aaaf::api::badges::served;
+use crate::support::badges::{Case, cases};
 
 const NODE_MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
 
-fn hold_to_account(what: &str, command: &mut Command) {
-    let folder = tempfile::tempdir().unwrap();
-    let cases = cases(folder.path());
+/// Has a library look at all of these.
+fn hold_to_account(what: &str, command: &mut Command, folder: &Path, cases: &[Case]) {
     let asked: Vec<Value> = cases
         .iter()
         .map(|case| json!({"file": case.file, "status": case.status, "did": case.did}))
         .collect();
-    let file = folder.path().join("cases.json");
+    let file = folder.join("cases.json");
     std::fs::write(&file, json!(asked).to_string()).unwrap();
     let output = command.arg(&file).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -42,21 +42,56 @@ fn script(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// The library in Python, if it is there.
+fn openbadgeslib() -> Option<Command> {
+    let python = python("the check of badges in Python")?;
+    let mut command = Command::new(python);
+    command
+        .arg("-B")
+        .arg(script("tests/python/verify_badges.py"));
+    Some(command)
+}
+
+/// The libraries in JavaScript, if they are there.
+fn digitalbazaar() -> Option<Command> {
+    if std::env::var_os(NODE_MODULES).is_none() {
+        not_run("the check of badges in JavaScript", NODE_MODULES);
+        return None;
+    }
+    let mut command = Command::new("node");
+    command.arg(script("tests/node/verify_badges.mjs"));
+    Some(command)
+}
+
 #[test]
 fn a_python_library_accepts_good_badges_only() {
-    let Some(python) = python("the check of badges in Python") else {
-        return;
-    };
-    let script = script("tests/python/verify_badges.py");
-    hold_to_account("openbadgeslib", Command::new(python).arg("-B").arg(script));
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(mut library) = openbadgeslib() {
+        let cases = cases(folder.path());
+        hold_to_account("openbadgeslib", &mut library, folder.path(), &cases);
+    }
 }
 
 #[test]
 fn javascript_libraries_accept_good_badges_only() {
-    if std::env::var_os(NODE_MODULES).is_none() {
-        not_run("the check of badges in JavaScript", NODE_MODULES);
-        return;
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(mut library) = digitalbazaar() {
+        let cases = cases(folder.path());
+        hold_to_account("@digitalbazaar/vc", &mut library, folder.path(), &cases);
     }
-    let script = script("tests/node/verify_badges.mjs");
-    hold_to_account("@digitalbazaar/vc", Command::new("node").arg(script));
+}
+
+/// What a host serves, not made for the test: strangers accept it, and no longer once it is revoked, past its time or changed.
+#[tokio::test]
+async fn libraries_of_others_accept_what_a_host_serves_while_it_holds() {
+    let libraries = [
+        ("openbadgeslib", openbadgeslib()),
+        ("@digitalbazaar/vc", digitalbazaar()),
+    ];
+    for (what, library) in libraries {
+        let Some(mut library) = library else { continue };
+        let folder = tempfile::tempdir().unwrap();
+        let cases = served(folder.path()).await;
+        hold_to_account(what, &mut library, folder.path(), &cases);
+    }
 }

@@ -1,6 +1,7 @@
 //! A whole host in one process: the real router over a real store, with workers and an agent that says what it is told.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,11 +12,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use jiff::{SignedDuration, Timestamp};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use touchstone::agent::{RubricJudge, Runtime};
+use touchstone::domain::aaaf::place::Place;
 use touchstone::domain::access::Roles;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
@@ -27,10 +30,12 @@ use touchstone::domain::run::request::{HostLimits, scored_modes};
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::WebhookClient;
 use touchstone::ports::{
-    Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier, SigningKey, Store,
+    Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier, SigningKey,
+    Store,
 };
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
+use touchstone::service::aaaf::issuer::Issuer;
 use touchstone::service::access::Scope;
 use touchstone::service::attestations::Attester;
 use touchstone::service::executor::{EvalWork, Executor};
@@ -45,6 +50,7 @@ use touchstone::service::webhooks::dispatcher::Dispatcher;
 use touchstone::service::worker::{Worker, WorkerSettings};
 use touchstone::service::workflows::Workflows;
 use touchstone::store;
+use touchstone::system::painter::OwnPainter;
 use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
@@ -95,6 +101,25 @@ impl Model for Echo {
     }
 }
 
+/// The clock on the wall, that tests can put forward and back.
+#[derive(Default)]
+pub struct TestClock {
+    ahead_s: AtomicI64,
+}
+
+impl TestClock {
+    /// From now on it is so many days ahead.
+    pub fn ahead(&self, days: i64) {
+        self.ahead_s.store(days * 86_400, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now() + SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst))
+    }
+}
+
 /// Signs verdicts with a key that tests know.
 struct Signs;
 
@@ -128,6 +153,8 @@ pub struct TestHost {
     pub shutdown: CancellationToken,
     pub executor: Arc<Executor>,
     pub notifier: Arc<dyn Notifier>,
+    pub issuer: Arc<Issuer>,
+    pub clock: Arc<TestClock>,
     pub examiner: Arc<Examiner>,
     /// Every scope, tenant `acme`.
     pub key: String,
@@ -153,7 +180,13 @@ impl TestHost {
 
     /// A host on whatever store there is.
     pub async fn over(store: Arc<dyn Store>, settings: HttpSettings) -> Self {
-        let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
+        let place = Place::public("https://assess.example.org").unwrap();
+        Self::at(store, settings, place).await
+    }
+
+    /// The same, reached there by whoever verifies its badges.
+    pub async fn at(store: Arc<dyn Store>, settings: HttpSettings, place: Place) -> Self {
+        let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(SystemIds));
         let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
         let keys = Keys::new(store.clone(), clock.clone(), ids.clone());
@@ -224,6 +257,14 @@ impl TestHost {
             projections.clone(),
             eval,
         );
+        let vault = Arc::new(Vault::new(store.clone(), ids.clone(), None));
+        let issuer = Arc::new(Issuer::new(
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+            vault.clone(),
+            place,
+        ));
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs: runs.clone(),
@@ -239,8 +280,10 @@ impl TestHost {
             webhooks,
             projections,
             store: store.clone(),
-            clock,
-            vault: Arc::new(Vault::new(store.clone(), ids.clone(), None)),
+            clock: clock.clone(),
+            vault,
+            issuer: issuer.clone(),
+            painter: Arc::new(OwnPainter),
             ids,
             metrics: Metrics::install(),
             attester: Attester {
@@ -266,6 +309,8 @@ impl TestHost {
             shutdown,
             executor,
             notifier,
+            issuer,
+            clock,
             examiner,
             key,
             other_key,
@@ -290,16 +335,24 @@ impl TestHost {
         shutdown
     }
 
-    /// Starts an assessor that works on whatever is asked for.
-    pub fn assess(&self) {
+    /// Starts an assessor that works on whatever is asked for, until the host or what is returned is shut down.
+    pub fn assess(&self) -> CancellationToken {
         let settings = AssessorSettings {
             poll: Duration::from_millis(50),
             ..AssessorSettings::default()
         };
-        let clock = Arc::new(SystemClock);
-        let assessor = Assessor::new(self.store.clone(), clock, "test".to_owned(), settings);
-        let shutdown = self.shutdown.clone();
-        tokio::spawn(async move { assessor.work(shutdown).await });
+        let clock = self.clock.clone();
+        let assessor = Assessor::new(
+            self.store.clone(),
+            clock,
+            self.issuer.clone(),
+            "test".to_owned(),
+            settings,
+        );
+        let shutdown = self.shutdown.child_token();
+        let until = shutdown.clone();
+        tokio::spawn(async move { assessor.work(until).await });
+        shutdown
     }
 
     /// Starts a dispatcher that delivers to whoever subscribed.

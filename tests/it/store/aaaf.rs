@@ -23,6 +23,7 @@ fn organization(id: &str) -> OrganizationRecord {
         tenant: tenant(id),
         name: "Ácme ‖".to_owned(),
         status: Status::Active,
+        private_badges: false,
         config: Map::from_iter([("assessment_window_days".to_owned(), json!(14))]),
         created_at: at(0),
         updated_at: at(0),

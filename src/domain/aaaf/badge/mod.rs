@@ -6,6 +6,7 @@
 mod credential;
 mod document;
 mod names;
+mod picture;
 mod standards;
 mod verification;
 
@@ -21,6 +22,7 @@ use super::{Axis, Dimension, Rating, Score, Tier};
 pub use credential::{Issuance, Unissuable, issue};
 pub use document::document;
 pub use names::{axis_name, dimension_name};
+pub use picture::{Mark, Scale};
 pub use verification::{Reason, Standing, Verification, verify};
 
 /// Version of the framework.
@@ -99,7 +101,7 @@ impl<'de> Deserialize<'de> for Shown {
 }
 
 /// What an axis came to, in the words of a badge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisResult {
     /// The composite, as it is shown.
     pub score: Shown,
@@ -117,7 +119,7 @@ impl AxisResult {
 }
 
 /// A dimension's score, as it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DimensionResult {
     /// Which.
     pub dimension: Dimension,
@@ -134,8 +136,8 @@ pub struct Party {
     pub name: String,
 }
 
-/// What a badge says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a badge says. As a document it is what hosts keep of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Badge {
     /// Its id.
     pub id: Uuid,
@@ -184,6 +186,15 @@ pub struct Occasion {
 pub struct NoScore(pub Axis);
 
 impl Badge {
+    /// What is marked across it now.
+    pub fn mark(&self, revoked: bool, now: Timestamp) -> Mark {
+        match (revoked, now >= self.valid_until) {
+            (true, _) => Mark::Revoked,
+            (false, true) => Mark::Expired,
+            (false, false) => Mark::None,
+        }
+    }
+
     /// The badge of a rating.
     ///
     /// # Errors
@@ -248,6 +259,33 @@ pub enum RevocationReason {
     EvidenceInvalid,
     /// Whoever issued it took it back.
     Withdrawn,
+}
+
+impl RevocationReason {
+    /// Every reason.
+    pub const ALL: &'static [Self] = &[
+        Self::Superseded,
+        Self::Appeal,
+        Self::KeyCompromise,
+        Self::EvidenceInvalid,
+        Self::Withdrawn,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Superseded => "superseded",
+            Self::Appeal => "appeal",
+            Self::KeyCompromise => "key_compromise",
+            Self::EvidenceInvalid => "evidence_invalid",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+
+    /// The reason with this wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|it| it.as_str() == name).copied()
+    }
 }
 
 #[cfg(test)]

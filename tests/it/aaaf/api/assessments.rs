@@ -18,10 +18,15 @@ fn ago(seconds: i64) -> String {
 
 /// Tasks with everything that most dimensions look at.
 pub fn tasks(agent: &str, name: &str, tasks: usize, status: &str) -> Value {
+    tasks_since(agent, name, tasks, status, 40_000)
+}
+
+/// The same, of which the first one began so many seconds ago.
+pub fn tasks_since(agent: &str, name: &str, tasks: usize, status: &str, since: i64) -> Value {
     let mut events = Vec::new();
     for n in 0..tasks {
         let task = format!("{name}-{n}");
-        let began = 40_000 - i64::try_from(n).unwrap() * 60;
+        let began = since - i64::try_from(n).unwrap() * 60;
         events.push(json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(began),
             "data": {"task_id": task, "complexity_level": n % 3 + 1, "domain": "code", "assigned_at": ago(began)}}));
         events.push(json!({"agent_id": agent, "type": "task_completed", "timestamp": ago(began - 300),
@@ -32,7 +37,7 @@ pub fn tasks(agent: &str, name: &str, tasks: usize, status: &str) -> Value {
     json!({"events": events})
 }
 
-async fn work(site: &Site, agent: &str, name: &str, many: usize, status: &str) {
+pub async fn work(site: &Site, agent: &str, name: &str, many: usize, status: &str) {
     let batch = tasks(agent, name, many, status);
     let recorded = site.post("events/batch", &batch).await;
     assert_eq!(recorded.json()["rejected"], 0, "{recorded:?}");
@@ -51,14 +56,14 @@ pub async fn ordered(site: &Site, agent: &str) -> String {
 }
 
 /// Asks, and waits until it has ended.
-async fn assessed(site: &Site, order: &Value) -> Value {
+pub async fn assessed(site: &Site, order: &Value) -> Value {
     let asked = site.post("assessments", order).await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
     let id = asked.json()["id"].as_str().unwrap().to_owned();
     ended(site, &id).await
 }
 
-async fn ended(site: &Site, id: &str) -> Value {
+pub async fn ended(site: &Site, id: &str) -> Value {
     loop {
         let now = site.get(&format!("assessments/{id}")).await.json();
         if ["completed", "failed"].contains(&now["status"].as_str().unwrap()) {

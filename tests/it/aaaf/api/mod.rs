@@ -2,6 +2,7 @@
 
 mod agents;
 pub mod assessments;
+pub mod badges;
 mod config;
 mod events;
 mod organizations;
@@ -54,14 +55,19 @@ impl Site {
                 (TestHost::over(store, settings).await, Some(database))
             }
         };
+        Some(Self::of(host, database).await)
+    }
+
+    /// Two organizations of a host.
+    pub async fn of(host: TestHost, database: Option<TestDatabase>) -> Self {
         let ours = found(&host, &json!({"name": "Acme Evaluations"})).await;
         let theirs = found(&host, &json!({"name": "Globex"})).await;
-        Some(Self {
+        Self {
             host,
             ours,
             theirs,
             _database: database,
-        })
+        }
     }
 
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Reply {
@@ -83,6 +89,15 @@ impl Site {
             Some(body) => call.json(body).send().await,
             None => call.send().await,
         }
+    }
+
+    /// What whoever has no key is told.
+    pub async fn anonymous(&self, path: &str) -> Reply {
+        self.host
+            .request(Method::GET, path)
+            .anonymous()
+            .send()
+            .await
     }
 
     pub async fn get(&self, path: &str) -> Reply {

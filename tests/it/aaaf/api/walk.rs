@@ -18,6 +18,7 @@ struct Names {
     organization: String,
     agent: String,
     assessment: String,
+    badge: String,
 }
 
 /// One moment, so that two bodies differ only in what they name.
@@ -31,6 +32,7 @@ impl Names {
             organization: NOBODY.to_owned(),
             agent: NOBODY.to_owned(),
             assessment: NOBODY.to_owned(),
+            badge: NOBODY.to_owned(),
         }
     }
 }
@@ -43,6 +45,9 @@ async fn furnish(site: &Site) -> Names {
             "unnecessary": false, "error_recovered": null}});
     let recorded = site.post("events", &event).await;
     assert_eq!(recorded.status, StatusCode::CREATED, "{recorded:?}");
+    // Its badges are its own; public ones are for everybody to see.
+    let badge = super::badges::certified(site, "canary-certified").await;
+    super::badges::keep_private(site).await;
     let busy = site.enrol("canary-busy").await;
     let assessment = super::assessments::ordered(site, &busy).await;
     let set = site
@@ -57,6 +62,7 @@ async fn furnish(site: &Site) -> Names {
         organization: site.ours.id.clone(),
         agent,
         assessment,
+        badge,
     }
 }
 
@@ -65,7 +71,8 @@ fn path(operation: Operation, names: &Names) -> String {
         .path
         .replace("{organizationId}", &names.organization)
         .replace("{agentId}", &names.agent)
-        .replace("{assessmentId}", &names.assessment);
+        .replace("{assessmentId}", &names.assessment)
+        .replace("{badgeId}", &names.badge);
     assert!(!path.contains('{'), "say what stands for what in {path}");
     path
 }
@@ -89,6 +96,7 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
             json!({"agent_id": names.agent, "type": "single_dimension", "dimension": "tool_proficiency"})
         }
         (_, "/api/v1/assessments/{assessmentId}/review") => json!({"decision": "approve"}),
+        (_, "/api/v1/badges/{badgeId}/revoke") => json!({"reason": "withdrawn"}),
         (_, "/api/v1/events") => event,
         (_, "/api/v1/events/batch") => json!({"events": [event]}),
         (method, path) => panic!("say what is sent to {method} {path}"),
@@ -136,7 +144,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
         .await;
     let key = Some(key.as_str());
     let mut walked = 0;
-    for operation in aaaf_operations().into_iter().filter(|it| it.keyed) {
+    for operation in aaaf_operations() {
         let foreign = send(&site, operation, &names, key).await;
         let text = foreign.text();
         for ours in ["canary", &site.ours.id, &names.agent] {
@@ -156,11 +164,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
         }
         walked += 1;
     }
-    assert_eq!(
-        walked,
-        aaaf_operations().len(),
-        "every operation takes a key"
-    );
+    assert_eq!(walked, aaaf_operations().len());
     assert_eq!(
         seen_by_ourselves(&site).await,
         before,
@@ -190,9 +194,18 @@ async fn no_operation_is_open_to_whoever_has_no_key_or_lacks_the_scope() {
     let names = furnish(&site).await;
     let before = seen_by_ourselves(&site).await;
     let tenant = site.ours.id.clone();
-    for operation in aaaf_operations().into_iter().filter(|it| it.keyed) {
+    for operation in aaaf_operations() {
         for names in [&names, &Names::nothing()] {
             let refused = send(&site, operation, names, None).await;
+            if !operation.keyed {
+                // Open to everybody, and there is nothing that everybody may see.
+                assert_eq!(
+                    refusal(&refused),
+                    (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned()),
+                    "{operation:?}"
+                );
+                continue;
+            }
             assert_eq!(
                 refusal(&refused),
                 (StatusCode::UNAUTHORIZED, "UNAUTHORIZED".to_owned()),
@@ -206,6 +219,7 @@ async fn no_operation_is_open_to_whoever_has_no_key_or_lacks_the_scope() {
         // Where the scope depends on what is asked, any of these would do.
         let needed = match operation.scope {
             Some(scope) => vec![scope],
+            None if !operation.keyed => vec![Scope::BadgesRead],
             None => vec![
                 Scope::ConfigRead,
                 Scope::ConfigWrite,
@@ -246,6 +260,7 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
         organization: "a%00b".to_owned(),
         agent: "a%00b".to_owned(),
         assessment: "a%00b".to_owned(),
+        badge: "a%00b".to_owned(),
     };
     for operation in aaaf_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";

@@ -1,0 +1,228 @@
+//! `/api/v1/badges`: public ones are open to whoever asks, those of an organization that keeps its own to its members.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::door::Viewer;
+use crate::domain::aaaf::Axis;
+use crate::domain::aaaf::badge::{Mark, RevocationReason, Scale, Verification, document};
+use crate::domain::fields::{Fields, Nulls};
+use crate::domain::redaction::mask;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::etag::conditional_as;
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
+use crate::http::idempotency::{Done, once};
+use crate::ports::aaaf::Revocation;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::aaaf::Member;
+use crate::service::aaaf::badges::Seen;
+use crate::service::fault::internal;
+
+/// What a verifiable credential is served as.
+pub(super) const CREDENTIAL: &str = "application/vc";
+const MAX_NOTE: usize = 2000;
+
+/// How a badge is asked for, by the end of its path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Record,
+    Document,
+    Drawn,
+    Painted,
+    Written,
+}
+
+impl Form {
+    fn of(extension: Option<&str>) -> Option<Self> {
+        match extension {
+            None => Some(Self::Record),
+            Some("json") => Some(Self::Document),
+            Some("svg") => Some(Self::Drawn),
+            Some("png") => Some(Self::Painted),
+            Some("md") => Some(Self::Written),
+            Some(_) => None,
+        }
+    }
+}
+
+/// `GET /api/v1/badges/{badgeId}`, with `.json`, `.svg`, `.png` or `.md` behind it or nothing.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(Viewer(viewer)): Extension<Viewer>,
+    headers: HeaderMap,
+    path: PathParameters,
+    query: Query,
+) -> Answer {
+    let named = path.get("badgeId");
+    let (id, extension) = match named.split_once('.') {
+        Some((id, extension)) => (id, Some(extension)),
+        None => (named, None),
+    };
+    let form = Form::of(extension).ok_or_else(|| {
+        Problem::new(
+            ErrorCode::NotFound,
+            "no such badge; it is there as .json, .svg, .png and .md",
+        )
+    })?;
+    let seen = state.aaaf.badge(viewer.as_ref(), id).await?;
+    let scale = match query.whole("scale", 1, 2)? {
+        Some(_) if form != Form::Painted => {
+            let message = "`scale` is for .png alone; any other form has no pixels";
+            return Err(Problem::validation("scale", message).into());
+        }
+        Some(2) => Scale::Two,
+        _ => Scale::One,
+    };
+    let (kind, body) = match form {
+        Form::Record => ("application/json", text(&record(&seen)?)),
+        Form::Document => ("application/json", text(&plain(&seen)?)),
+        Form::Drawn => ("image/svg+xml", state.aaaf.drawn(&seen).await?),
+        Form::Painted => ("image/png", state.aaaf.painted(&seen, scale).await?),
+        Form::Written => (
+            "text/markdown; charset=utf-8",
+            state.aaaf.written(&seen).into(),
+        ),
+    };
+    Ok(shown(&seen, &headers, kind, body))
+}
+
+/// `GET /api/v1/badges/{badgeId}/credential`: the very octets that were signed, and that are in the pictures.
+pub async fn credential(
+    State(state): State<Arc<HttpState>>,
+    Extension(Viewer(viewer)): Extension<Viewer>,
+    headers: HeaderMap,
+    path: PathParameters,
+) -> Answer {
+    let seen = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
+    let seen = seen.await?;
+    let body = Bytes::from(seen.served().to_owned());
+    Ok(shown(&seen, &headers, CREDENTIAL, body))
+}
+
+/// `GET /api/v1/badges/{badgeId}/verify`.
+pub async fn verify(
+    State(state): State<Arc<HttpState>>,
+    Extension(Viewer(viewer)): Extension<Viewer>,
+    path: PathParameters,
+) -> Answer {
+    let seen = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
+    let seen = seen.await?;
+    let verification = state.aaaf.verified(&seen).await?;
+    json(StatusCode::OK, &verified(&seen, &verification)?)
+}
+
+/// `POST /api/v1/badges/{badgeId}/revoke`.
+pub async fn revoke(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let id = path.get("badgeId").to_owned();
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.own_badge(&member, &id).await?;
+    let (reason, note) = revocation(&body)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = format!("POST /api/v1/badges/{id}/revoke");
+    // It is done in somebody's name, and not replayed to another.
+    let digested = json!({"body": body, "principal": caller.principal});
+    once(&state, &caller, endpoint, key, &digested, |_| async move {
+        let revoked = aaaf.revoke(&member, &id, reason, note).await?;
+        Ok(Done::new(StatusCode::OK, record(&revoked)?))
+    })
+    .await
+}
+
+fn revocation(body: &Value) -> Result<(RevocationReason, Option<String>), Problem> {
+    let fields = Fields::closed(body, "", &["reason", "note"], Nulls::Wrong)?;
+    let reason = fields.text("reason")?.and_then(RevocationReason::parse);
+    let reason = reason.ok_or_else(|| {
+        let known: Vec<&str> = RevocationReason::ALL.iter().map(|it| it.as_str()).collect();
+        fields.invalid("reason", &format!("must be one of {}", known.join(", ")))
+    })?;
+    let note = fields.text_of("note", 1..=MAX_NOTE)?;
+    Ok((reason, note.map(|note| mask(note).into_owned())))
+}
+
+/// An answer that clients may keep and have to ask about again: a badge can be revoked at any moment.
+fn shown(seen: &Seen, headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
+    let mut response = conditional_as(headers, kind, body);
+    let caching = match seen.organization.private_badges {
+        true => "private, no-cache",
+        false => "no-cache",
+    };
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+    response
+}
+
+fn text(document: &Value) -> Bytes {
+    document.to_string().into()
+}
+
+/// The badge as AAAF states it, with its credential.
+fn plain(seen: &Seen) -> Result<Value, Problem> {
+    Ok(document(&seen.badge.badge, &seen.credential()?))
+}
+
+/// The same with how it stands.
+fn record(seen: &Seen) -> Result<Value, Problem> {
+    let mut record = plain(seen)?;
+    let revocation = seen.badge.revocation.as_ref();
+    let standing = json!({
+        "revision": seen.badge.revision,
+        "state": seen.badge.state,
+        "expired": seen.mark == Mark::Expired,
+        "revoked": revocation.is_some(),
+        "revoke_reason": revocation.map(|it| it.reason),
+        "revoked_at": revocation.map(|it| it.at),
+    });
+    if let (Some(record), Value::Object(standing)) = (record.as_object_mut(), standing) {
+        record.extend(standing);
+    }
+    Ok(record)
+}
+
+fn verified(seen: &Seen, verification: &Verification) -> Result<Value, Problem> {
+    let badge = &seen.badge.badge;
+    let rating = |axis: Axis| {
+        let rating = badge.rating(axis);
+        json!({"score": rating.score, "tier": rating.tier, "coverage": rating.coverage})
+    };
+    let credential = seen.credential()?;
+    let credential_id = credential.get("id").and_then(Value::as_str);
+    let credential_id = credential_id.ok_or_else(|| internal(&NoId))?;
+    let revocation: Option<&Revocation> = seen.badge.revocation.as_ref();
+    Ok(json!({
+        "valid": verification.valid,
+        "badge_id": badge.id,
+        "credential_id": credential_id,
+        "agent": badge.agent,
+        "organization": badge.organization,
+        "performance": rating(Axis::Performance),
+        "capability": rating(Axis::Capability),
+        "assessment_id": badge.assessment_id,
+        "certified_date": badge.certified_at,
+        "valid_until": badge.valid_until,
+        "expired": verification.expired,
+        "revoked": revocation.is_some(),
+        "revoke_reason": revocation.map(|it| it.reason),
+        "appeal_open": false,
+        "reasons": verification.reasons,
+    }))
+}
+
+/// A credential of ours without an id.
+#[derive(Debug, thiserror::Error)]
+#[error("a kept credential has no id")]
+struct NoId;

@@ -1,0 +1,359 @@
+//! Badges as they are shown, verified and taken back (AAAF S12).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use moka::future::Cache;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::issuer::{Issuer, address};
+use super::{Aaaf, Member, is_id, not_there};
+use crate::domain::aaaf::badge::{Mark, RevocationReason, Scale, Standing, Verification, verify};
+use crate::domain::credential::baking::{png, svg};
+use crate::domain::credential::did::DidDocument;
+use crate::domain::credential::proof::issuer;
+use crate::domain::credential::status_list::{self, Bits};
+use crate::domain::credential::{parse, served};
+use crate::ports::aaaf::{
+    BadgeRecord, BadgeState, Issued, OrganizationRecord, Revocation, StatusListNumber,
+    StatusListRecord,
+};
+use crate::ports::{Painter, StoreError};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::{Scope, authorise};
+use crate::service::fault::internal;
+
+/// Octets of pictures that are kept.
+const PICTURES: u64 = 32 * 1024 * 1024;
+/// Status lists that are kept as they were signed.
+const LISTS: u64 = 256;
+/// How old a signed list may be: it holds for a week.
+const SIGNED_ANEW: SignedDuration = SignedDuration::from_hours(24);
+/// Pictures painted, proofs checked and lists signed at once; whoever comes later waits.
+const AT_ONCE: usize = 2;
+
+/// What showing badges takes.
+pub(super) struct Gallery {
+    /// Who issues them.
+    pub issuer: Arc<Issuer>,
+    painter: Arc<dyn Painter>,
+    pictures: Cache<(String, Mark, Scale), Bytes>,
+    lists: Cache<StatusListNumber, Arc<SignedList>>,
+    places: Arc<Semaphore>,
+}
+
+/// A list as it was signed.
+struct SignedList {
+    changes: i64,
+    at: Timestamp,
+    text: Bytes,
+}
+
+impl Gallery {
+    pub fn new(issuer: Arc<Issuer>, painter: Arc<dyn Painter>) -> Self {
+        let weight = |_: &(String, Mark, Scale), picture: &Bytes| {
+            u32::try_from(picture.len()).unwrap_or(u32::MAX)
+        };
+        Self {
+            issuer,
+            painter,
+            pictures: Cache::builder()
+                .weigher(weight)
+                .max_capacity(PICTURES)
+                .build(),
+            lists: Cache::new(LISTS),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    /// Does what takes a thread some milliseconds, on one of its own.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let place = self.places.clone().acquire_owned().await;
+        let place = place.map_err(|cause| internal(&cause))?;
+        let worked = tokio::task::spawn_blocking(move || {
+            let worked = work();
+            drop(place);
+            worked
+        });
+        worked.await.map_err(|cause| internal(&cause))
+    }
+}
+
+/// A badge that somebody may see.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The badge.
+    pub badge: BadgeRecord,
+    /// Whose it is.
+    pub organization: OrganizationRecord,
+    /// What is marked across it now.
+    pub mark: Mark,
+    issued: Issued,
+}
+
+impl Seen {
+    fn of(badge: BadgeRecord, organization: OrganizationRecord, now: Timestamp) -> Option<Self> {
+        let revoked = badge.state == BadgeState::Revoked;
+        Some(Self {
+            issued: badge.issued.clone()?,
+            mark: badge.badge.mark(revoked, now),
+            badge,
+            organization,
+        })
+    }
+
+    /// The credential, as it is served.
+    pub fn served(&self) -> &str {
+        &self.issued.credential
+    }
+
+    /// The credential.
+    ///
+    /// # Errors
+    /// What is kept is none: a fault of ours.
+    pub fn credential(&self) -> Result<Value, Problem> {
+        parse(self.issued.credential.as_bytes()).map_err(|cause| internal(&cause))
+    }
+}
+
+impl Aaaf {
+    /// A badge, for whoever may see it: members of its organization, and anybody if its badges are public.
+    ///
+    /// # Errors
+    /// `not_found`; for members `REVIEW_REQUIRED` while it is withheld, `forbidden` without the scope.
+    pub async fn badge(&self, viewer: Option<&Member>, id: &str) -> Result<Seen, Problem> {
+        let nothing = || not_there("badge");
+        if !is_id(id) {
+            return Err(nothing());
+        }
+        let found = self.store.badge(id).await;
+        let (badge, organization) = found
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(nothing)?;
+        let own = viewer.filter(|it| it.organization.number == badge.organization);
+        let public = !organization.private_badges && badge.issued.is_some();
+        match own {
+            None if !public => return Err(nothing()),
+            Some(member) if !public => authorise(&member.caller, Scope::BadgesRead)?,
+            _ => {}
+        }
+        if badge.state == BadgeState::Withheld {
+            return Err(Problem::new(
+                ErrorCode::ReviewRequired,
+                "this badge is withheld until somebody decides about its assessment with `POST /api/v1/assessments/{id}/review`",
+            )
+            .with("assessmentId", badge.badge.assessment_id.to_string()));
+        }
+        Seen::of(badge, organization, self.clock.now()).ok_or_else(nothing)
+    }
+
+    /// The badge as SVG, with its credential inside.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn drawn(&self, seen: &Seen) -> Result<Bytes, Problem> {
+        let (painter, seen) = (self.gallery.painter.clone(), seen.clone());
+        let drawn = move || {
+            let drawn = painter.svg(&seen.badge.badge, seen.mark);
+            svg::bake(&drawn, seen.served())
+        };
+        let drawn = self.gallery.work(drawn).await?;
+        drawn.map(Bytes::from).map_err(|cause| internal(&cause))
+    }
+
+    /// The badge as PNG, with its credential inside.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn painted(&self, seen: &Seen, scale: Scale) -> Result<Bytes, Problem> {
+        let key = (seen.badge.badge.id.to_string(), seen.mark, scale);
+        if let Some(picture) = self.gallery.pictures.get(&key).await {
+            return Ok(picture);
+        }
+        let (painter, seen) = (self.gallery.painter.clone(), seen.clone());
+        let painted = move || {
+            let painted = painter.png(&seen.badge.badge, seen.mark, scale);
+            let painted = painted.map_err(|cause| internal(&cause))?;
+            png::bake(&painted, seen.served()).map_err(|cause| internal(&cause))
+        };
+        let picture = Bytes::from(self.gallery.work(painted).await??);
+        self.gallery.pictures.insert(key, picture.clone()).await;
+        Ok(picture)
+    }
+
+    /// The badge as Markdown.
+    pub fn written(&self, seen: &Seen) -> String {
+        self.gallery.painter.markdown(&seen.badge.badge, seen.mark)
+    }
+
+    /// Checks a badge as anybody could, beside what only the host knows.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn verified(&self, seen: &Seen) -> Result<Verification, Problem> {
+        let credential = seen.credential()?;
+        let mut documents: Vec<DidDocument> = Vec::new();
+        if let Some(did) = issuer(&credential).filter(|did| did.starts_with("did:web:")) {
+            let document = self.gallery.issuer.document(&seen.organization, did).await;
+            documents.push(document.map_err(|cause| internal(&cause))?);
+        }
+        let (revoked, now) = (seen.badge.state == BadgeState::Revoked, self.clock.now());
+        let checked = move || {
+            let standing = Standing {
+                recorded: Some(&credential),
+                revoked,
+                status_list: None,
+                documents: &documents,
+            };
+            verify(&credential, &standing, now)
+        };
+        self.gallery.work(checked).await
+    }
+
+    /// Takes a badge of the organization back.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for one that is not issued, or taken back already.
+    pub async fn revoke(
+        &self,
+        member: &Member,
+        id: &str,
+        reason: RevocationReason,
+        note: Option<String>,
+    ) -> Result<Seen, Problem> {
+        let (mut badge, organization) = self.own_badge(member, id).await?;
+        let taken = || {
+            Problem::new(
+                ErrorCode::Conflict,
+                "only a badge that is issued can be revoked, and that once",
+            )
+        };
+        if badge.state != BadgeState::Issued {
+            return Err(taken());
+        }
+        let now = self.clock.now();
+        let revocation = Revocation {
+            reason,
+            note,
+            by: member.caller.principal.clone(),
+            at: now,
+        };
+        let mut decision = self.decided(&member.caller, "badges:revoke", id);
+        decision.reasons.push(reason.as_str().to_owned());
+        let revoked = self
+            .store
+            .revoke_badge(&badge, &revocation, &organization, &decision)
+            .await;
+        match revoked {
+            Ok(()) => {}
+            Err(StoreError::Stale) => return Err(taken()),
+            Err(cause) => return Err(internal(&cause)),
+        }
+        badge.state = BadgeState::Revoked;
+        badge.revocation = Some(revocation);
+        Seen::of(badge, organization, now).ok_or_else(taken)
+    }
+
+    /// A badge of the organization, whatever became of it.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn own_badge(
+        &self,
+        member: &Member,
+        id: &str,
+    ) -> Result<(BadgeRecord, OrganizationRecord), Problem> {
+        let nothing = || not_there("badge");
+        if !is_id(id) {
+            return Err(nothing());
+        }
+        let found = self.store.badge(id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let own = |(badge, _): &(BadgeRecord, OrganizationRecord)| {
+            badge.organization == member.organization.number
+        };
+        found.filter(own).ok_or_else(nothing)
+    }
+
+    /// A signed status list, as it is served; `None` if there is none of this number. It is signed when it is asked for, and
+    /// again after each revocation and each day.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn status_list(&self, number: i64) -> Result<Option<Bytes>, Problem> {
+        let number = StatusListNumber(number);
+        let list = self.store.status_list(number).await;
+        let Some(list) = list.map_err(|cause| internal(&cause))? else {
+            return Ok(None);
+        };
+        let now = self.clock.now();
+        if let Some(signed) = self.gallery.lists.get(&number).await
+            && signed.changes == list.changes
+            && now.duration_since(signed.at) < SIGNED_ANEW
+        {
+            return Ok(Some(signed.text.clone()));
+        }
+        let signed = Arc::new(self.signed(&list, now).await?);
+        let text = signed.text.clone();
+        self.gallery.lists.insert(number, signed).await;
+        Ok(Some(text))
+    }
+
+    async fn signed(&self, list: &StatusListRecord, now: Timestamp) -> Result<SignedList, Problem> {
+        let owner = self.store.organization_numbered(list.organization).await;
+        let owner = owner
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(|| not_there("status list"))?;
+        let issuer = &self.gallery.issuer;
+        let (key, signatory) = issuer
+            .speaking_for(&owner, &list.issuer)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        // Read after the number of changes: what is revoked in between is in it, and it is signed once more than need be.
+        let revoked = self.store.revoked_bits(list.number).await;
+        let revoked = revoked.map_err(|cause| internal(&cause))?;
+        let url = address(&list.base_url, list.number.0);
+        let signed = move || {
+            let mut bits = Bits::default();
+            for bit in revoked {
+                bits.set(bit, true).map_err(|cause| internal(&cause))?;
+            }
+            status_list::sign(&bits, &url, &signatory, &key, now).map_err(|cause| internal(&cause))
+        };
+        let signed = self.gallery.work(signed).await??;
+        Ok(SignedList {
+            changes: list.changes,
+            at: now,
+            text: served(&signed).into(),
+        })
+    }
+
+    /// The DID document of an organization.
+    ///
+    /// # Errors
+    /// `not_found` where there is none, or no public name to find it under.
+    pub async fn did_document(&self, organization: &str) -> Result<DidDocument, Problem> {
+        let nothing = || not_there("DID document");
+        if !is_id(organization) {
+            return Err(nothing());
+        }
+        let found = self.store.organization(organization).await;
+        let organization = found
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(nothing)?;
+        let issuer = &self.gallery.issuer;
+        let did = issuer.did(&organization).ok_or_else(nothing)?;
+        let document = issuer.document(&organization, &did).await;
+        let document = document.map_err(|cause| internal(&cause))?;
+        match document.verification_method.is_empty() {
+            // It has never signed anything.
+            true => Err(nothing()),
+            false => Ok(document),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Issues badges in the name of organizations (AAAF S12): their keys, the bits of their status lists, the signed credential.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::domain::aaaf::Rating;
+use crate::domain::aaaf::badge::{Badge, Issuance, NoScore, Occasion, Party, Unissuable, issue};
+use crate::domain::aaaf::place::Place;
+use crate::domain::aaaf::validity::Validity;
+use crate::domain::credential::did::{DidDocument, Signatory};
+use crate::domain::credential::{served, status_list};
+use crate::domain::pack::keys::SecretKey;
+use crate::ports::aaaf::{
+    AgentRecord, AssessmentRecord, BadgeRecord, BadgeState, Issued, IssuerKeyRecord,
+    OrganizationRecord,
+};
+use crate::ports::{Clock, Ids, Store, StoreError};
+use crate::service::vault::{Vault, VaultError};
+
+/// Bits of a list that are given out before the next one is begun: drawn at random, a free one is found soon.
+const ROOM: u32 = status_list::BITS / 2;
+/// How often a bit is drawn before something else must be wrong.
+const DRAWS: u32 = 32;
+
+/// Why no badge came of it.
+#[derive(Debug, thiserror::Error)]
+pub enum NotIssued {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The key cannot be sealed, or not be opened.
+    #[error("the key of the organization cannot be used")]
+    Key(#[source] VaultError),
+    /// What is sealed is no key, or another one.
+    #[error("what is sealed is not the key of the organization")]
+    OtherKey,
+    /// There is nothing to certify.
+    #[error(transparent)]
+    NoScore(#[from] NoScore),
+    /// It holds at no moment, or its ids are none.
+    #[error("the record of the assessment cannot be certified")]
+    Unsound,
+    /// It cannot be signed.
+    #[error(transparent)]
+    Unissuable(#[from] Unissuable),
+    /// The thread failed.
+    #[error(transparent)]
+    Thread(#[from] tokio::task::JoinError),
+    /// Every bit that was drawn is given out.
+    #[error("no free bit of a status list was found")]
+    NoBit,
+}
+
+/// What a badge is kept with, in one transaction.
+#[async_trait]
+pub(super) trait Keeps: Sync {
+    /// Keeps it; [`StoreError::Exists`] if its bit is given out already.
+    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError>;
+}
+
+/// Issues badges.
+pub struct Issuer {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    vault: Arc<Vault>,
+    place: Place,
+}
+
+impl Issuer {
+    /// One that is reached at a place.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        vault: Arc<Vault>,
+        place: Place,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            ids,
+            vault,
+            place,
+        }
+    }
+
+    /// What a rating would certify, not issued yet.
+    ///
+    /// # Errors
+    /// [`NotIssued`].
+    pub async fn draft(
+        &self,
+        assessment: &AssessmentRecord,
+        rating: &Rating,
+        period_days: u32,
+        now: Timestamp,
+    ) -> Result<BadgeRecord, NotIssued> {
+        let (organization, agent) = self.parties(assessment).await?;
+        let validity = Validity::of(assessment.created_at, period_days);
+        let valid_until = validity.ok_or(NotIssued::Unsound)?.valid_until;
+        let id = self.ids.uuid();
+        let occasion = Occasion {
+            id,
+            agent: party(&agent.id, &agent.name)?,
+            organization: party(&organization.id, &organization.name)?,
+            assessment_id: assessment.id.parse().map_err(|_| NotIssued::Unsound)?,
+            certified_at: now,
+            valid_until,
+            verification_url: self.place.verification(id),
+        };
+        Ok(BadgeRecord {
+            organization: assessment.organization,
+            agent: assessment.agent_number,
+            revision: 1,
+            state: BadgeState::Withheld,
+            badge: Badge::of(rating, occasion)?,
+            issued: None,
+            revocation: None,
+            created_at: now,
+        })
+    }
+
+    /// The same badge, issued now and kept. A bit that is given out already, which only the store can tell, is drawn again.
+    ///
+    /// # Errors
+    /// [`NotIssued`].
+    pub(super) async fn issue(
+        &self,
+        draft: &BadgeRecord,
+        occasion: &dyn Keeps,
+    ) -> Result<BadgeRecord, NotIssued> {
+        let organization = self.organization(draft).await?;
+        let key = Arc::new(self.key(&organization).await?);
+        let signatory = self.place.signatory(&organization.id, &key.public());
+        for _ in 0..DRAWS {
+            let issued = self
+                .signed(draft, &organization, &signatory, key.clone())
+                .await?;
+            match occasion.keep(&issued).await {
+                Ok(()) => return Ok(issued),
+                Err(StoreError::Exists(_)) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        Err(NotIssued::NoBit)
+    }
+
+    async fn signed(
+        &self,
+        draft: &BadgeRecord,
+        organization: &OrganizationRecord,
+        signatory: &Signatory,
+        key: Arc<SecretKey>,
+    ) -> Result<BadgeRecord, NotIssued> {
+        let now = self.clock.now();
+        let base_url = self.place.base_url().to_owned();
+        let list = self
+            .store
+            .open_status_list(organization.number, &signatory.did, &base_url, ROOM, now)
+            .await?;
+        let list_url = address(&list.base_url, list.number.0);
+        let mut issued = draft.clone();
+        issued.state = BadgeState::Issued;
+        issued.badge.certified_at = now;
+        issued.badge.verification_url = self.place.verification(draft.badge.id);
+        let (badge, signatory) = (issued.badge.clone(), signatory.clone());
+        let (credential_id, index) = (self.ids.uuid(), self.bit());
+        // Some milliseconds of canonicalization.
+        let credential = tokio::task::spawn_blocking(move || {
+            let issuance = Issuance {
+                credential_id,
+                base_url: &base_url,
+                status_list: &list_url,
+                status_index: index,
+                signatory: &signatory,
+                key: &key,
+            };
+            issue(&badge, &issuance)
+        });
+        issued.issued = Some(Issued {
+            credential: served(&credential.await??),
+            status_list: list.number,
+            status_index: index,
+        });
+        Ok(issued)
+    }
+
+    /// A bit at random.
+    fn bit(&self) -> u32 {
+        let [a, b, c, d, ..] = self.ids.secret();
+        // The number of bits is a power of two: every one is as likely.
+        u32::from_be_bytes([a, b, c, d]) % status_list::BITS
+    }
+
+    async fn parties(
+        &self,
+        assessment: &AssessmentRecord,
+    ) -> Result<(OrganizationRecord, AgentRecord), NotIssued> {
+        let number = assessment.organization;
+        let organization = self.store.organization_numbered(number).await?;
+        let agent = self.store.agent(number, &assessment.agent).await?;
+        organization.zip(agent).ok_or(NotIssued::Unsound)
+    }
+
+    async fn organization(&self, badge: &BadgeRecord) -> Result<OrganizationRecord, NotIssued> {
+        let found = self.store.organization_numbered(badge.organization).await?;
+        found.ok_or(NotIssued::Unsound)
+    }
+
+    /// The current key of an organization, made when it is first needed.
+    async fn key(&self, organization: &OrganizationRecord) -> Result<SecretKey, NotIssued> {
+        if let Some(key) = self.current(organization).await? {
+            return Ok(key);
+        }
+        let octets = self.ids.secret();
+        let sealed = self.vault.seal(&label(organization), &octets).await;
+        let key = IssuerKeyRecord {
+            public: SecretKey::from_random(octets).public(),
+            sealed: sealed.map_err(NotIssued::Key)?,
+            created_at: self.clock.now(),
+            retired_at: None,
+            compromised: false,
+        };
+        match self.store.add_issuer_key(organization.number, &key).await {
+            // Another replica may have been faster.
+            Ok(()) | Err(StoreError::Exists(_)) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+        let key = self.current(organization).await?;
+        key.ok_or(NotIssued::OtherKey)
+    }
+
+    async fn current(
+        &self,
+        organization: &OrganizationRecord,
+    ) -> Result<Option<SecretKey>, NotIssued> {
+        let keys = self.store.issuer_keys(organization.number).await?;
+        let current = keys.iter().find(|key| key.retired_at.is_none());
+        match current {
+            Some(key) => self.opened(organization, key).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn opened(
+        &self,
+        organization: &OrganizationRecord,
+        key: &IssuerKeyRecord,
+    ) -> Result<SecretKey, NotIssued> {
+        let octets = self.vault.open(&label(organization), &key.sealed).await;
+        let octets: [u8; 32] = octets
+            .map_err(NotIssued::Key)?
+            .try_into()
+            .map_err(|_| NotIssued::OtherKey)?;
+        let secret = SecretKey::from_random(octets);
+        if secret.public() == key.public {
+            Ok(secret)
+        } else {
+            Err(NotIssued::OtherKey)
+        }
+    }
+
+    /// The key that speaks for an issuer: the one a `did:key` is, the current one of a `did:web`.
+    ///
+    /// # Errors
+    /// [`NotIssued`].
+    pub(super) async fn speaking_for(
+        &self,
+        organization: &OrganizationRecord,
+        issuer: &str,
+    ) -> Result<(SecretKey, Signatory), NotIssued> {
+        let keys = self.store.issuer_keys(organization.number).await?;
+        let usable = keys.iter().filter(|key| !key.compromised);
+        for key in usable {
+            let by_key = Signatory::by_key(&key.public);
+            let signatory = if by_key.did == issuer {
+                by_key
+            } else if issuer.starts_with("did:web:") && key.retired_at.is_none() {
+                Signatory::by_web(issuer.to_owned(), &key.public)
+            } else {
+                continue;
+            };
+            return Ok((self.opened(organization, key).await?, signatory));
+        }
+        Err(NotIssued::OtherKey)
+    }
+
+    /// The document of a `did:web` issuer, its own or the one it had at another address.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn document(
+        &self,
+        organization: &OrganizationRecord,
+        did: &str,
+    ) -> Result<DidDocument, StoreError> {
+        let keys = self.store.issuer_keys(organization.number).await?;
+        let sound = keys.iter().filter(|key| !key.compromised);
+        Ok(DidDocument::new(did, sound.map(|key| &key.public)))
+    }
+
+    /// The DID that an organization has at this host's public name; `None` without one.
+    pub(super) fn did(&self, organization: &OrganizationRecord) -> Option<String> {
+        self.place.did(&organization.id)
+    }
+}
+
+/// The address of a status list.
+pub(super) fn address(base_url: &str, number: i64) -> String {
+    format!("{base_url}/status/{number}")
+}
+
+/// What a sealed key is sealed as.
+fn label(organization: &OrganizationRecord) -> String {
+    format!("aaaf-issuer:{}", organization.id)
+}
+
+fn party(id: &str, name: &str) -> Result<Party, NotIssued> {
+    Ok(Party {
+        id: id.parse().map_err(|_| NotIssued::Unsound)?,
+        name: name.to_owned(),
+    })
+}

@@ -1,0 +1,345 @@
+//! Badges, what signs them, and the lists that revoke them.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::taken;
+use crate::domain::audit::Decision;
+use crate::domain::pack::keys::PublicKey;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{
+    AgentNumber, BadgeRecord, BadgeState, Badges, Issued, IssuerKeyRecord, OrganizationNumber,
+    OrganizationRecord, Organizations, Revocation, StatusListNumber, StatusListRecord,
+};
+use crate::store::audit::record;
+use crate::store::convert::{Column, backend, column};
+use crate::store::{PostgresStore, SqliteStore};
+
+const KEYS: &str = "SELECT public, sealed, created_at, retired_at, compromised
+    FROM aaaf_issuer_key WHERE organization = $1 ORDER BY number";
+const ADD_KEY: &str = "INSERT INTO aaaf_issuer_key
+        (organization, public, sealed, created_at, retired_at, compromised)
+    VALUES ($1, $2, $3, $4, $5, $6)";
+const LIST_WITH_ROOM: &str = "SELECT number, organization, issuer, base_url, changes
+    FROM aaaf_status_list
+    WHERE organization = $1 AND issuer = $2 AND base_url = $3 AND given_out < $4
+    ORDER BY number LIMIT 1";
+const ADD_LIST: &str = "INSERT INTO aaaf_status_list (organization, issuer, base_url, created_at)
+    VALUES ($1, $2, $3, $4) RETURNING number, organization, issuer, base_url, changes";
+const LIST: &str = "SELECT number, organization, issuer, base_url, changes
+    FROM aaaf_status_list WHERE number = $1";
+const REVOKED_BITS: &str = "SELECT status_index FROM aaaf_badge
+    WHERE status_list = $1 AND state = 'revoked' AND status_index IS NOT NULL ORDER BY status_index";
+const CHANGED: &str = "UPDATE aaaf_status_list SET changes = changes + 1 WHERE number = $1";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT organization, agent, revision, state, badge, credential, status_list, status_index,
+                revocation, created_at FROM aaaf_badge ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("WHERE id = $1");
+const OF: &str =
+    select!("WHERE organization = $1 AND assessment = $2 ORDER BY revision DESC LIMIT 1");
+const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
+    WHERE id = $1 AND state = 'issued'";
+pub(super) const ADD: &str = "INSERT INTO aaaf_badge
+        (organization, agent, assessment, revision, id, state, badge, credential, status_list, status_index,
+            valid_until, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+pub(super) const DECIDE: &str = "UPDATE aaaf_badge
+    SET state = $2, badge = $3, credential = $4, status_list = $5, status_index = $6
+    WHERE id = $1 AND state = 'withheld'";
+pub(super) const GIVE_OUT: &str =
+    "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
+
+type Row = (
+    i64,
+    i64,
+    i64,
+    String,
+    String,
+    Option<String>,
+    Option<i64>,
+    Option<i64>,
+    Option<String>,
+    i64,
+);
+type ListRow = (i64, i64, String, String, i64);
+type KeyRow = (String, String, i64, Option<i64>, bool);
+
+pub(super) fn at(name: &'static str) -> Column {
+    column("aaaf_badge", name)
+}
+
+fn record_of(row: Row) -> Result<BadgeRecord, StoreError> {
+    let (organization, agent, revision, state, badge, ..) = row;
+    let (.., credential, status_list, status_index, revocation, created_at) = row;
+    let issued = match (credential, status_list, status_index) {
+        (Some(credential), Some(list), Some(index)) => Some(Issued {
+            credential,
+            status_list: StatusListNumber(list),
+            status_index: at("status_index").number(index)?,
+        }),
+        (None, None, None) => None,
+        _ => return Err(at("credential").inconsistent()),
+    };
+    let revocation = revocation.map(|it| at("revocation").document(&it));
+    Ok(BadgeRecord {
+        organization: OrganizationNumber(organization),
+        agent: AgentNumber(agent),
+        revision: at("revision").number(revision)?,
+        state: BadgeState::parse(&state).ok_or_else(|| at("state").inconsistent())?,
+        badge: at("badge").document(&badge)?,
+        issued,
+        revocation: revocation.transpose()?,
+        created_at: at("created_at").time(created_at)?,
+    })
+}
+
+fn list_of((number, organization, issuer, base_url, changes): ListRow) -> StatusListRecord {
+    StatusListRecord {
+        number: StatusListNumber(number),
+        organization: OrganizationNumber(organization),
+        issuer,
+        base_url,
+        changes,
+    }
+}
+
+fn key_of(row: KeyRow) -> Result<IssuerKeyRecord, StoreError> {
+    let at = |name| column("aaaf_issuer_key", name);
+    let (public, sealed, created_at, retired_at, compromised) = row;
+    let retired_at = retired_at.map(|micros| at("retired_at").time(micros));
+    Ok(IssuerKeyRecord {
+        public: PublicKey::from_text(&public).map_err(|_| at("public").inconsistent())?,
+        sealed,
+        created_at: at("created_at").time(created_at)?,
+        retired_at: retired_at.transpose()?,
+        compromised,
+    })
+}
+
+/// Adds a badge within a transaction.
+macro_rules! add_badge {
+    ($transaction:expr, $badge:expr) => {{
+        let badge: &crate::ports::aaaf::BadgeRecord = $badge;
+        let at = crate::store::aaaf::badges::at;
+        let issued = badge.issued.as_ref();
+        sqlx::query(crate::store::aaaf::badges::ADD)
+            .bind(badge.organization.0)
+            .bind(badge.agent.0)
+            .bind(badge.badge.assessment_id.to_string())
+            .bind(i64::from(badge.revision))
+            .bind(badge.badge.id.to_string())
+            .bind(badge.state.as_str())
+            .bind(at("badge").text(&badge.badge)?)
+            .bind(issued.map(|it| &it.credential))
+            .bind(issued.map(|it| it.status_list.0))
+            .bind(issued.map(|it| i64::from(it.status_index)))
+            .bind(badge.badge.valid_until.as_microsecond())
+            .bind(badge.created_at.as_microsecond())
+            .execute(&mut *$transaction)
+            .await
+            .map_err(|cause| crate::store::aaaf::taken(cause, "a badge of this bit or revision"))?;
+        crate::store::aaaf::badges::give_out!($transaction, issued);
+    }};
+}
+pub(super) use add_badge;
+
+/// Says what became of a withheld badge, within a transaction.
+macro_rules! decide_badge {
+    ($transaction:expr, $badge:expr) => {{
+        let badge: &crate::ports::aaaf::BadgeRecord = $badge;
+        let at = crate::store::aaaf::badges::at;
+        let issued = badge.issued.as_ref();
+        let decided = sqlx::query(crate::store::aaaf::badges::DECIDE)
+            .bind(badge.badge.id.to_string())
+            .bind(badge.state.as_str())
+            .bind(at("badge").text(&badge.badge)?)
+            .bind(issued.map(|it| &it.credential))
+            .bind(issued.map(|it| it.status_list.0))
+            .bind(issued.map(|it| i64::from(it.status_index)))
+            .execute(&mut *$transaction)
+            .await
+            .map_err(|cause| crate::store::aaaf::taken(cause, "a badge of this bit"))?;
+        if decided.rows_affected() == 0 {
+            return Err(StoreError::Stale);
+        }
+        crate::store::aaaf::badges::give_out!($transaction, issued);
+    }};
+}
+pub(super) use decide_badge;
+
+/// Counts a bit that was given out, if one was.
+macro_rules! give_out {
+    ($transaction:expr, $issued:expr) => {
+        if let Some(issued) = $issued {
+            sqlx::query(crate::store::aaaf::badges::GIVE_OUT)
+                .bind(issued.status_list.0)
+                .execute(&mut *$transaction)
+                .await
+                .map_err(backend)?;
+        }
+    };
+}
+pub(super) use give_out;
+
+/// Takes an issued badge back, within a transaction.
+macro_rules! revoke_badge {
+    ($transaction:expr, $badge:expr, $revocation:expr) => {{
+        let badge: &crate::ports::aaaf::BadgeRecord = $badge;
+        let revoked = sqlx::query(crate::store::aaaf::badges::REVOKE)
+            .bind(badge.badge.id.to_string())
+            .bind(crate::store::aaaf::badges::at("revocation").text($revocation)?)
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        if revoked.rows_affected() == 0 {
+            return Err(StoreError::Stale);
+        }
+        sqlx::query(crate::store::aaaf::badges::CHANGED)
+            .bind(badge.issued.as_ref().map(|it| it.status_list.0))
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+    }};
+}
+
+macro_rules! badges {
+    ($store:ty) => {
+        #[async_trait]
+        impl Badges for $store {
+            async fn issuer_keys(
+                &self,
+                organization: OrganizationNumber,
+            ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
+                let rows: Vec<KeyRow> = sqlx::query_as(KEYS)
+                    .bind(organization.0)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(key_of).collect()
+            }
+
+            async fn add_issuer_key(
+                &self,
+                organization: OrganizationNumber,
+                key: &IssuerKeyRecord,
+            ) -> Result<(), StoreError> {
+                sqlx::query(ADD_KEY)
+                    .bind(organization.0)
+                    .bind(key.public.to_base64())
+                    .bind(&key.sealed)
+                    .bind(key.created_at.as_microsecond())
+                    .bind(key.retired_at.map(Timestamp::as_microsecond))
+                    .bind(key.compromised)
+                    .execute(self.writer())
+                    .await
+                    .map_err(|cause| taken(cause, "a current key of this organization"))?;
+                Ok(())
+            }
+
+            async fn open_status_list(
+                &self,
+                organization: OrganizationNumber,
+                issuer: &str,
+                base_url: &str,
+                room: u32,
+                now: Timestamp,
+            ) -> Result<StatusListRecord, StoreError> {
+                let open: Option<ListRow> = sqlx::query_as(LIST_WITH_ROOM)
+                    .bind(organization.0)
+                    .bind(issuer)
+                    .bind(base_url)
+                    .bind(i64::from(room))
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                if let Some(open) = open {
+                    return Ok(list_of(open));
+                }
+                let added: ListRow = sqlx::query_as(ADD_LIST)
+                    .bind(organization.0)
+                    .bind(issuer)
+                    .bind(base_url)
+                    .bind(now.as_microsecond())
+                    .fetch_one(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(list_of(added))
+            }
+
+            async fn status_list(
+                &self,
+                number: StatusListNumber,
+            ) -> Result<Option<StatusListRecord>, StoreError> {
+                let row: Option<ListRow> = sqlx::query_as(LIST)
+                    .bind(number.0)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(row.map(list_of))
+            }
+
+            async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError> {
+                let bits: Vec<i64> = sqlx::query_scalar(REVOKED_BITS)
+                    .bind(number.0)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let bits = bits.into_iter().map(|bit| at("status_index").number(bit));
+                bits.collect()
+            }
+
+            async fn badge(
+                &self,
+                id: &str,
+            ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+                let row: Option<Row> = sqlx::query_as(ONE)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let Some(badge) = row.map(record_of).transpose()? else {
+                    return Ok(None);
+                };
+                let organization = self.organization_numbered(badge.organization).await?;
+                let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
+                Ok(Some((badge, organization)))
+            }
+
+            async fn badge_of(
+                &self,
+                organization: OrganizationNumber,
+                assessment: &str,
+            ) -> Result<Option<BadgeRecord>, StoreError> {
+                let row: Option<Row> = sqlx::query_as(OF)
+                    .bind(organization.0)
+                    .bind(assessment)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn revoke_badge(
+                &self,
+                badge: &BadgeRecord,
+                revocation: &Revocation,
+                organization: &OrganizationRecord,
+                decision: &Decision,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                revoke_badge!(transaction, badge, revocation);
+                record!(transaction, &organization.tenant, decision);
+                transaction.commit().await.map_err(backend)
+            }
+        }
+    };
+}
+
+badges!(SqliteStore);
+badges!(PostgresStore);

@@ -1,0 +1,471 @@
+//! Badges over the API: issued with the assessment, shown, checked by what the host serves, taken back.
+
+use std::path::{Path, PathBuf};
+
+use axum::http::{Method, StatusCode};
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::aaaf::badge::{Standing, verify};
+use touchstone::domain::aaaf::place::Place;
+use touchstone::domain::credential::baking::extract;
+use touchstone::domain::credential::did::DidDocument;
+use touchstone::domain::credential::parse;
+use touchstone::http::HttpSettings;
+use touchstone::service::access::Scope;
+use touchstone::store;
+
+use super::assessments::{assessed, tasks_since, work};
+use super::{Engine, Site, refusal, site};
+use crate::http::host::{Reply, TestHost};
+use crate::support::badges::Case;
+
+/// The address the host says it is reached at.
+const HOST: &str = "https://assess.example.org";
+
+/// Has an agent of this name rated; gives the id of its badge.
+pub async fn certified(site: &Site, name: &str) -> String {
+    let assessing = site.host.assess();
+    let agent = site.enrol(name).await;
+    work(site, &agent, name, 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(site, &order).await;
+    assessing.cancel();
+    assert_eq!(found["badge_state"], "issued", "{found}");
+    found["badge_id"].as_str().unwrap().to_owned()
+}
+
+/// Shows the badges of the first organization to its members alone.
+pub async fn keep_private(site: &Site) {
+    let path = format!("organizations/{}", site.ours.id);
+    let body = json!({"badges": "private"});
+    let kept = site.send(Method::PATCH, &path, Some(&body)).await;
+    assert_eq!(kept.json()["badges"], "private", "{kept:?}");
+}
+
+/// What a verifier fetches beside a credential: its status list, and the document of its issuer.
+pub async fn beside(site: &Site, credential: &Value) -> (Reply, Option<Reply>) {
+    let list = credential["credentialStatus"]["statusListCredential"].as_str();
+    let list = site
+        .anonymous(list.unwrap().strip_prefix(HOST).unwrap())
+        .await;
+    assert_eq!(list.status, StatusCode::OK, "{list:?}");
+    let did = credential["issuer"]["id"].as_str().unwrap();
+    let Some(rest) = did.strip_prefix("did:web:") else {
+        return (list, None);
+    };
+    let (host, path) = rest.split_once(':').unwrap();
+    assert_eq!(format!("https://{host}"), HOST);
+    let path = format!("/{}/did.json", path.replace(':', "/"));
+    let document = site.anonymous(&path).await;
+    assert_eq!(document.status, StatusCode::OK, "{document:?}");
+    (list, Some(document))
+}
+
+/// Whether a stranger who has nothing but what is served believes a credential, and why not.
+async fn believed(site: &Site, credential: &Value) -> (bool, Vec<&'static str>) {
+    let (list, document) = beside(site, credential).await;
+    let list = parse(&list.body).unwrap();
+    let document: Option<DidDocument> =
+        document.map(|it| serde_json::from_value(it.json()).unwrap());
+    let documents: Vec<DidDocument> = document.into_iter().collect();
+    let standing = Standing {
+        status_list: Some(&list),
+        documents: &documents,
+        ..Standing::default()
+    };
+    let checked = verify(credential, &standing, Timestamp::now());
+    let reasons = checked.reasons.iter().map(|it| it.code).collect();
+    (checked.valid, reasons)
+}
+
+async fn shown(site: &Site, badge: &str, extension: &str) -> Reply {
+    let shown = site
+        .anonymous(&format!("/api/v1/badges/{badge}{extension}"))
+        .await;
+    assert_eq!(shown.status, StatusCode::OK, "{shown:?}");
+    shown
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_rating_is_certified_and_whoever_looks_can_check_it_until_it_is_revoked(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let badge = certified(&site, "invoice-reader").await;
+    let credential = shown(&site, &badge, "/credential").await;
+    assert_eq!(credential.header("content-type"), Some("application/vc"));
+    for (extension, kind) in [
+        (".svg", "image/svg+xml"),
+        (".png", "image/png"),
+        (".png?scale=2", "image/png"),
+    ] {
+        let picture = shown(&site, &badge, extension).await;
+        assert_eq!(picture.header("content-type"), Some(kind));
+        assert_eq!(
+            extract(&picture.body).unwrap(),
+            credential.body,
+            "{extension}"
+        );
+        let known = picture.header("etag").unwrap();
+        let path = format!("/api/v1/badges/{badge}{extension}");
+        let again = site.host.request(Method::GET, &path).anonymous();
+        let again = again.header("if-none-match", known).send().await;
+        assert_eq!(again.status, StatusCode::NOT_MODIFIED);
+    }
+    let written = shown(&site, &badge, ".md").await.text();
+    assert!(written.contains("invoice-reader"), "{written}");
+    let credential = parse(&credential.body).unwrap();
+    let plain = shown(&site, &badge, ".json").await.json();
+    assert_eq!(
+        (&plain["credential"], &plain["type"], &plain["badge_id"]),
+        (&credential, &json!("AgentAssessmentBadge"), &json!(badge))
+    );
+    let did = format!("did:web:assess.example.org:orgs:{}", site.ours.id);
+    assert_eq!(credential["issuer"]["id"], json!(did));
+    assert_eq!(believed(&site, &credential).await, (true, vec![]));
+    let found = shown(&site, &badge, "/verify").await.json();
+    assert_eq!(
+        (&found["valid"], &found["revoked"], &found["credential_id"]),
+        (&json!(true), &json!(false), &credential["id"])
+    );
+    assert_eq!(credential["evidence"][0]["id"], plain["verification_url"]);
+    assert_eq!(
+        plain["verification_url"],
+        json!(format!("{HOST}/api/v1/badges/{badge}/verify"))
+    );
+
+    let other = certified(&site, "other").await;
+    let revoke = format!("badges/{badge}/revoke");
+    let unknown = site.post(&revoke, &json!({"reason": "dislike"})).await;
+    assert_eq!(unknown.json()["error"]["details"]["field"], "reason");
+    let revoked = site
+        .post(
+            &revoke,
+            &json!({"reason": "evidence_invalid", "note": "A test was wrong."}),
+        )
+        .await;
+    assert_eq!(revoked.status, StatusCode::OK, "{revoked:?}");
+    assert_eq!(revoked.json()["revoke_reason"], "evidence_invalid");
+    let twice = site.post(&revoke, &json!({"reason": "withdrawn"})).await;
+    assert_eq!(
+        refusal(&twice),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+
+    assert_eq!(believed(&site, &credential).await, (false, vec!["revoked"]));
+    let found = shown(&site, &badge, "/verify").await.json();
+    assert_eq!(
+        (&found["valid"], &found["revoked"], &found["revoke_reason"]),
+        (&json!(false), &json!(true), &json!("evidence_invalid"))
+    );
+    assert!(
+        shown(&site, &badge, ".svg")
+            .await
+            .text()
+            .contains("REVOKED")
+    );
+    assert!(shown(&site, &badge, ".md").await.text().contains("REVOKED"));
+    let kept = shown(&site, &badge, "/credential").await;
+    assert_eq!(
+        parse(&kept.body).unwrap(),
+        credential,
+        "what was signed stays as it is"
+    );
+    let other = parse(&shown(&site, &other, "/credential").await.body).unwrap();
+    assert_eq!(
+        believed(&site, &other).await,
+        (true, vec![]),
+        "nobody else's bit"
+    );
+    let states: Vec<Value> = site.get("assessments").await.json()["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["badge_state"].clone())
+        .collect();
+    assert_eq!(states, ["revoked", "issued"]);
+}
+
+#[tokio::test]
+async fn a_private_badge_is_shown_to_its_organization_alone() {
+    site!(Engine::Sqlite => site);
+    let badge = certified(&site, "invoice-reader").await;
+    keep_private(&site).await;
+    for extension in ["", ".json", ".svg", ".png", ".md", "/verify", "/credential"] {
+        let path = format!("/api/v1/badges/{badge}{extension}");
+        let nothing = (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned());
+        assert_eq!(
+            refusal(&site.anonymous(&path).await),
+            nothing,
+            "{extension}"
+        );
+        let theirs = site.host.request(Method::GET, &path).key(&site.theirs.key);
+        assert_eq!(refusal(&theirs.send().await), nothing, "{extension}");
+        let ours = site
+            .host
+            .request(Method::GET, &path)
+            .key(&site.ours.key)
+            .send()
+            .await;
+        assert_eq!(ours.status, StatusCode::OK, "{extension}");
+        let wrong = site
+            .host
+            .request(Method::GET, &path)
+            .key("ak_wrong")
+            .send()
+            .await;
+        assert_eq!(wrong.status, StatusCode::UNAUTHORIZED, "{extension}");
+    }
+    let unknown = site.get(&format!("badges/{badge}.gif")).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    let scaled = site.get(&format!("badges/{badge}.svg?scale=2")).await;
+    assert_eq!(scaled.json()["error"]["details"]["field"], "scale");
+}
+
+#[rstest]
+#[case(json!({"decision": "approve"}), "issued")]
+#[case(json!({"decision": "reject", "reason": "It was another agent."}), "rejected")]
+#[tokio::test]
+async fn a_withheld_badge_waits_for_the_review(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[case] decision: Value,
+    #[case] state: &str,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    assessed(&site, &order).await;
+    work(&site, &agent, "bad", 60, "rejected").await;
+    let moved = assessed(&site, &order).await;
+    assert_eq!(moved["badge_state"], "withheld", "{moved}");
+    let badge = moved["badge_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/badges/{badge}");
+    let withheld = site.get(&format!("badges/{badge}.svg")).await;
+    assert_eq!(
+        refusal(&withheld),
+        (StatusCode::CONFLICT, "REVIEW_REQUIRED".to_owned())
+    );
+    assert_eq!(site.anonymous(&path).await.status, StatusCode::NOT_FOUND);
+    let early = site
+        .post(
+            &format!("badges/{badge}/revoke"),
+            &json!({"reason": "withdrawn"}),
+        )
+        .await;
+    assert_eq!(
+        refusal(&early),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+
+    let tenant = site.ours.id.clone();
+    let reviewer = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::AssessmentsReview];
+    });
+    let review = format!(
+        "/api/v1/assessments/{}/review",
+        moved["id"].as_str().unwrap()
+    );
+    let review = site
+        .host
+        .request(Method::POST, &review)
+        .key(&reviewer.await);
+    let reviewed = review.json(&decision).send().await.json();
+    assert_eq!(
+        (&reviewed["badge_state"], &reviewed["badge_id"]),
+        (&json!(state), &json!(badge))
+    );
+    let public = site.anonymous(&path).await;
+    match state {
+        "issued" => {
+            let credential = parse(&shown(&site, &badge, "/credential").await.body).unwrap();
+            assert_eq!(believed(&site, &credential).await, (true, vec![]));
+            let reviewed_at: Timestamp =
+                reviewed["review"]["at"].as_str().unwrap().parse().unwrap();
+            let certified: Timestamp = public.json()["certified_date"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap();
+            assert!(
+                certified >= reviewed_at,
+                "it certifies from the decision on"
+            );
+        }
+        _ => assert_eq!(public.status, StatusCode::NOT_FOUND),
+    }
+}
+
+#[tokio::test]
+async fn a_badge_that_expires_is_marked_and_stays_verifiable() {
+    site!(Engine::Sqlite => site);
+    let badge = certified(&site, "invoice-reader").await;
+    site.host.clock.ahead(89);
+    assert_eq!(shown(&site, &badge, "/verify").await.json()["valid"], true);
+    site.host.clock.ahead(90);
+    let found = shown(&site, &badge, "/verify").await.json();
+    assert_eq!(
+        (
+            &found["valid"],
+            &found["expired"],
+            &found["revoked"],
+            &found["reasons"][0]["code"]
+        ),
+        (
+            &json!(false),
+            &json!(true),
+            &json!(false),
+            &json!("expired")
+        )
+    );
+    assert!(
+        shown(&site, &badge, ".svg")
+            .await
+            .text()
+            .contains("EXPIRED")
+    );
+    assert_eq!(shown(&site, &badge, "").await.json()["expired"], true);
+}
+
+#[tokio::test]
+async fn without_a_public_name_the_issuer_is_its_own_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store::open(folder.path().join("host.db").to_str().unwrap()).await;
+    let place = Place::listening("127.0.0.1:7800");
+    let host = TestHost::at(store.unwrap(), HttpSettings::default(), place).await;
+    let site = Site::of(host, None).await;
+    let badge = certified(&site, "invoice-reader").await;
+    let credential = parse(&shown(&site, &badge, "/credential").await.body).unwrap();
+    let did = credential["issuer"]["id"].as_str().unwrap();
+    assert!(did.starts_with("did:key:z6Mk"), "{did}");
+    let list = credential["credentialStatus"]["statusListCredential"]
+        .as_str()
+        .unwrap();
+    let list = site
+        .anonymous(list.strip_prefix("http://127.0.0.1:7800").unwrap())
+        .await;
+    let list = parse(&list.body).unwrap();
+    let standing = Standing {
+        status_list: Some(&list),
+        ..Standing::default()
+    };
+    let checked = verify(&credential, &standing, Timestamp::now());
+    assert!(checked.valid, "{:?}", checked.reasons);
+    let path = format!("/orgs/{}/did.json", site.ours.id);
+    assert_eq!(site.anonymous(&path).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn there_is_no_list_and_no_document_by_another_name() {
+    site!(Engine::Sqlite => site);
+    certified(&site, "invoice-reader").await;
+    for path in [
+        "/status/2",
+        "/status/01",
+        "/status/x",
+        "/status/-1",
+        "/status/99999999999999999999",
+    ] {
+        assert_eq!(
+            site.anonymous(path).await.status,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+    // It has signed nothing yet.
+    for organization in [site.theirs.id.as_str(), "x", "a%00b"] {
+        let path = format!("/orgs/{organization}/did.json");
+        assert_eq!(
+            site.anonymous(&path).await.status,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+}
+
+/// Badges as a host serves them, in a folder: good ones in every form, then the same ones revoked over the API, and one that is
+/// past its time. Once of issuers that are their own keys, once of issuers that are known by the host's name.
+pub async fn served(folder: &Path) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for place in [
+        Place::listening("127.0.0.1:7800"),
+        Place::public(HOST).unwrap(),
+    ] {
+        let at = folder.join(match place.did("") {
+            Some(_) => "web",
+            None => "key",
+        });
+        std::fs::create_dir(&at).unwrap();
+        let store = store::open(at.join("host.db").to_str().unwrap()).await;
+        let host = TestHost::at(store.unwrap(), HttpSettings::default(), place.clone()).await;
+        let site = Site::of(host, None).await;
+        let write = |name: &str, octets: &[u8]| {
+            let file = at.join(name);
+            std::fs::write(&file, octets).unwrap();
+            file
+        };
+        // Short lived, and of two days ago.
+        let path = format!("organizations/{}/config", site.ours.id);
+        let short = json!({"validity_period_days": 1});
+        let short = site.send(Method::PATCH, &path, Some(&short)).await;
+        assert_eq!(short.status, StatusCode::OK, "{short:?}");
+        let agent = site.enrol("long ago").await;
+        let batch = tasks_since(&agent, "old", 36, "accepted", 3 * 86_400);
+        assert_eq!(
+            site.post("events/batch", &batch).await.json()["rejected"],
+            0
+        );
+        site.host.clock.ahead(-2);
+        let assessing = site.host.assess();
+        let order = json!({"agent_id": agent, "type": "passive_only"});
+        let old = assessed(&site, &order).await["badge_id"].clone();
+        assessing.cancel();
+        site.host.clock.ahead(0);
+        let fresh = certified(&site, "Zoë \"the reader\" & <Söhne>").await;
+
+        let did = match place.did(&site.ours.id) {
+            None => None,
+            Some(_) => {
+                let path = format!("/orgs/{}/did.json", site.ours.id);
+                Some(write("did.json", &site.anonymous(&path).await.body))
+            }
+        };
+        let status = |name| {
+            let (site, write) = (&site, &write);
+            async move { write(name, &site.anonymous("/status/1").await.body) }
+        };
+        let mut case = |good, file: &PathBuf, status: &PathBuf| {
+            cases.push(Case {
+                file: file.clone(),
+                status: Some(status.clone()),
+                did: did.clone(),
+                good,
+            });
+        };
+        let clear = status("clear.list.json").await;
+        let mut files = Vec::new();
+        for (extension, name) in [
+            ("/credential", "good.json"),
+            (".svg", "good.svg"),
+            (".png", "good.png"),
+        ] {
+            files.push(write(name, &shown(&site, &fresh, extension).await.body));
+        }
+        files.iter().for_each(|file| case(true, file, &clear));
+        let over = shown(&site, old.as_str().unwrap(), "/credential").await;
+        case(false, &write("expired.json", &over.body), &clear);
+        let changed = shown(&site, &fresh, "/credential").await.text();
+        let changed = changed.replace("the reader", "the writer");
+        case(false, &write("changed.json", changed.as_bytes()), &clear);
+        let revoke = format!("badges/{fresh}/revoke");
+        let revoked = site.post(&revoke, &json!({"reason": "withdrawn"})).await;
+        assert_eq!(revoked.status, StatusCode::OK, "{revoked:?}");
+        let revoking = status("revoking.list.json").await;
+        files.iter().for_each(|file| case(false, file, &revoking));
+    }
+    cases
+}
