@@ -1,6 +1,6 @@
 //! The store as a whole: its faults, and all its ports as one.
 
-use super::aaaf::{Agents, Assessments, Badges, EvidenceLog, Organizations};
+use super::aaaf::{Agents, Assessments, Badges, EvidenceLog, Organizations, Profiles};
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
     KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
@@ -69,6 +69,7 @@ pub trait Store:
     + EvidenceLog
     + Assessments
     + Badges
+    + Profiles
 {
 }
 impl<T> Store for T where
@@ -91,5 +92,6 @@ impl<T> Store for T where
         + EvidenceLog
         + Assessments
         + Badges
+        + Profiles
 {
 }

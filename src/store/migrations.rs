@@ -56,6 +56,11 @@ pub(super) fn sqlite() -> Migrator {
             "badges",
             include_str!("migrations/sqlite/0015_badges.sql"),
         ),
+        (
+            17,
+            "profiles",
+            include_str!("migrations/sqlite/0017_profiles.sql"),
+        ),
     ])
 }
 
@@ -123,6 +128,11 @@ pub(super) fn postgres() -> Migrator {
             15,
             "badges",
             include_str!("migrations/postgres/0015_badges.sql"),
+        ),
+        (
+            17,
+            "profiles",
+            include_str!("migrations/postgres/0017_profiles.sql"),
         ),
     ])
 }

@@ -1,5 +1,8 @@
 //! Agents as they are enrolled for assessment (AAAF S14): what they are called, and what they claim.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,13 +10,92 @@ use super::organization::named;
 use crate::domain::fields::{Fields, Nulls};
 use crate::protocol::error::Problem;
 
-const FIELDS: &[&str] = &["name", "description", "version", "domains", "tools"];
+const FIELDS: &[&str] = &[
+    "name",
+    "description",
+    "version",
+    "domains",
+    "tools",
+    "openwop_agent",
+];
 const MAX_NAME: usize = 200;
 const MAX_DESCRIPTION: usize = 2000;
 const MAX_VERSION: usize = 64;
 const MAX_DOMAINS: usize = 50;
 const MAX_TOOLS: usize = 200;
 const MAX_LABEL: usize = 128;
+const MAX_OPENWOP: usize = 320;
+
+/// The OpenWOP agent that an enrolled one stands for: its eval runs are evidence. Without a version, every version of it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OpenwopAgent {
+    /// Its id: that of its pack and one more segment.
+    pub id: String,
+    /// The only version meant.
+    pub version: Option<String>,
+}
+
+/// Not a reference to an OpenWOP agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be an agent id, or `agentId@version` with a version of three numbers")]
+pub struct NotAnAgent;
+
+impl FromStr for OpenwopAgent {
+    type Err = NotAnAgent;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAgent> {
+        let (id, version) = match text.split_once('@') {
+            Some((id, version)) => (id, Some(version)),
+            None => (text, None),
+        };
+        let letter = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_');
+        let segments = id.split('.').collect::<Vec<_>>();
+        let named = segments.len() > 1
+            && segments
+                .iter()
+                .all(|it| !it.is_empty() && it.bytes().all(letter));
+        let versioned = version.is_none_or(|it| semver::Version::parse(it).is_ok());
+        if !named || !versioned || text.len() > MAX_OPENWOP {
+            return Err(NotAnAgent);
+        }
+        Ok(Self {
+            id: id.to_owned(),
+            version: version.map(str::to_owned),
+        })
+    }
+}
+
+impl TryFrom<String> for OpenwopAgent {
+    type Error = NotAnAgent;
+
+    fn try_from(text: String) -> Result<Self, NotAnAgent> {
+        text.parse()
+    }
+}
+
+impl From<OpenwopAgent> for String {
+    fn from(agent: OpenwopAgent) -> Self {
+        agent.to_string()
+    }
+}
+
+impl fmt::Display for OpenwopAgent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.version {
+            Some(version) => write!(out, "{}@{version}", self.id),
+            None => out.write_str(&self.id),
+        }
+    }
+}
+
+impl OpenwopAgent {
+    /// Whether a run could be evidence for both: they mean the same agent, and not different versions of it.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let apart = matches!((&self.version, &other.version), (Some(one), Some(two)) if one != two);
+        self.id == other.id && !apart
+    }
+}
 
 /// What an agent says of itself. The first domain is its primary one; stress tests call the tools it registers (AAAF S7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +110,9 @@ pub struct Profile {
     pub domains: Vec<String>,
     /// Tools it works with.
     pub tools: Vec<String>,
+    /// Whose eval runs are evidence about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openwop_agent: Option<OpenwopAgent>,
 }
 
 /// An agent to be enrolled.
@@ -65,6 +150,8 @@ pub struct Change {
     version: Option<String>,
     domains: Option<Vec<String>>,
     tools: Option<Vec<String>>,
+    /// The inner `None` takes it away.
+    openwop_agent: Option<Option<OpenwopAgent>>,
 }
 
 impl Change {
@@ -83,6 +170,7 @@ impl Change {
             version: text("version", MAX_VERSION)?,
             domains: labels(&fields, "domains", MAX_DOMAINS)?,
             tools: labels(&fields, "tools", MAX_TOOLS)?,
+            openwop_agent: openwop_agent(&fields)?,
         })
     }
 
@@ -102,6 +190,21 @@ impl Change {
         if let Some(tools) = &self.tools {
             profile.tools.clone_from(tools);
         }
+        if let Some(agent) = &self.openwop_agent {
+            profile.openwop_agent.clone_from(agent);
+        }
+    }
+}
+
+fn openwop_agent(fields: &Fields<'_>) -> Result<Option<Option<OpenwopAgent>>, Problem> {
+    const NAME: &str = "openwop_agent";
+    match fields.text_of(NAME, 0..=MAX_OPENWOP)? {
+        None => Ok(None),
+        Some("") => Ok(Some(None)),
+        Some(text) => match text.parse() {
+            Ok(agent) => Ok(Some(Some(agent))),
+            Err(fault) => Err(fields.invalid(NAME, &fault.to_string())),
+        },
     }
 }
 
@@ -129,6 +232,11 @@ mod tests {
     #[case(json!({"name": "triage", "domains": ["code", "code"]}), Some("domains"))]
     #[case(json!({"name": "triage", "domains": [""]}), Some("domains"))]
     #[case(json!({"name": "triage", "tools": "grep"}), Some("tools"))]
+    #[case(json!({"name": "triage", "openwop_agent": "acme.agents.triage"}), None)]
+    #[case(json!({"name": "triage", "openwop_agent": "acme.agents.triage@1.0.0"}), None)]
+    #[case(json!({"name": "triage", "openwop_agent": "triage"}), Some("openwop_agent"))]
+    #[case(json!({"name": "triage", "openwop_agent": "acme..triage"}), Some("openwop_agent"))]
+    #[case(json!({"name": "triage", "openwop_agent": "acme.triage@stable"}), Some("openwop_agent"))]
     #[case(json!({"name": "triage", "id": "x"}), Some("id"))]
     #[case(json!([]), Some(""))]
     fn what_is_unsound_about_an_agent_is_named(#[case] body: Value, #[case] field: Option<&str>) {
@@ -139,9 +247,13 @@ mod tests {
 
     #[test]
     fn a_change_leaves_what_it_does_not_name() {
-        let enrolled = json!({"name": "a", "description": "d", "version": "1", "domains": ["code", "legal"], "tools": ["grep"]});
+        let enrolled = json!({"name": "a", "description": "d", "version": "1", "domains": ["code", "legal"], "tools": ["grep"],
+            "openwop_agent": "acme.agents.a@1.0.0"});
         let mut profile = Enrolment::parse(&enrolled).unwrap().profile;
-        let change = Change::parse(&json!({"description": "", "tools": ["sed"]})).unwrap();
+        let change = Change::parse(
+            &json!({"description": "", "tools": ["sed"], "openwop_agent": "acme.agents.a"}),
+        )
+        .unwrap();
         change.apply(&mut profile);
         assert_eq!(change.name, None);
         assert_eq!(
@@ -151,7 +263,26 @@ mod tests {
                 version: Some("1".to_owned()),
                 domains: vec!["code".to_owned(), "legal".to_owned()],
                 tools: vec!["sed".to_owned()],
+                openwop_agent: Some("acme.agents.a".parse().unwrap()),
             }
         );
+        let change = Change::parse(&json!({"openwop_agent": ""})).unwrap();
+        change.apply(&mut profile);
+        assert_eq!(profile.openwop_agent, None);
+    }
+
+    #[rstest]
+    #[case("a.b", "a.b", true)]
+    #[case("a.b", "a.b@1.0.0", true)]
+    #[case("a.b@1.0.0", "a.b@1.0.0", true)]
+    #[case("a.b@1.0.0", "a.b@2.0.0", false)]
+    #[case("a.b", "a.c", false)]
+    fn two_overlap_that_a_run_could_be_of(
+        #[case] one: &str,
+        #[case] two: &str,
+        #[case] both: bool,
+    ) {
+        let [one, two] = [one, two].map(|it| it.parse::<OpenwopAgent>().unwrap());
+        assert_eq!((one.overlaps(&two), two.overlaps(&one)), (both, both));
     }
 }

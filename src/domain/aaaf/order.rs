@@ -107,6 +107,30 @@ fn no_stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Resul
     }
 }
 
+/// Eval runs that are to become evidence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collection {
+    /// Of one agent; else of all that stand for one.
+    pub agent: Option<String>,
+    /// Only runs created at this moment or later.
+    pub from: Option<Timestamp>,
+}
+
+impl Collection {
+    /// Reads the body of `POST events/collect`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", &["agent_id", "from"], Nulls::Wrong)?;
+        let agent = fields.text_of("agent_id", 1..=MAX_NAME)?;
+        Ok(Self {
+            agent: agent.map(str::to_owned),
+            from: moment(&fields, "from")?,
+        })
+    }
+}
+
 fn moment(fields: &Fields<'_>, name: &str) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = fields.text_of(name, 1..=MAX_NAME)? else {
         return Ok(None);

@@ -114,6 +114,7 @@ fn shown(agent: &AgentRecord, member: &Member) -> Value {
         "version": profile.version,
         "domains": profile.domains,
         "tools": profile.tools,
+        "openwop_agent": profile.openwop_agent,
         "status": if agent.archived { "archived" } else { "active" },
         "created_at": agent.created_at,
         "updated_at": agent.updated_at,

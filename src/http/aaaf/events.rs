@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::page::Page;
+use crate::domain::aaaf::order::Collection;
 use crate::domain::fields::{Fields, Nulls};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{IdempotencyKey, JsonBody, Query};
+use crate::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, Query};
 use crate::http::idempotency::{Done, once};
 use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -66,6 +67,24 @@ pub async fn record_batch(
         }
         let body = json!({"accepted": accepted, "rejected": rejected, "errors": errors});
         Ok(Done::new(StatusCode::CREATED, body))
+    })
+    .await
+}
+
+/// `POST /api/v1/events/collect`.
+pub async fn collect(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let asked = Collection::parse(&body)?;
+    state.allowances.events(&member.caller.key_id, 1)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = "POST /api/v1/events/collect".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let tally = aaaf.gather(&member, &asked).await?;
+        Ok(Done::new(StatusCode::OK, json!(tally)))
     })
     .await
 }

@@ -11,6 +11,7 @@ pub(super) mod envelope;
 mod events;
 mod organizations;
 mod page;
+mod profiles;
 pub(super) mod public;
 mod rates;
 pub(super) mod routes;

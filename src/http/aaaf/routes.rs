@@ -8,7 +8,7 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
-use super::{agents, assessments, badges, config, events, organizations};
+use super::{agents, assessments, badges, config, events, organizations, profiles};
 use crate::http::HttpState;
 use crate::http::routes::Operation;
 use crate::service::access::Scope;
@@ -162,6 +162,36 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/events/batch",
             member(Scope::EventsWrite),
             events::record_batch,
+        )
+        .add(
+            "POST",
+            "/api/v1/events/collect",
+            member(Scope::EventsWrite),
+            events::collect,
+        )
+        .add(
+            "GET",
+            "/api/v1/profiles",
+            member(Scope::ConfigRead),
+            profiles::list,
+        )
+        .add(
+            "GET",
+            "/api/v1/profiles/{suiteId}/{suiteVersion}",
+            member(Scope::ConfigRead),
+            profiles::get,
+        )
+        .add(
+            "DELETE",
+            "/api/v1/profiles/{suiteId}/{suiteVersion}",
+            member(Scope::ConfigWrite),
+            profiles::remove,
+        )
+        .add(
+            "PUT",
+            "/api/v1/profiles/{suiteId}/{suiteVersion}",
+            member(Scope::ConfigWrite),
+            profiles::set,
         )
         .add(
             "GET",

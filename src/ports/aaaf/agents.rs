@@ -82,6 +82,12 @@ pub trait Agents: Send + Sync {
         organization: OrganizationNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, Known>, StoreError>;
+    /// Those that are not archived and stand for an OpenWOP agent of about this id: whoever asks looks closer.
+    async fn agents_standing_for(
+        &self,
+        organization: OrganizationNumber,
+        openwop_agent: &str,
+    ) -> Result<Vec<AgentRecord>, StoreError>;
     /// Replaces what may change of one; its revision is that of the record that was read, [`StoreError::Stale`] if it has
     /// changed since, [`StoreError::Exists`] if another one has its new name.
     async fn change_agent(

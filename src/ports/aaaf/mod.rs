@@ -5,6 +5,7 @@ mod assessments;
 mod badges;
 mod events;
 mod organizations;
+mod profiles;
 
 pub use agents::{AgentNumber, AgentRecord, Agents, Known};
 pub use assessments::{
@@ -17,6 +18,7 @@ pub use badges::{
 };
 pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
+pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, Profiles, RunsOf};
 
 use jiff::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Agents: enrolled, listed, changed, archived.
 
 use super::{Aaaf, Member, changed_meanwhile, is_id, not_there};
-use crate::domain::aaaf::agent::{Change, Enrolment};
+use crate::domain::aaaf::agent::{Change, Enrolment, Profile};
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, AgentRecord, Position};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -14,6 +14,7 @@ impl Aaaf {
     /// `conflict` if there is one of this name.
     pub async fn enrol(&self, member: &Member, asked: Enrolment) -> Result<AgentRecord, Problem> {
         let now = self.clock.now();
+        self.stands_alone(member, None, &asked.profile).await?;
         let agent = AgentRecord {
             number: AgentNumber::default(),
             id: self.fresh_id(),
@@ -97,6 +98,8 @@ impl Aaaf {
         if let Some(name) = change.name {
             agent.name = name;
         }
+        self.stands_alone(member, Some(agent.number), &agent.profile)
+            .await?;
         self.keep_agent(member, agent).await
     }
 
@@ -111,6 +114,35 @@ impl Aaaf {
             self.keep_agent(member, agent).await?;
         }
         Ok(())
+    }
+
+    /// Refuses an agent that stands for what another one stands for: a run is evidence of one. Two that come at the same
+    /// moment may both pass; a run is counted once nevertheless, for the first that takes it up.
+    async fn stands_alone(
+        &self,
+        member: &Member,
+        number: Option<AgentNumber>,
+        profile: &Profile,
+    ) -> Result<(), Problem> {
+        let Some(wanted) = &profile.openwop_agent else {
+            return Ok(());
+        };
+        let others = self
+            .store
+            .agents_standing_for(member.organization.number, &wanted.id);
+        let others = others.await.map_err(|cause| internal(&cause))?;
+        let taken = others.iter().any(|other| {
+            let theirs = other.profile.openwop_agent.as_ref();
+            Some(other.number) != number && theirs.is_some_and(|it| it.overlaps(wanted))
+        });
+        if !taken {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ErrorCode::Conflict,
+            "another agent of the organization stands for this OpenWOP agent, and a run is evidence of one; name another `openwop_agent`, or versions of it apart",
+        )
+        .with("field", "openwop_agent"))
     }
 
     async fn keep_agent(

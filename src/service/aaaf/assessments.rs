@@ -33,6 +33,8 @@ impl Aaaf {
         let config = config::of(&member.organization)?;
         let assessment = order.plan(&id, &config, now)?;
         let organization = member.organization.number;
+        self.gather_for(member, &agent, assessment.window_start)
+            .await?;
         let events = collect(self.store.as_ref(), organization, agent.number, &assessment).await;
         let events = events.map_err(uncollected)?;
         let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;

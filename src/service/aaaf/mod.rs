@@ -10,8 +10,11 @@ pub mod badges;
 mod collection;
 pub mod config;
 pub mod evidence;
+pub mod gathering;
 pub mod issuer;
 pub mod organizations;
+pub mod profiles;
+mod projected;
 
 use std::sync::Arc;
 

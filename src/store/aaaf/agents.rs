@@ -26,12 +26,27 @@ const CHANGE: &str = "UPDATE aaaf_agent
 
 const NAME: &str = "an agent of this name";
 
+macro_rules! standing_for {
+    ($openwop_agent:literal) => {
+        concat!(
+            "SELECT number, id, name, archived, profile, created_at, updated_at, revision FROM aaaf_agent
+            WHERE organization = $1 AND NOT archived AND (",
+            $openwop_agent,
+            " = $2 OR ",
+            $openwop_agent,
+            " LIKE $2 || '@%')"
+        )
+    };
+}
+
 impl SqliteStore {
+    const STANDING_FOR: &str = standing_for!("profile ->> '$.openwop_agent'");
     const KNOWN_AGENTS: &str = "SELECT id, number, archived FROM aaaf_agent
         WHERE organization = $1 AND id IN (SELECT value FROM json_each($2))";
 }
 
 impl PostgresStore {
+    const STANDING_FOR: &str = standing_for!("profile::jsonb ->> 'openwop_agent'");
     const KNOWN_AGENTS: &str = "SELECT id, number, archived FROM aaaf_agent
         WHERE organization = $1 AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
 }
@@ -133,6 +148,20 @@ macro_rules! agents {
                     .into_iter()
                     .map(|(id, number, archived)| (id, known(number, archived)))
                     .collect())
+            }
+
+            async fn agents_standing_for(
+                &self,
+                organization: OrganizationNumber,
+                openwop_agent: &str,
+            ) -> Result<Vec<AgentRecord>, StoreError> {
+                let rows: Vec<Row> = sqlx::query_as(Self::STANDING_FOR)
+                    .bind(organization.0)
+                    .bind(openwop_agent)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
             }
 
             async fn change_agent(

@@ -5,6 +5,7 @@ mod assessments;
 mod badges;
 mod events;
 mod organizations;
+mod profiles;
 
 use crate::ports::StoreError;
 use crate::store::convert::backend;

@@ -58,6 +58,9 @@ pub struct TaskCompleted {
     pub task_group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learning_eligible: Option<bool>,
+    /// No dimension is about it; it is kept because people ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
 /// An error of a task: only how bad it is matters. One that is told in free text is major.
@@ -193,6 +196,10 @@ impl TaskCompleted {
         beyond("milestone_fraction", self.milestone_fraction)
             .or(beyond("quality_score", self.quality_score))
             .or((self.time_to_complete_seconds < 0.0).then_some("time_to_complete_seconds"))
+            .or(self
+                .cost_usd
+                .is_some_and(|it| it < 0.0)
+                .then_some("cost_usd"))
             .or(tools.then_some("tools_used"))
             .or(decisions
                 .iter()

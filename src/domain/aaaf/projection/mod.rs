@@ -7,6 +7,7 @@ mod log;
 mod orchestration;
 mod profile;
 mod tools;
+mod trimmed;
 
 use std::collections::BTreeMap;
 

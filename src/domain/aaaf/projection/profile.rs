@@ -114,6 +114,11 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Its suite, `suiteId@version`.
+    pub fn suite(&self) -> String {
+        format!("{}@{}", self.suite_id, self.suite_version)
+    }
+
     /// What a task is.
     pub fn of_task(&self, name: &str) -> TaskProfile {
         let own = self.tasks.get(name).cloned().unwrap_or_default();

@@ -6,6 +6,7 @@ pub mod badges;
 mod config;
 mod events;
 mod organizations;
+mod profiles;
 mod walk;
 
 use axum::http::{Method, StatusCode};

@@ -19,6 +19,7 @@ struct Names {
     agent: String,
     assessment: String,
     badge: String,
+    suite: String,
 }
 
 /// One moment, so that two bodies differ only in what they name.
@@ -33,8 +34,20 @@ impl Names {
             agent: NOBODY.to_owned(),
             assessment: NOBODY.to_owned(),
             badge: NOBODY.to_owned(),
+            suite: "acme.evals.nothing".to_owned(),
         }
     }
+
+    fn profile(&self) -> String {
+        format!("profiles/{}/1.0.0", self.suite)
+    }
+}
+
+/// A profile is named by its suite, which anybody may have.
+const SET_PROFILE: (&str, &str) = ("PUT", "/api/v1/profiles/{suiteId}/{suiteVersion}");
+
+fn profile(suite: &str) -> Value {
+    json!({"suiteId": suite, "suiteVersion": "1.0.0", "defaults": {"domain": "code", "complexityLevel": 1}})
 }
 
 /// Something of everything that belongs to the first organization.
@@ -58,12 +71,18 @@ async fn furnish(site: &Site) -> Names {
         )
         .await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
-    Names {
+    let names = Names {
         organization: site.ours.id.clone(),
         agent,
         assessment,
         badge,
-    }
+        suite: "acme.evals.canary".to_owned(),
+    };
+    let set = site
+        .send(Method::PUT, &names.profile(), Some(&profile(&names.suite)))
+        .await;
+    assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
+    names
 }
 
 fn path(operation: Operation, names: &Names) -> String {
@@ -72,7 +91,9 @@ fn path(operation: Operation, names: &Names) -> String {
         .replace("{organizationId}", &names.organization)
         .replace("{agentId}", &names.agent)
         .replace("{assessmentId}", &names.assessment)
-        .replace("{badgeId}", &names.badge);
+        .replace("{badgeId}", &names.badge)
+        .replace("{suiteId}", &names.suite)
+        .replace("{suiteVersion}", "1.0.0");
     assert!(!path.contains('{'), "say what stands for what in {path}");
     path
 }
@@ -97,6 +118,8 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         }
         (_, "/api/v1/assessments/{assessmentId}/review") => json!({"decision": "approve"}),
         (_, "/api/v1/badges/{badgeId}/revoke") => json!({"reason": "withdrawn"}),
+        SET_PROFILE => profile(&names.suite),
+        (_, "/api/v1/events/collect") => json!({"from": "2026-01-01T00:00:00Z"}),
         (_, "/api/v1/events") => event,
         (_, "/api/v1/events/batch") => json!({"events": [event]}),
         (method, path) => panic!("say what is sent to {method} {path}"),
@@ -146,6 +169,15 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
     let mut walked = 0;
     for operation in aaaf_operations() {
         let foreign = send(&site, operation, &names, key).await;
+        walked += 1;
+        if (operation.method, operation.path) == SET_PROFILE {
+            assert_eq!(
+                foreign.status,
+                StatusCode::CREATED,
+                "theirs stands beside ours"
+            );
+            continue;
+        }
         let text = foreign.text();
         for ours in ["canary", &site.ours.id, &names.agent] {
             assert!(!text.contains(ours), "{operation:?}: {text}");
@@ -162,7 +194,6 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
         } else if body(operation, &names) != body(operation, &Names::nothing()) {
             assert_eq!(foreign.status, nothing.status, "{operation:?}");
         }
-        walked += 1;
     }
     assert_eq!(walked, aaaf_operations().len());
     assert_eq!(
@@ -180,6 +211,8 @@ async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
         "config/weights",
         "config/taxonomy",
         "assessments",
+        "profiles",
+        "profiles/acme.evals.canary/1.0.0",
     ] {
         seen.push(site.get(path).await.json());
     }
@@ -261,6 +294,7 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
         agent: "a%00b".to_owned(),
         assessment: "a%00b".to_owned(),
         badge: "a%00b".to_owned(),
+        suite: "a%00b".to_owned(),
     };
     for operation in aaaf_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";

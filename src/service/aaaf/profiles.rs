@@ -1,0 +1,152 @@
+//! Assessment profiles: what the tasks of a suite are to an assessment, set by whoever assesses and never by an agent.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{Aaaf, Member, not_there};
+use crate::domain::aaaf::projection::Profile;
+use crate::domain::eval::suite_rules::{SuiteRef, read_suite};
+use crate::ports::aaaf::{Position, ProfileRecord};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+/// Octets of a profile.
+const MOST: usize = 1024 * 1024;
+
+impl Aaaf {
+    /// Sets the profile of a version of a suite; says whether there was none. Events that were recorded by another one stay as
+    /// they are.
+    ///
+    /// # Errors
+    /// `forbidden` for an agent's own key, which tells no ground truth; `validation_error` that names the field.
+    pub async fn set_profile(
+        &self,
+        member: &Member,
+        suite: &str,
+        document: &Value,
+    ) -> Result<(ProfileRecord, bool), Problem> {
+        if self
+            .agent_number(member, &member.caller.principal)
+            .await?
+            .is_some()
+        {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "a profile holds ground truth, which an agent does not tell of itself; use another principal's key",
+            ));
+        }
+        let suite: SuiteRef = suite.parse().map_err(|_| {
+            Problem::validation(
+                "suiteVersion",
+                "the path must name a suite and an exact version of three numbers",
+            )
+        })?;
+        if document.to_string().len() > MOST {
+            let message = format!("a profile has at most {MOST} octets; use `defaults`");
+            return Err(Problem::validation("", message));
+        }
+        let profile = Profile::read(document).map_err(|fault| {
+            let message = fault.to_string();
+            Problem::validation(&fault.field, message)
+        })?;
+        if profile.suite() != suite.to_string() {
+            let message =
+                format!("`suiteId` and `suiteVersion` must be those of the path, {suite}");
+            return Err(Problem::validation("suiteId", message));
+        }
+        self.tasks_exist(member, &suite, &profile).await?;
+        let now = self.clock.now();
+        let organization = member.organization.number;
+        let before = self.store.profile(organization, &suite.to_string()).await;
+        let before = before.map_err(|cause| internal(&cause))?;
+        let record = ProfileRecord {
+            profile,
+            created_at: before.map_or(now, |it| it.created_at),
+            updated_at: now,
+        };
+        let new = self.store.set_profile(organization, &record).await;
+        Ok((record, new.map_err(|cause| internal(&cause))?))
+    }
+
+    /// Tasks that the suite does not have are mistakes, where the suite is known.
+    async fn tasks_exist(
+        &self,
+        member: &Member,
+        suite: &SuiteRef,
+        profile: &Profile,
+    ) -> Result<(), Problem> {
+        let tenant = &member.organization.tenant;
+        let known = self.store.suite(tenant, &suite.suite_id, &suite.version);
+        let Some(known) = known.await.map_err(|cause| internal(&cause))? else {
+            return Ok(());
+        };
+        let octets = self.store.get(&known.digest).await;
+        let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
+            return Ok(());
+        };
+        let Ok(document) = read_suite(&octets) else {
+            return Ok(());
+        };
+        let tasks = document.suite.tasks.iter();
+        let tasks: HashSet<&str> = tasks.map(|task| task.task_id.as_str()).collect();
+        match profile
+            .tasks
+            .keys()
+            .find(|name| !tasks.contains(name.as_str()))
+        {
+            None => Ok(()),
+            Some(unknown) => {
+                let field = format!("tasks.{unknown}");
+                let message = format!("`{field}`: {suite} has no such task");
+                Err(Problem::validation(&field, message))
+            }
+        }
+    }
+
+    /// The profile of a version of a suite.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn profile(&self, member: &Member, suite: &str) -> Result<ProfileRecord, Problem> {
+        let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
+        let found = self
+            .store
+            .profile(member.organization.number, &suite.to_string())
+            .await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        found.ok_or_else(|| not_there("profile"))
+    }
+
+    /// Profiles of the organization, as they were first set.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn profiles(
+        &self,
+        member: &Member,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<ProfileRecord>, Problem> {
+        let profiles = self
+            .store
+            .profiles(member.organization.number, after, limit);
+        profiles.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Removes a profile: runs of the suite are no evidence from now on. What was recorded stays.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn remove_profile(&self, member: &Member, suite: &str) -> Result<(), Problem> {
+        let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
+        let removed = self
+            .store
+            .remove_profile(member.organization.number, &suite.to_string())
+            .await;
+        match removed.map_err(|cause| internal(&cause))? {
+            true => Ok(()),
+            false => Err(not_there("profile")),
+        }
+    }
+}

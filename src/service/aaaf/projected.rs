@@ -1,0 +1,145 @@
+//! One eval run as evidence: its log is read in pages and trimmed while it is read, so that what is held of it is small.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::domain::aaaf::Event;
+use crate::domain::aaaf::projection::{
+    Finding, FindingSeverity, Profile, Run, RunEvent, Skipped, project,
+};
+use crate::domain::run::fold::RunState;
+use crate::domain::run::record::RunRecord;
+use crate::ports::aaaf::{AgentRecord, LeftOut, NewEvent};
+use crate::ports::{Store, StoreError};
+use crate::protocol::openwop::summary::Severity;
+
+/// Events of one log: more are not read.
+const MOST: usize = 200_000;
+const PAGE: u32 = 500;
+/// What the node of a task begins with where evidence is made.
+const NODE: &str = "eval:";
+
+/// What a log says, as far as it is evidence.
+struct Log {
+    events: Vec<RunEvent>,
+    findings: BTreeMap<String, Vec<Finding>>,
+}
+
+/// What an ended run says of an agent; of an assessment's stress test if one is named.
+///
+/// # Errors
+/// The store failed.
+pub async fn projected(
+    store: &dyn Store,
+    agent: &AgentRecord,
+    record: &RunRecord,
+    profile: Profile,
+    assessment: Option<&str>,
+) -> Result<Result<Vec<NewEvent>, LeftOut>, StoreError> {
+    // What was copied is evidence where it happened.
+    let (Some(eval), None) = (record.spec.eval(), &record.fork) else {
+        return Ok(Err(LeftOut::Fork));
+    };
+    let log = match read(store, record).await? {
+        Ok(log) => log,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let run = Run {
+        run_id: record.run_id.to_string(),
+        agent_id: eval.agent_id.to_string(),
+        assessment_id: assessment.map(str::to_owned),
+    };
+    let about = agent.clone();
+    let made = tokio::task::spawn_blocking(move || events_of(&about, &run, &profile, &log)).await;
+    Ok(made.unwrap_or(Err(LeftOut::Unsound)))
+}
+
+async fn read(store: &dyn Store, record: &RunRecord) -> Result<Result<Log, LeftOut>, StoreError> {
+    let mut state = RunState::default();
+    let mut events: Vec<RunEvent> = Vec::new();
+    loop {
+        let page = store.read(&record.run_id, state.sequence, PAGE).await?;
+        let last = page.len() < PAGE as usize;
+        for event in page {
+            let document: Option<RunEvent> = serde_json::from_slice(&event.body).ok();
+            let (Some(mut document), Ok(_)) = (document, state.apply(&event.body)) else {
+                return Ok(Err(LeftOut::Unsound));
+            };
+            // Events of this host's eval runs name the bare task, and tasks that run at once lie intermingled.
+            document.node_id = document.node_id.map(|task| format!("{NODE}{task}"));
+            events.push(document.trimmed());
+        }
+        if events.len() > MOST {
+            return Ok(Err(LeftOut::TooLong));
+        }
+        if last {
+            break;
+        }
+    }
+    // A task that was taken over is evidence of the run that did it, and what broke on the way to a judgment says nothing of
+    // the agent.
+    let foreign: HashSet<String> = state
+        .eval
+        .tasks
+        .iter()
+        .filter(|(_, facts)| facts.reused_from.is_some() || facts.unjudged.is_some())
+        .map(|(task, _)| format!("{NODE}{task}"))
+        .collect();
+    events.retain(|it| {
+        it.node_id
+            .as_ref()
+            .is_none_or(|node| !foreign.contains(node))
+    });
+    let findings = state.eval.tasks.into_iter().filter_map(|(task, facts)| {
+        let found = facts.safety_findings?.into_iter().map(|it| Finding {
+            kind: it.kind,
+            severity: severity(it.severity),
+        });
+        Some((task.to_string(), found.collect()))
+    });
+    Ok(Ok(Log {
+        events,
+        findings: findings.collect(),
+    }))
+}
+
+const fn severity(of: Severity) -> FindingSeverity {
+    match of {
+        Severity::Low => FindingSeverity::Low,
+        Severity::Medium => FindingSeverity::Medium,
+        Severity::High => FindingSeverity::High,
+        Severity::Critical => FindingSeverity::Critical,
+    }
+}
+
+fn events_of(
+    agent: &AgentRecord,
+    run: &Run,
+    profile: &Profile,
+    log: &Log,
+) -> Result<Vec<NewEvent>, LeftOut> {
+    let made = project(&agent.id, run, Some(profile), &log.events, &log.findings)
+        .map_err(|_| LeftOut::Unsound)?;
+    match made.skipped {
+        Some(Skipped::NoProfile | Skipped::ProfileMismatch) => return Err(LeftOut::NoProfile),
+        Some(Skipped::NoEval) => return Err(LeftOut::NothingJudged),
+        None if made.events.is_empty() => return Err(LeftOut::NothingJudged),
+        None => {}
+    }
+    made.events
+        .into_iter()
+        .map(|document| {
+            // The same gate that evidence of others passes.
+            let event = Event::read(&document).map_err(|_| LeftOut::Unsound)?;
+            let data = document.get("data").map(ToString::to_string);
+            Ok(NewEvent {
+                kind: event.event_type().as_str(),
+                id: event.id.ok_or(LeftOut::Unsound)?,
+                agent: agent.number,
+                occurred_at: event.timestamp,
+                task: event.task_id,
+                assessment: event.assessment_id,
+                data: data.unwrap_or_default(),
+            })
+        })
+        .collect()
+}

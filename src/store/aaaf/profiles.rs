@@ -1,0 +1,217 @@
+//! Assessment profiles, and what became of eval runs.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::domain::ids::RunId;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{
+    AgentNumber, EndedRun, Gathered, LeftOut, OrganizationNumber, Position, ProfileRecord,
+    Profiles, RunsOf,
+};
+use crate::store::convert::{Column, backend, column};
+use crate::store::{PostgresStore, SqliteStore};
+
+const CHANGE: &str = "UPDATE aaaf_profile SET document = $3, updated_at = $4
+    WHERE organization = $1 AND suite = $2";
+const ADD: &str = "INSERT INTO aaaf_profile (organization, suite, document, updated_at, created_at)
+    VALUES ($1, $2, $3, $4, $5)";
+const LOOK_AGAIN: &str = "DELETE FROM aaaf_gathered
+    WHERE organization = $1 AND suite = $2 AND COALESCE(left_out, '') <> 'stress_test'";
+const ONE: &str = "SELECT document, created_at, updated_at FROM aaaf_profile
+    WHERE organization = $1 AND suite = $2";
+const LISTED: &str = "SELECT document, created_at, updated_at FROM aaaf_profile
+    WHERE organization = $1 AND (created_at, suite) > ($2, $3)
+    ORDER BY created_at, suite LIMIT $4";
+const REMOVE: &str = "DELETE FROM aaaf_profile WHERE organization = $1 AND suite = $2";
+const RUNS: &str = "SELECT r.number, r.run_id FROM run r
+    WHERE r.tenant = $2 AND r.eval_agent = $3 AND (CAST($4 AS TEXT) IS NULL OR r.eval_version = $4)
+        AND r.ended AND r.created_at >= $5 AND r.number > $6
+        AND NOT EXISTS (SELECT 1 FROM aaaf_gathered g WHERE g.organization = $1 AND g.run = r.run_id)
+    ORDER BY r.number LIMIT $7";
+/// Whoever sets a profile makes the host look again at what was left out for want of one: not remembered once there is one.
+const GATHERED: &str = "INSERT INTO aaaf_gathered
+        (organization, run, agent, suite, events, left_out, gathered_at)
+    SELECT CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS BIGINT),
+        CAST($6 AS TEXT), CAST($7 AS BIGINT)
+    WHERE COALESCE(CAST($6 AS TEXT), '') <> 'no_profile'
+        OR NOT EXISTS (SELECT 1 FROM aaaf_profile WHERE organization = $1 AND suite = $4)
+    ON CONFLICT (organization, run) DO NOTHING";
+const LEFT_OUT: &str = "SELECT run, left_out FROM aaaf_gathered
+    WHERE organization = $1 AND agent = $2 AND left_out IS NOT NULL AND left_out <> 'stress_test'
+    ORDER BY gathered_at DESC, run LIMIT $3";
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_profile", name)
+}
+
+fn record_of(
+    (document, created_at, updated_at): (String, i64, i64),
+) -> Result<ProfileRecord, StoreError> {
+    Ok(ProfileRecord {
+        profile: at("document").document(&document)?,
+        created_at: at("created_at").time(created_at)?,
+        updated_at: at("updated_at").time(updated_at)?,
+    })
+}
+
+macro_rules! profiles {
+    ($store:ty) => {
+        #[async_trait]
+        impl Profiles for $store {
+            async fn set_profile(
+                &self,
+                organization: OrganizationNumber,
+                record: &ProfileRecord,
+            ) -> Result<bool, StoreError> {
+                let suite = record.profile.suite();
+                let document = at("document").text(&record.profile)?;
+                let updated_at = record.updated_at.as_microsecond();
+                let mut transaction = self.begin_write().await?;
+                let changed = sqlx::query(CHANGE)
+                    .bind(organization.0)
+                    .bind(&suite)
+                    .bind(&document)
+                    .bind(updated_at)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let new = changed.rows_affected() == 0;
+                if new {
+                    sqlx::query(ADD)
+                        .bind(organization.0)
+                        .bind(&suite)
+                        .bind(&document)
+                        .bind(updated_at)
+                        .bind(record.created_at.as_microsecond())
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(|cause| super::taken(cause, "a profile of this suite"))?;
+                }
+                sqlx::query(LOOK_AGAIN)
+                    .bind(organization.0)
+                    .bind(&suite)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(new)
+            }
+
+            async fn profile(
+                &self,
+                organization: OrganizationNumber,
+                suite: &str,
+            ) -> Result<Option<ProfileRecord>, StoreError> {
+                let row = sqlx::query_as(ONE)
+                    .bind(organization.0)
+                    .bind(suite)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn profiles(
+                &self,
+                organization: OrganizationNumber,
+                after: Option<&Position>,
+                limit: u32,
+            ) -> Result<Vec<ProfileRecord>, StoreError> {
+                let rows: Vec<(String, i64, i64)> = sqlx::query_as(LISTED)
+                    .bind(organization.0)
+                    .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
+                    .bind(after.map_or("", |it| it.id.as_str()))
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn remove_profile(
+                &self,
+                organization: OrganizationNumber,
+                suite: &str,
+            ) -> Result<bool, StoreError> {
+                let removed = sqlx::query(REMOVE)
+                    .bind(organization.0)
+                    .bind(suite)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(removed.rows_affected() > 0)
+            }
+
+            async fn runs_to_gather(
+                &self,
+                organization: OrganizationNumber,
+                which: RunsOf<'_>,
+                after: i64,
+                limit: u32,
+            ) -> Result<Vec<EndedRun>, StoreError> {
+                let rows: Vec<(i64, String)> = sqlx::query_as(RUNS)
+                    .bind(organization.0)
+                    .bind(which.tenant.as_str())
+                    .bind(&which.agent.id)
+                    .bind(&which.agent.version)
+                    .bind(which.since.as_microsecond())
+                    .bind(after)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let ended = |(number, run): (i64, String)| EndedRun {
+                    number,
+                    run: RunId::from(run),
+                };
+                Ok(rows.into_iter().map(ended).collect())
+            }
+
+            async fn gathered(
+                &self,
+                organization: OrganizationNumber,
+                run: &Gathered,
+                now: Timestamp,
+            ) -> Result<(), StoreError> {
+                sqlx::query(GATHERED)
+                    .bind(organization.0)
+                    .bind(run.run.as_str())
+                    .bind(run.agent.0)
+                    .bind(&run.suite)
+                    .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
+                    .bind(run.left_out.map(LeftOut::as_str))
+                    .bind(now.as_microsecond())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(())
+            }
+
+            async fn left_out(
+                &self,
+                organization: OrganizationNumber,
+                agent: AgentNumber,
+                limit: u32,
+            ) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
+                let rows: Vec<(String, String)> = sqlx::query_as(LEFT_OUT)
+                    .bind(organization.0)
+                    .bind(agent.0)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let reason = |name: &str| {
+                    LeftOut::parse(name)
+                        .ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
+                };
+                rows.into_iter()
+                    .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))
+                    .collect()
+            }
+        }
+    };
+}
+
+profiles!(SqliteStore);
+profiles!(PostgresStore);

@@ -1,0 +1,356 @@
+//! Eval runs become evidence by a profile, each once, and an agent is rated without an event that anybody sent.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::service::access::Scope;
+
+use super::{Engine, Organization, Site, refusal, site};
+use crate::http::host::{AGENT, SUITE, says};
+
+const PROFILE: &str = "profiles/community.bench.evals.echo/1.0.0";
+
+/// The tenant of the host's eval runs has a face, and its agents run.
+struct Evals {
+    face: Organization,
+}
+
+impl Evals {
+    /// Of a suite of these texts.
+    async fn on(site: &Site, texts: &[&str]) -> Self {
+        let face = super::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
+        site.host.equip(&says(texts)).await;
+        site.host.work();
+        Self { face }
+    }
+
+    async fn send(
+        &self,
+        site: &Site,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> crate::http::host::Reply {
+        site.send_as(&self.face, method, path, Some(body)).await
+    }
+
+    async fn get(&self, site: &Site, path: &str) -> Value {
+        site.send_as(&self.face, Method::GET, path, None)
+            .await
+            .json()
+    }
+
+    async fn enrol(&self, site: &Site, body: &Value) -> String {
+        let enrolled = self.send(site, Method::POST, "agents", body).await;
+        assert_eq!(enrolled.status, StatusCode::CREATED, "{enrolled:?}");
+        enrolled.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn collect(&self, site: &Site, body: &Value) -> Value {
+        let collected = self.send(site, Method::POST, "events/collect", body).await;
+        assert_eq!(collected.status, StatusCode::OK, "{collected:?}");
+        collected.json()
+    }
+}
+
+async fn run(site: &Site) -> String {
+    let run = site.host.create().await;
+    site.host.ended(&run).await;
+    run.to_string()
+}
+
+fn profile() -> Value {
+    json!({"suiteId": SUITE, "suiteVersion": "1.0.0",
+        "defaults": {"domain": "code", "complexityLevel": 2, "autonomyLevel": 3},
+        "tasks": {"task-0": {"complexityLevel": 3, "maxCostUsd": 1.0}, "task-1": {"baselineSeconds": 60}}})
+}
+
+#[rstest]
+#[tokio::test]
+async fn eval_runs_alone_rate_an_agent(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    site!(engine => site);
+    let texts: Vec<String> = (0..11)
+        .map(|n| format!("text {n}"))
+        .chain(["wrong".to_owned()])
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let evals = Evals::on(&site, &texts).await;
+    site.host.assess();
+    let set = evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
+    let agent = evals
+        .enrol(
+            &site,
+            &json!({"name": "echo", "openwop_agent": AGENT, "domains": ["code"]}),
+        )
+        .await;
+    for _ in 0..3 {
+        run(&site).await;
+    }
+    // An echo calls no tools and leads nobody: what it can be seen to do is what is weighed.
+    let weights = json!({"capability_weights": {"domain_breadth": 0.3, "complexity_ceiling": 0.4, "tool_proficiency": 0.0,
+        "autonomy_level": 0.3, "learning_rate": 0.0, "delegation_capability": 0.0, "orchestration_skills": 0.0}});
+    let set = evals
+        .send(&site, Method::PUT, "config/weights", &weights)
+        .await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let asked = evals.send(&site, Method::POST, "assessments", &order).await;
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
+    let path = format!("assessments/{}", asked.json()["id"].as_str().unwrap());
+    let found = loop {
+        let now = evals.get(&site, &path).await;
+        if now["completed_at"].is_string() {
+            break now;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(found["status"], "completed", "{found}");
+    let result = &found["result"];
+    assert_eq!(
+        (&result["tasks_performance"], &result["tasks_capability"]),
+        (&json!(36), &json!(36))
+    );
+    let performance = &result["performance"]["dimensions"];
+    assert_eq!(
+        performance["task_completion_rate"]["score"], 0.9167,
+        "{result}"
+    );
+    let capability = &result["capability"]["dimensions"];
+    assert_eq!(capability["complexity_ceiling"]["score"], 0.6, "{result}");
+    assert_eq!(capability["autonomy_level"]["score"], 1.0, "{result}");
+
+    // Everything was taken up before; nothing is counted twice.
+    let again = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        again,
+        json!({"runs": 0, "events": 0, "more": false, "skipped": []})
+    );
+    let events = evals
+        .get(
+            &site,
+            &format!("events?agent_id={agent}&type=task_completed"),
+        )
+        .await;
+    let events = events["data"].as_array().unwrap();
+    assert_eq!(events.len(), 36);
+    for event in events {
+        assert_eq!(event["source"], "openwop_eval");
+        assert!(event["data"]["cost_usd"].as_f64().unwrap() > 0.0, "{event}");
+        assert!(!event.to_string().contains("text "), "no content: {event}");
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_run_waits_for_its_profile_and_is_one_agents(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = Evals::on(&site, &["a", "b"]).await;
+    let agent = evals.enrol(&site, &json!({"name": "echo"})).await;
+    let id = run(&site).await;
+    let stands_for_none = evals
+        .send(
+            &site,
+            Method::POST,
+            "events/collect",
+            &json!({"agent_id": agent}),
+        )
+        .await;
+    assert_eq!(stands_for_none.status, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        stands_for_none.json()["error"]["details"]["field"],
+        "agent_id"
+    );
+    let path = format!("agents/{agent}");
+    let changed = evals
+        .send(
+            &site,
+            Method::PATCH,
+            &path,
+            &json!({"openwop_agent": AGENT}),
+        )
+        .await;
+    assert_eq!(changed.json()["openwop_agent"], AGENT, "{changed:?}");
+
+    let skipped = json!([{"run_id": id, "reason": "no_profile"}]);
+    let none = evals.collect(&site, &json!({})).await;
+    assert_eq!(
+        none,
+        json!({"runs": 1, "events": 0, "more": false, "skipped": skipped})
+    );
+    let none = evals.collect(&site, &json!({})).await;
+    assert_eq!(
+        (&none["runs"], &none["skipped"]),
+        (&json!(0), &skipped),
+        "it is said again, and not looked at"
+    );
+    evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    let later = evals
+        .collect(&site, &json!({"from": "2999-01-01T00:00:00Z"}))
+        .await;
+    assert_eq!(later["runs"], 0);
+    let some = evals.collect(&site, &json!({})).await;
+    assert_eq!(
+        some,
+        json!({"runs": 1, "events": 4, "more": false, "skipped": []})
+    );
+    // A changed profile looks at the run again and changes nothing that is recorded.
+    let mut other = profile();
+    other["defaults"]["domain"] = json!("legal");
+    let set = evals.send(&site, Method::PUT, PROFILE, &other).await;
+    assert_eq!(set.status, StatusCode::OK);
+    let again = evals.collect(&site, &json!({})).await;
+    assert_eq!(
+        again,
+        json!({"runs": 1, "events": 0, "more": false, "skipped": []})
+    );
+    let events = evals.get(&site, "events?type=task_assigned").await;
+    assert_eq!(events["data"][0]["data"]["domain"], "code");
+
+    // What another one stands for is taken, unless versions tell them apart.
+    let second = json!({"name": "second", "openwop_agent": format!("{AGENT}@1.0.0")});
+    let refused = evals.send(&site, Method::POST, "agents", &second).await;
+    assert_eq!(
+        refusal(&refused),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+    assert_eq!(refused.json()["error"]["details"]["field"], "openwop_agent");
+    let apart = json!({"openwop_agent": format!("{AGENT}@2.0.0")});
+    let changed = evals.send(&site, Method::PATCH, &path, &apart).await;
+    assert_eq!(changed.status, StatusCode::OK);
+    let second = evals.enrol(&site, &second).await;
+    run(&site).await;
+    let collected = evals.collect(&site, &json!({})).await;
+    assert_eq!(
+        (&collected["runs"], &collected["events"]),
+        (&json!(1), &json!(4))
+    );
+    let theirs = evals.get(&site, &format!("events?agent_id={second}")).await;
+    assert_eq!(theirs["data"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_retry_took_over_is_evidence_once() {
+    site!(Engine::Sqlite => site);
+    let evals = Evals::on(&site, &["a", "unavailable", "c"]).await;
+    evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    evals
+        .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
+        .await;
+    let id = run(&site).await;
+    let first = evals.collect(&site, &json!({})).await;
+    let path = format!("/v1/host/touchstone/runs/{id}:retry");
+    let retried = site.host.post(&path, &json!({})).await;
+    assert_eq!(retried.status, StatusCode::CREATED, "{retried:?}");
+    let retried = retried.json()["runId"].as_str().unwrap().into();
+    site.host.ended(&retried).await;
+    let second = evals.collect(&site, &json!({})).await;
+    assert_eq!(
+        first["events"], 4,
+        "of the two tasks that were judged: {first}"
+    );
+    assert_eq!(
+        (&second["runs"], &second["events"]),
+        (&json!(1), &json!(0)),
+        "{second}"
+    );
+    assert_eq!(second["skipped"][0]["reason"], "nothing_judged");
+}
+
+#[rstest]
+#[tokio::test]
+async fn profiles_are_kept_listed_and_removed(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let set = site.send(Method::PUT, PROFILE, Some(&profile())).await;
+    assert_eq!(set.status, StatusCode::CREATED);
+    let kept = site.get(PROFILE).await.json();
+    assert_eq!(kept, set.json());
+    assert_eq!(kept["profile"]["tasks"]["task-0"]["complexityLevel"], 3);
+    let mut other = profile();
+    other["suiteVersion"] = json!("1.1.0");
+    site.send(
+        Method::PUT,
+        "profiles/community.bench.evals.echo/1.1.0",
+        Some(&other),
+    )
+    .await;
+    let first = site.get("profiles?limit=1").await.json();
+    assert_eq!(first["data"][0]["tasks_described"], 2);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = site
+        .get(&format!("profiles?limit=1&cursor={cursor}"))
+        .await
+        .json();
+    assert_eq!(
+        (&second["data"][0]["suite_version"], &second["next_cursor"]),
+        (&json!("1.1.0"), &json!(null))
+    );
+    let removed = site.send(Method::DELETE, PROFILE, None).await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT);
+    for method in [Method::GET, Method::DELETE] {
+        let gone = site.send(method, PROFILE, None).await;
+        assert_eq!(
+            refusal(&gone),
+            (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned())
+        );
+    }
+}
+
+#[rstest]
+#[case(PROFILE, json!({"extra": 1}), "extra")]
+#[case(PROFILE, json!({"suiteId": "community.bench.evals.other"}), "suiteId")]
+#[case(PROFILE, json!({"defaults": {"complexityLevel": 6}}), "defaults.complexityLevel")]
+#[case(PROFILE, json!({"tasks": {"task-0": {"baselineSeconds": 0}}}), "tasks.task-0.baselineSeconds")]
+#[case(PROFILE, json!({"tasks": {"task-9": {}}}), "tasks.task-9")]
+#[case("profiles/echo/1.0.0", json!({}), "suiteVersion")]
+#[case("profiles/community.bench.evals.echo/latest", json!({}), "suiteVersion")]
+#[tokio::test]
+async fn what_is_wrong_with_a_profile_is_named(
+    #[case] path: &str,
+    #[case] change: Value,
+    #[case] field: &str,
+) {
+    site!(Engine::Sqlite => site);
+    let evals = Evals::on(&site, &["a", "b"]).await;
+    let mut body = profile();
+    for (name, value) in change.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let refused = evals.send(&site, Method::PUT, path, &body).await;
+    assert_eq!(
+        refusal(&refused),
+        (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
+    );
+    assert_eq!(
+        refused.json()["error"]["details"]["field"],
+        field,
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_does_not_say_what_would_be_right() {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    let tenant = site.ours.id.clone();
+    let key = site
+        .host
+        .issue(|issue| {
+            issue.tenant = tenant.as_str().into();
+            issue.scopes = vec![Scope::ConfigWrite];
+            issue.principal = Some(agent.clone());
+        })
+        .await;
+    let call = site
+        .host
+        .request(Method::PUT, &format!("/api/v1/{PROFILE}"));
+    let refused = call.key(&key).json(&profile()).send().await;
+    assert_eq!(
+        refusal(&refused),
+        (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
+    );
+}
