@@ -97,6 +97,7 @@ enum Command {
     Enroll(rating::enroll::Arguments),
     Collect(rating::collect::Arguments),
     Assess(rating::assess::Arguments),
+    Report(rating::report::Arguments),
     Attest(attest::Arguments),
     Verify(verify::Arguments),
     #[command(subcommand)]
@@ -193,6 +194,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Enroll(arguments) => rating::enroll::run(&context, &arguments).await,
         Command::Collect(arguments) => rating::collect::run(&context, &arguments).await,
         Command::Assess(arguments) => rating::assess::run(&context, &arguments).await,
+        Command::Report(arguments) => rating::report::run(&context, &arguments).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Badge(command) => badge::run(&context, &command),

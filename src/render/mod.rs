@@ -12,6 +12,7 @@ pub mod junit;
 pub mod live;
 pub mod markdown;
 pub mod rating;
+pub mod report;
 pub mod scorecard;
 pub mod statistics;
 mod table;

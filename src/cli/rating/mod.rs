@@ -5,6 +5,7 @@
 pub mod assess;
 pub mod collect;
 pub mod enroll;
+pub mod report;
 
 use jiff::Timestamp;
 use serde::Deserialize;

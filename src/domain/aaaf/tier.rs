@@ -122,6 +122,12 @@ impl Tier {
         named.map_or("", |(name, _)| name)
     }
 
+    /// The lowest score that reaches it.
+    pub fn lower_bound(self) -> Score {
+        let named = table(self.axis).get(usize::from(self.rank));
+        Score(named.map_or(ONE, |(_, from)| *from))
+    }
+
     /// Whether there is none above.
     pub const fn is_top(self) -> bool {
         self.rank == 4

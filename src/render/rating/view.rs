@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::aaaf::assessment::EvidenceBasis;
@@ -12,7 +12,7 @@ use crate::domain::aaaf::calibration::Calibration;
 use crate::domain::aaaf::{Axis, Dimension, Score, Tier};
 
 /// An assessment.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Assessed {
     /// Its id.
     pub id: String,
@@ -49,12 +49,23 @@ pub struct Assessed {
     /// Why it has no result.
     #[serde(default)]
     pub error: Option<Fault>,
+    /// The badge that was issued for it.
+    #[serde(default)]
+    pub badge_id: Option<String>,
+    /// What became of its badge.
+    #[serde(default)]
+    pub badge_state: Option<String>,
 }
 
 impl Assessed {
     /// Whether anything will still become of it.
     pub fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "completed" | "failed")
+    }
+
+    /// When what it says was found out.
+    pub fn at(&self) -> Timestamp {
+        self.completed_at.unwrap_or(self.created_at)
     }
 
     /// Both axes, if it rated them.
@@ -67,7 +78,7 @@ impl Assessed {
 }
 
 /// Why an assessment has failed.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Fault {
     /// A stable code.
     pub code: String,
@@ -79,7 +90,7 @@ pub struct Fault {
 }
 
 /// What was found.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Found {
     /// Both axes.
@@ -89,7 +100,7 @@ pub enum Found {
 }
 
 /// Both axes.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Rated {
     /// Task records that performance is of.
     pub tasks_performance: u64,
@@ -112,7 +123,7 @@ impl Rated {
 }
 
 /// One dimension.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Single {
     /// Which.
     pub dimension: Dimension,
@@ -123,7 +134,7 @@ pub struct Single {
 }
 
 /// An axis.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct AxisFound {
     /// As it is stored.
     pub composite_score: Option<Score>,
@@ -141,7 +152,7 @@ pub struct AxisFound {
 }
 
 /// A dimension.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measured {
     /// `None` if it is not assessed.
     pub score: Option<Score>,

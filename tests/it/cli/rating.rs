@@ -275,3 +275,54 @@ fn a_host_is_spoken_to_the_same_way() {
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(done.stderr.contains("operator"), "{}", done.stderr);
 }
+
+#[test]
+fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
+    let home = with_evidence(36);
+    let done = home.run(&["report", "triage"]);
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stderr.contains("try: touchstone assess triage"),
+        "{}",
+        done.stderr
+    );
+    assert_good(&home.run(&["assess", "triage"]));
+    assert_good(&home.run(&["assess", "triage"]));
+    let done = home.run(&["report", "triage"]);
+    assert_good(&done);
+    for told in [
+        "# triage",
+        "Local",
+        "## Ratings before",
+        "Tool Proficiency",
+        "map to the standards named",
+    ] {
+        assert!(done.stdout.contains(told), "{told}: {}", done.stdout);
+    }
+    let done = home.run(&["report", "triage", "--output", "triage.html", "--json"]);
+    assert_good(&done);
+    let page = std::fs::read_to_string(home.path("triage.html")).unwrap();
+    let facts = done.document();
+    let display = facts["now"]["performance"]["display"].as_str().unwrap();
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains(display),
+        "{page}"
+    );
+    assert_eq!(facts["history"].as_array().unwrap().len(), 1);
+
+    assert_good(&home.run(&["enroll", "idle"]));
+    let done = home.run(&["report", "--summary"]);
+    assert_good(&done);
+    assert!(
+        done.stdout.contains("2 enrolled, 1 of them rated")
+            && done.stdout.contains("| idle | not rated"),
+        "{}",
+        done.stdout
+    );
+    let done = home.run(&["report", "--summary", "--output", "all.html"]);
+    assert_good(&done);
+    assert!(home.path("all.html").exists() && done.stdout.is_empty());
+    let done = home.run(&["report", "triage", "--output", "triage.pdf"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains("--format"), "{}", done.stderr);
+}

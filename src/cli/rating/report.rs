@@ -1,0 +1,264 @@
+//! `touchstone report`: what is known of an agent's rating, or of everybody's, to hand on.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{API, Pages, active, agent, told};
+use crate::cli::client::Client;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::patience::persistently;
+use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::Insufficient;
+use crate::ports::Clock as _;
+use crate::render::plain;
+use crate::render::rating::view::Assessed;
+use crate::render::report::{
+    Badge, Format, HISTORY, Line, Moment, NoPage, Report, Subject, Summary,
+};
+use crate::system::SystemClock;
+
+const EXAMPLES: &str = "\
+The last rating of an agent: both axes as a chart, every dimension with its sample, what is not assessed and why, what moved,
+the badge, earlier ratings, and what the dimensions map to in standards. A page of HTML is one file without scripts that asks
+for nothing.
+
+Exit codes: 0 written, 1 error, 2 bad usage, 3 there is no rating yet.
+
+Examples:
+  touchstone report triage
+  touchstone report triage --output triage.html
+  touchstone report --summary --output ratings.html
+  touchstone report triage --json";
+
+/// Write a report on an agent's rating, or on all of them
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The agent, by name or id
+    #[arg(value_name = "AGENT", required_unless_present = "summary")]
+    agent: Option<String>,
+    /// All agents that are enrolled
+    #[arg(long, conflicts_with = "agent")]
+    summary: bool,
+    /// Where to write it; `-` for stdout
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Its form [default: by the name of the file, and Markdown on stdout]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Form>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    Html,
+    Markdown,
+}
+
+impl Arguments {
+    fn is_stdout(&self) -> bool {
+        self.output == Path::new("-")
+    }
+
+    fn form(&self) -> Result<Format, Failure> {
+        let extension = self.output.extension().and_then(|it| it.to_str());
+        let extension = extension.map(str::to_ascii_lowercase);
+        match (self.format, extension.as_deref()) {
+            (Some(Form::Html), _) | (None, Some("html" | "htm")) => Ok(Format::Html),
+            (Some(Form::Markdown), _) | (None, Some("md" | "markdown")) => Ok(Format::Markdown),
+            (None, _) if self.is_stdout() => Ok(Format::Markdown),
+            (None, _) => Err(Failure::usage(format!(
+                "the name {} does not tell the form of the report",
+                self.output.display()
+            ))
+            .or_try("end it in .html or .md, or add --format")),
+        }
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let form = arguments.form()?;
+    let session = context.look().await?;
+    let terminal = context.terminal();
+    let client = session.client();
+    let written = match &arguments.agent {
+        Some(named) => report(client, named).await.and_then(|report| {
+            let text = report.write(form).map_err(no_page)?;
+            Ok((text, json!(report)))
+        }),
+        None => summary(client).await.and_then(|summary| {
+            let text = summary.write(form).map_err(no_page)?;
+            Ok((text, json!(summary)))
+        }),
+    };
+    let (text, facts) = written.map_err(|failure| told(context, failure))?;
+    deliver(terminal, arguments, &text, facts).map_err(|failure| told(context, failure))?;
+    Ok(Exit::Good)
+}
+
+fn no_page(fault: NoPage) -> Failure {
+    Failure::not_done("report_failed", fault.to_string())
+}
+
+fn deliver(
+    terminal: &Terminal,
+    arguments: &Arguments,
+    text: &str,
+    mut facts: Value,
+) -> Result<(), Failure> {
+    let file = &arguments.output;
+    if !arguments.is_stdout() {
+        std::fs::write(file, text).map_err(|cause| {
+            Failure::not_done(
+                "file_not_written",
+                format!("{} cannot be written: {cause}", file.display()),
+            )
+            .or_try("name another file by --output")
+        })?;
+    }
+    if terminal.json() {
+        if let Value::Object(members) = &mut facts {
+            members.insert("ok".to_owned(), json!(true));
+        }
+        terminal.document(&facts);
+    } else if arguments.is_stdout() {
+        terminal.print(text);
+    } else {
+        terminal.note(&format!("written to {}", file.display()));
+    }
+    Ok(())
+}
+
+/// What was found of an agent so far.
+#[derive(Default)]
+struct Past {
+    /// The last rating.
+    last: Option<Assessed>,
+    /// Those before, as far as they are listed.
+    before: Vec<Moment>,
+    /// What came to nothing since.
+    failed: Option<Assessed>,
+}
+
+impl Past {
+    /// Takes the assessments of an agent, as they were asked for.
+    fn take(&mut self, assessed: Assessed, with_history: bool) {
+        if assessed.error.is_some() {
+            self.failed = Some(assessed);
+            return;
+        }
+        if Moment::of(&assessed).is_none() {
+            return;
+        }
+        self.failed = None;
+        let before = self.last.replace(assessed);
+        if with_history && let Some(before) = before.as_ref().and_then(Moment::of) {
+            if self.before.len() == HISTORY {
+                self.before.remove(0);
+            }
+            self.before.push(before);
+        }
+    }
+}
+
+async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
+    let agent = agent(client, named).await?;
+    let document: Value = get(client, &format!("agents/{}", agent.id)).await?;
+    let organization = organization(client, &document).await?;
+    let subject: Subject =
+        serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
+    let mut past = Past::default();
+    let mut pages = Pages::new(client, "assessments", &[format!("agent_id={}", agent.id)]);
+    while let Some(page) = pages.next::<Assessed>().await? {
+        page.into_iter().for_each(|it| past.take(it, true));
+    }
+    let none = || {
+        let text = format!("there is no rating of {} yet", plain(&agent.name));
+        let failure = Failure::not_done(Insufficient::CODE, text);
+        failure.or_try(format!("touchstone assess {}", plain(&agent.name)))
+    };
+    let assessment = past.last.ok_or_else(none)?;
+    let now = Moment::of(&assessment).ok_or_else(none)?;
+    let badge = match &assessment.badge_id {
+        Some(badge) => Some(get::<Badge>(client, &format!("badges/{badge}/verify")).await?),
+        None => None,
+    };
+    Ok(Report {
+        made_at: SystemClock.now(),
+        organization,
+        agent: subject,
+        assessment,
+        now,
+        badge,
+        history: past.before,
+        failed_since: past.failed,
+    })
+}
+
+async fn summary(client: &Client) -> Result<Summary, Failure> {
+    let (mut agents, mut organization_name) = (Vec::new(), None);
+    let mut pages = active(client);
+    while let Some(page) = pages.next::<Value>().await? {
+        for document in page {
+            if agents.is_empty() {
+                organization_name = organization(client, &document).await?;
+            }
+            let subject: Subject =
+                serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
+            agents.push(subject);
+        }
+    }
+    if agents.is_empty() {
+        return Err(Failure::bad_input("NOT_FOUND", "no agent is enrolled")
+            .or_try("touchstone enroll NAME"));
+    }
+    let mut pasts: HashMap<String, Past> = HashMap::new();
+    let mut pages = Pages::new(client, "assessments", &[]);
+    while let Some(page) = pages.next::<Assessed>().await? {
+        for assessed in page {
+            let past = pasts.entry(assessed.agent_id.clone()).or_default();
+            past.take(assessed, false);
+        }
+    }
+    let line = |agent: Subject| {
+        let past = pasts.remove(&agent.id).unwrap_or_default();
+        let failed = past.failed.and_then(|it| it.error);
+        Line {
+            now: past.last.as_ref().and_then(Moment::of),
+            review_required: past.last.is_some_and(|it| it.review_required),
+            failed_since: failed.map(|fault| fault.message),
+            agent,
+        }
+    };
+    Ok(Summary {
+        made_at: SystemClock.now(),
+        organization: organization_name,
+        agents: agents.into_iter().map(line).collect(),
+    })
+}
+
+/// What the organization of an agent is called, where the key may know.
+async fn organization(client: &Client, agent: &Value) -> Result<Option<String>, Failure> {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let Some(id) = agent.get("organization_id").and_then(Value::as_str) else {
+        return Ok(None);
+    };
+    match get::<Named>(client, &format!("organizations/{id}")).await {
+        Ok(named) => Ok(Some(named.name)),
+        Err(failure) if failure.code == "FORBIDDEN" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn get<T: serde::de::DeserializeOwned>(client: &Client, what: &str) -> Result<T, Failure> {
+    let path = format!("{API}/{what}");
+    persistently(|| client.get(&path)).await
+}
