@@ -14,6 +14,8 @@ const TOP: f64 = 26.0;
 const SIDE: f64 = 280.0;
 /// Room that a label takes beside its point.
 const BESIDE: f64 = 9.0;
+/// Width of a letter of a label, about.
+const LETTER: f64 = 7.0;
 /// Of more points, labels would cover one another.
 const LABELLED: usize = 30;
 
@@ -197,13 +199,36 @@ pub fn of_one(history: &[Moment], now: &Moment) -> Plane {
         plain(&now.performance.display),
         plain(&now.capability.display)
     );
-    let current = dot(now, "now", label);
+    let mut current = dot(now, "now", label);
+    clear(&mut current, history);
     let description = match history.len() {
         0 => current.title.clone(),
         many => format!("{}; {many} earlier ratings", current.title),
     };
     let cell = [now.performance.tier, now.capability.tier];
     plane(before.collect(), vec![current], Some(cell), description)
+}
+
+/// Moves a label below its point where earlier ratings lie beneath it.
+fn clear(current: &mut Dot, history: &[Moment]) {
+    let here = |text: &str| text.parse::<f64>().unwrap_or_default();
+    let (x, y) = (here(&current.label_x), here(&current.label_y));
+    let letters = current.label.chars().count() as f64 * LETTER;
+    let (left, right) = match current.anchor {
+        "end" => (x - letters, x),
+        _ => (x, x + letters),
+    };
+    let beneath = |moment: &Moment| {
+        let (at, up) = (
+            x_of(moment.performance.score.as_f64()),
+            y_of(moment.capability.score.as_f64()),
+        );
+        (left - BESIDE..right + BESIDE).contains(&at) && (y - 16.0..y + 6.0).contains(&up)
+    };
+    let below = y + 26.0;
+    if below < TOP + SIDE && history.iter().any(beneath) {
+        current.label_y = number(below);
+    }
 }
 
 /// Several agents, by their numbers.

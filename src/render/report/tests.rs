@@ -28,11 +28,12 @@ fn text(node: Node<'_, '_>) -> String {
 
 #[test]
 fn markdown_reads_well() {
-    insta::assert_snapshot!("report", sample::report().write(Format::Markdown).unwrap());
-    insta::assert_snapshot!(
-        "summary",
-        sample::summary().write(Format::Markdown).unwrap()
-    );
+    // Which release made it is another matter.
+    let of_any = |text: String| text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let report = sample::report().write(Format::Markdown).unwrap();
+    insta::assert_snapshot!("report", of_any(report));
+    let summary = sample::summary().write(Format::Markdown).unwrap();
+    insta::assert_snapshot!("summary", of_any(summary));
 }
 
 #[test]
