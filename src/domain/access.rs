@@ -87,6 +87,10 @@ scopes! {
     BadgesRead = "badges:read";
     /// Take badges back.
     BadgesRevoke = "badges:revoke";
+    /// Appeal assessments.
+    AppealsFile = "appeals:file";
+    /// Decide about appeals.
+    AppealsReview = "appeals:review";
     /// Read how agents are assessed.
     ConfigRead = "config:read";
     /// Change how agents are assessed.

@@ -1,6 +1,6 @@
 //! The store as a whole: its faults, and all its ports as one.
 
-use super::aaaf::{Agents, Assessments, Badges, EvidenceLog, Organizations, Profiles};
+use super::aaaf::{Agents, Appeals, Assessments, Badges, EvidenceLog, Organizations, Profiles};
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
     KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
@@ -70,6 +70,7 @@ pub trait Store:
     + Assessments
     + Badges
     + Profiles
+    + Appeals
 {
 }
 impl<T> Store for T where
@@ -93,5 +94,6 @@ impl<T> Store for T where
         + Assessments
         + Badges
         + Profiles
+        + Appeals
 {
 }

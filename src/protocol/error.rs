@@ -163,6 +163,10 @@ codes! {
     InsufficientEvidence = "INSUFFICIENT_EVIDENCE", 422;
     /// Weights of an axis that do not add up to one.
     WeightSumInvalid = "WEIGHT_SUM_INVALID", 422;
+    /// An assessment that was completed too long ago to be appealed.
+    AppealWindowClosed = "APPEAL_WINDOW_CLOSED", 422;
+    /// A dimension that has an open appeal.
+    AppealOpen = "APPEAL_OPEN", 409;
     /// A badge that a person has to decide about first.
     ReviewRequired = "REVIEW_REQUIRED", 409;
 }

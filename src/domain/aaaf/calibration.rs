@@ -74,6 +74,18 @@ impl From<&Rating> for Scores {
 }
 
 impl Scores {
+    /// The dimensions whose score is another one in `now`.
+    pub fn changed(&self, now: &Self) -> Vec<Dimension> {
+        let score = |of: &AxisScores, it: &Dimension| of.dimensions.get(it).and_then(|it| it.get());
+        let axes = Axis::ALL.into_iter();
+        let changed = axes.flat_map(|axis| {
+            let (old, new) = (self.axis(axis), now.axis(axis));
+            let dimensions = axis.dimensions().iter().copied();
+            dimensions.filter(move |it| score(old, it) != score(new, it))
+        });
+        changed.collect()
+    }
+
     const fn axis(&self, axis: Axis) -> &AxisScores {
         match axis {
             Axis::Performance => &self.performance,

@@ -16,6 +16,7 @@ pub mod config;
 mod digest;
 pub mod dimension;
 pub mod evidence;
+pub mod filing;
 pub mod grader;
 mod mean;
 mod measure;

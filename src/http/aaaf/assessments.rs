@@ -109,6 +109,7 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
             result: scores,
             calibration: compared,
             review: decided,
+            ..
         }) => {
             result = Some(scores);
             calibration = compared.as_ref();

@@ -116,7 +116,8 @@ pub async fn verify(
     let seen = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
     let seen = seen.await?;
     let verification = state.aaaf.verified(&seen).await?;
-    json(StatusCode::OK, &verified(&seen, &verification)?)
+    let appealed = state.aaaf.is_appealed(&seen).await?;
+    json(StatusCode::OK, &verified(&seen, &verification, appealed)?)
 }
 
 /// `POST /api/v1/badges/{badgeId}/revoke`.
@@ -193,7 +194,7 @@ fn record(seen: &Seen) -> Result<Value, Problem> {
     Ok(record)
 }
 
-fn verified(seen: &Seen, verification: &Verification) -> Result<Value, Problem> {
+fn verified(seen: &Seen, verification: &Verification, appealed: bool) -> Result<Value, Problem> {
     let badge = &seen.badge.badge;
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
@@ -217,7 +218,7 @@ fn verified(seen: &Seen, verification: &Verification) -> Result<Value, Problem> 
         "expired": verification.expired,
         "revoked": revocation.is_some(),
         "revoke_reason": revocation.map(|it| it.reason),
-        "appeal_open": false,
+        "appeal_open": appealed,
         "reasons": verification.reasons,
     }))
 }

@@ -42,7 +42,9 @@ fn code(code: ErrorCode) -> &'static str {
             | ErrorCode::WeightSumInvalid
             | ErrorCode::AssessmentInProgress
             | ErrorCode::InsufficientEvidence
-            | ErrorCode::ReviewRequired,
+            | ErrorCode::ReviewRequired
+            | ErrorCode::AppealWindowClosed
+            | ErrorCode::AppealOpen,
             _,
         ) => code.as_str(),
         (_, 401) => "UNAUTHORIZED",
@@ -86,6 +88,8 @@ mod tests {
             "ASSESSMENT_IN_PROGRESS",
             "INSUFFICIENT_EVIDENCE",
             "REVIEW_REQUIRED",
+            "APPEAL_WINDOW_CLOSED",
+            "APPEAL_OPEN",
             "RATE_LIMITED",
             "INTERNAL_ERROR",
         ];

@@ -3,6 +3,7 @@
 //! What differs from the OpenWOP surface is here; body reading, idempotency, limits and the observer are shared.
 
 mod agents;
+mod appeals;
 mod assessments;
 mod badges;
 mod config;

@@ -8,7 +8,7 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
-use super::{agents, assessments, badges, config, events, organizations, profiles};
+use super::{agents, appeals, assessments, badges, config, events, organizations, profiles};
 use crate::http::HttpState;
 use crate::http::routes::Operation;
 use crate::service::access::Scope;
@@ -222,6 +222,30 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/assessments/{assessmentId}/review",
             member(Scope::AssessmentsReview),
             assessments::review,
+        )
+        .add(
+            "POST",
+            "/api/v1/assessments/{assessmentId}/appeals",
+            member(Scope::AppealsFile),
+            appeals::file,
+        )
+        .add(
+            "GET",
+            "/api/v1/assessments/{assessmentId}/appeals",
+            member(Scope::AssessmentsRead),
+            appeals::list,
+        )
+        .add(
+            "GET",
+            "/api/v1/assessments/{assessmentId}/appeals/{appealId}",
+            member(Scope::AssessmentsRead),
+            appeals::get,
+        )
+        .add(
+            "POST",
+            "/api/v1/assessments/{assessmentId}/appeals/{appealId}/resolve",
+            member(Scope::AppealsReview),
+            appeals::resolve,
         )
         .add("GET", "/api/v1/badges/{badgeId}", Access::OPEN, badges::get)
         .add(

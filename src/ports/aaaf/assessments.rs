@@ -72,6 +72,9 @@ pub enum Finding {
     Scored {
         /// As they were computed, the digest of the evidence among them.
         result: Value,
+        /// When the last of the evidence was recorded that was looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence_until: Option<Timestamp>,
         /// How they compare with the time before; `None` for a single dimension.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calibration: Option<Calibration>,

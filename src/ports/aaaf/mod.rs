@@ -1,6 +1,7 @@
 //! What AAAF keeps (AAAF S15). Every record is asked for with its organization.
 
 mod agents;
+mod appeals;
 mod assessments;
 mod badges;
 mod events;
@@ -8,6 +9,7 @@ mod organizations;
 mod profiles;
 
 pub use agents::{AgentNumber, AgentRecord, Agents, Known};
+pub use appeals::{Amended, Amendment, AppealRecord, AppealState, Appeals, Handling};
 pub use assessments::{
     Asked, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding, Reviewed,
     Stage,

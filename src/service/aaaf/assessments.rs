@@ -35,8 +35,9 @@ impl Aaaf {
         let organization = member.organization.number;
         self.gather_for(member, &agent, assessment.window_start)
             .await?;
-        let events = collect(self.store.as_ref(), organization, agent.number, &assessment).await;
-        let events = events.map_err(uncollected)?;
+        let (store, number) = (self.store.as_ref(), agent.number);
+        let collected = collect(store, organization, number, &assessment, None).await;
+        let events = collected.map_err(uncollected)?.events;
         let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;
         match compute(events, assessment.clone(), config).await? {
             Ok(_) => {}
@@ -254,7 +255,7 @@ pub(super) fn too_little(insufficient: &Insufficient) -> Problem {
     problem
 }
 
-fn uncollected(cause: CollectError) -> Problem {
+pub(super) fn uncollected(cause: CollectError) -> Problem {
     match cause {
         CollectError::TooMany => Problem::validation("window_start", cause.to_string()),
         CollectError::Store(cause) => internal(&cause),

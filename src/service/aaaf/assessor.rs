@@ -16,6 +16,7 @@ use super::assessments::{compute, too_little};
 use super::collection::{CollectError, collect};
 use super::issuer::{Issuer, Keeps, NotIssued};
 use crate::domain::aaaf::calibration::{BadgeDecision, Calibration, Scores, calibrate};
+use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Unscored};
 use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
 use crate::ports::{Clock, Store, StoreError};
@@ -209,8 +210,10 @@ impl Assessor {
         };
         let config = Config::read(&record.asked.config).map_err(broken)?;
         let (organization, agent) = (record.organization, record.agent_number);
-        let events = match collect(self.store.as_ref(), organization, agent, assessment).await {
-            Ok(events) => events,
+        let store = self.store.as_ref();
+        let collected = collect(store, organization, agent, assessment, None).await;
+        let (events, until) = match collected {
+            Ok(collected) => (collected.events, collected.recorded_until),
             Err(CollectError::Store(cause)) => return Err(cause),
             Err(cause @ CollectError::TooMany) => {
                 return Ok(failed("INVALID_REQUEST", &cause.to_string(), json!({})).into());
@@ -237,6 +240,7 @@ impl Assessor {
         Ok(Outcome {
             finding: Finding::Scored {
                 result,
+                evidence_until: until,
                 calibration,
                 review: None,
             },
@@ -250,8 +254,15 @@ impl Assessor {
         rating: &Rating,
         config: &Config,
     ) -> Result<Option<BadgeRecord>, StoreError> {
-        let (period, now) = (config.rules.validity_period_days, self.clock.now());
-        match self.issuer.draft(record, rating, period, now).await {
+        let validity = Validity::of(record.created_at, config.rules.validity_period_days);
+        let Some(Validity { valid_until }) = validity else {
+            // It would hold for longer than there are dates.
+            return Ok(None);
+        };
+        let drafted = self
+            .issuer
+            .draft(record, rating, valid_until, self.clock.now());
+        match drafted.await {
             Ok(draft) => Ok(Some(draft)),
             Err(NotIssued::Store(cause)) => Err(cause),
             Err(cause) => {

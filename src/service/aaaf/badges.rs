@@ -215,6 +215,16 @@ impl Aaaf {
         self.gallery.work(checked).await
     }
 
+    /// Whether the assessment behind a badge has an open appeal.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn is_appealed(&self, seen: &Seen) -> Result<bool, Problem> {
+        let assessment = seen.badge.badge.assessment_id.to_string();
+        let appealed = self.store.is_appealed(&assessment).await;
+        appealed.map_err(|cause| internal(&cause))
+    }
+
     /// Takes a badge of the organization back.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::domain::aaaf::{Assessment, Event};
@@ -25,7 +26,16 @@ pub enum CollectError {
     Store(#[from] StoreError),
 }
 
-/// Collects it.
+/// What was collected.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// The evidence.
+    pub events: Vec<Event>,
+    /// When the last of it was recorded.
+    pub recorded_until: Option<Timestamp>,
+}
+
+/// Collects it; as far as it was recorded up to a moment, if one is named: what came later about the same time is not in it.
 ///
 /// # Errors
 /// [`CollectError`].
@@ -34,43 +44,56 @@ pub async fn collect(
     organization: OrganizationNumber,
     agent: AgentNumber,
     assessment: &Assessment,
-) -> Result<Vec<Event>, CollectError> {
+    known_at: Option<Timestamp>,
+) -> Result<Collected, CollectError> {
     let window = EventFilter {
         agent: Some(agent),
         kind: None,
         from: Some(assessment.window_start),
         to: Some(assessment.window_end),
     };
-    let mut events: Vec<Event> = Vec::new();
+    let mut collected = Collected::default();
     let mut after = None;
     loop {
         let page = store.events(organization, &window, after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.position());
-        read(&mut events, page)?;
+        collected.read(page, known_at)?;
     }
-    let tasks: BTreeSet<String> = events.iter().map(|event| event.task_id.clone()).collect();
+    let tasks: BTreeSet<String> = collected
+        .events
+        .iter()
+        .map(|event| event.task_id.clone())
+        .collect();
     let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
     let before = assessment.window_start;
     for tasks in tasks.chunks(TASKS) {
         let assigned = store.assignments(organization, agent, tasks, before);
-        read(&mut events, assigned.await?)?;
+        collected.read(assigned.await?, known_at)?;
     }
-    Ok(events)
+    Ok(collected)
 }
 
-fn read(events: &mut Vec<Event>, page: Vec<EventRecord>) -> Result<(), CollectError> {
-    if events.len() + page.len() > MOST {
-        return Err(CollectError::TooMany);
+impl Collected {
+    fn read(
+        &mut self,
+        page: Vec<EventRecord>,
+        known_at: Option<Timestamp>,
+    ) -> Result<(), CollectError> {
+        if self.events.len() + page.len() > MOST {
+            return Err(CollectError::TooMany);
+        }
+        let known = |record: &EventRecord| known_at.is_none_or(|at| record.recorded_at <= at);
+        for record in page.into_iter().filter(known) {
+            self.recorded_until = self.recorded_until.max(Some(record.recorded_at));
+            let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
+                "timestamp": record.occurred_at, "data": record.data});
+            let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
+                table: "aaaf_event",
+                column: "data",
+            })?;
+            self.events.push(event);
+        }
+        Ok(())
     }
-    for record in page {
-        let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
-            "timestamp": record.occurred_at, "data": record.data});
-        let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
-            table: "aaaf_event",
-            column: "data",
-        })?;
-        events.push(event);
-    }
-    Ok(())
 }

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use crate::domain::aaaf::Rating;
 use crate::domain::aaaf::badge::{Badge, Issuance, NoScore, Occasion, Party, Unissuable, issue};
 use crate::domain::aaaf::place::Place;
-use crate::domain::aaaf::validity::Validity;
 use crate::domain::credential::did::{DidDocument, Signatory};
 use crate::domain::credential::{served, status_list};
 use crate::domain::pack::keys::SecretKey;
@@ -95,12 +94,10 @@ impl Issuer {
         &self,
         assessment: &AssessmentRecord,
         rating: &Rating,
-        period_days: u32,
+        valid_until: Timestamp,
         now: Timestamp,
     ) -> Result<BadgeRecord, NotIssued> {
         let (organization, agent) = self.parties(assessment).await?;
-        let validity = Validity::of(assessment.created_at, period_days);
-        let valid_until = validity.ok_or(NotIssued::Unsound)?.valid_until;
         let id = self.ids.uuid();
         let occasion = Occasion {
             id,

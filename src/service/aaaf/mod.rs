@@ -4,6 +4,7 @@
 //! there for it.
 
 pub mod agents;
+pub mod appeals;
 pub mod assessments;
 pub mod assessor;
 pub mod badges;

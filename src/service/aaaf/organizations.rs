@@ -21,6 +21,7 @@ const FIRST_KEY: &[&str] = &[
     "config:*",
     "badges:read",
     "badges:revoke",
+    "appeals:file",
 ];
 
 /// An organization that was just made: the only time its key is known.

@@ -30,7 +30,8 @@ const LIST: &str = "SELECT number, organization, issuer, base_url, changes
     FROM aaaf_status_list WHERE number = $1";
 const REVOKED_BITS: &str = "SELECT status_index FROM aaaf_badge
     WHERE status_list = $1 AND state = 'revoked' AND status_index IS NOT NULL ORDER BY status_index";
-const CHANGED: &str = "UPDATE aaaf_status_list SET changes = changes + 1 WHERE number = $1";
+pub(super) const CHANGED: &str =
+    "UPDATE aaaf_status_list SET changes = changes + 1 WHERE number = $1";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -43,7 +44,7 @@ macro_rules! select {
 const ONE: &str = select!("WHERE id = $1");
 const OF: &str =
     select!("WHERE organization = $1 AND assessment = $2 ORDER BY revision DESC LIMIT 1");
-const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
+pub(super) const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
     WHERE id = $1 AND state = 'issued'";
 pub(super) const ADD: &str = "INSERT INTO aaaf_badge
         (organization, agent, assessment, revision, id, state, badge, credential, status_list, status_index,
@@ -207,6 +208,8 @@ macro_rules! revoke_badge {
             .map_err(backend)?;
     }};
 }
+
+pub(super) use revoke_badge;
 
 macro_rules! badges {
     ($store:ty) => {

@@ -1,6 +1,7 @@
 //! What AAAF keeps.
 
 mod agents;
+mod appeals;
 mod assessments;
 mod badges;
 mod events;

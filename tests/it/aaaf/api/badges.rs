@@ -306,7 +306,7 @@ async fn a_badge_that_expires_is_marked_and_stays_verifiable() {
     let badge = certified(&site, "invoice-reader").await;
     site.host.clock.ahead(89);
     assert_eq!(shown(&site, &badge, "/verify").await.json()["valid"], true);
-    site.host.clock.ahead(90);
+    site.host.clock.ahead(91);
     let found = shown(&site, &badge, "/verify").await.json();
     assert_eq!(
         (

@@ -1,6 +1,7 @@
 //! The AAAF API, through the real router; every answer is held against the API description.
 
 mod agents;
+pub mod appeals;
 pub mod assessments;
 pub mod badges;
 mod config;

@@ -20,6 +20,9 @@ struct Names {
     assessment: String,
     badge: String,
     suite: String,
+    /// An assessment, and an appeal of it.
+    appealed: String,
+    appeal: String,
 }
 
 /// One moment, so that two bodies differ only in what they name.
@@ -35,6 +38,8 @@ impl Names {
             assessment: NOBODY.to_owned(),
             badge: NOBODY.to_owned(),
             suite: "acme.evals.nothing".to_owned(),
+            appealed: NOBODY.to_owned(),
+            appeal: NOBODY.to_owned(),
         }
     }
 
@@ -61,6 +66,10 @@ async fn furnish(site: &Site) -> Names {
     // Its badges are its own; public ones are for everybody to see.
     let badge = super::badges::certified(site, "canary-certified").await;
     super::badges::keep_private(site).await;
+    let certified = site.get(&format!("badges/{badge}")).await.json();
+    let certified = json!({"id": certified["assessment_id"]});
+    let appeal = super::appeals::filed(site, &certified, &["accuracy"]).await;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
     let busy = site.enrol("canary-busy").await;
     let assessment = super::assessments::ordered(site, &busy).await;
     let set = site
@@ -77,6 +86,8 @@ async fn furnish(site: &Site) -> Names {
         assessment,
         badge,
         suite: "acme.evals.canary".to_owned(),
+        appealed: text(&certified["id"]),
+        appeal: text(&appeal["id"]),
     };
     let set = site
         .send(Method::PUT, &names.profile(), Some(&profile(&names.suite)))
@@ -90,6 +101,11 @@ fn path(operation: Operation, names: &Names) -> String {
         .path
         .replace("{organizationId}", &names.organization)
         .replace("{agentId}", &names.agent)
+        .replace(
+            "{assessmentId}/appeals",
+            &format!("{}/appeals", names.appealed),
+        )
+        .replace("{appealId}", &names.appeal)
         .replace("{assessmentId}", &names.assessment)
         .replace("{badgeId}", &names.badge)
         .replace("{suiteId}", &names.suite)
@@ -117,6 +133,10 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
             json!({"agent_id": names.agent, "type": "single_dimension", "dimension": "tool_proficiency"})
         }
         (_, "/api/v1/assessments/{assessmentId}/review") => json!({"decision": "approve"}),
+        (_, "/api/v1/assessments/{assessmentId}/appeals") => super::appeals::filing(&["speed"]),
+        (_, "/api/v1/assessments/{assessmentId}/appeals/{appealId}/resolve") => {
+            json!({"decision": "review"})
+        }
         (_, "/api/v1/badges/{badgeId}/revoke") => json!({"reason": "withdrawn"}),
         SET_PROFILE => profile(&names.suite),
         (_, "/api/v1/events/collect") => json!({"from": "2026-01-01T00:00:00Z"}),
@@ -295,6 +315,8 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
         assessment: "a%00b".to_owned(),
         badge: "a%00b".to_owned(),
         suite: "a%00b".to_owned(),
+        appealed: "a%00b".to_owned(),
+        appeal: "a%00b".to_owned(),
     };
     for operation in aaaf_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";

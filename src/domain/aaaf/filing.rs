@@ -1,0 +1,223 @@
+//! What is said in appeals (AAAF S9): by whoever files one, and by whoever resolves it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::appeal::Override;
+use super::dimension::Dimension;
+use crate::domain::fields::{Fields, Nulls};
+use crate::domain::redaction::mask;
+use crate::protocol::error::Problem;
+
+/// As many as the framework has.
+const MOST_DIMENSIONS: usize = 12;
+const MAX_TEXT: usize = 2000;
+const MAX_ID: usize = 256;
+const MAX_CLAIMS: usize = 100;
+const MAX_OVERRIDES: usize = 1000;
+/// Octets of all overrides of one resolution; an event's data has less.
+const MAX_OVERRIDE_OCTETS: usize = 64 * 1024;
+
+/// An appeal as it is filed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filing {
+    /// What is challenged, in the order of the framework.
+    pub dimensions: Vec<Dimension>,
+    /// Why.
+    pub justification: String,
+    /// What speaks against the score.
+    pub counter_evidence: Vec<Claim>,
+}
+
+/// What somebody says about a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Which.
+    pub task_id: String,
+    /// What.
+    pub claim: String,
+}
+
+impl Filing {
+    /// Reads the body of `POST assessments/{id}/appeals`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let known = ["dimensions", "justification", "counter_evidence"];
+        let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
+        let named = fields.texts("dimensions", MOST_DIMENSIONS, MAX_ID)?;
+        let named = named
+            .filter(|named| !named.is_empty())
+            .ok_or_else(|| fields.invalid("dimensions", "must name at least one dimension"))?;
+        let mut dimensions = BTreeSet::new();
+        for name in named {
+            let dimension: Dimension = serde_json::from_value(Value::from(name))
+                .map_err(|_| fields.invalid("dimensions", "must hold dimensions of AAAF only"))?;
+            dimensions.insert(dimension);
+        }
+        let justification = fields.text_of("justification", 1..=MAX_TEXT)?;
+        let justification =
+            justification.ok_or_else(|| fields.invalid("justification", "is required"))?;
+        let claims = fields.get("counter_evidence").and_then(Value::as_array);
+        let claims = claims
+            .filter(|claims| (1..=MAX_CLAIMS).contains(&claims.len()))
+            .ok_or_else(|| {
+                let shape = format!("must be a list of 1 to {MAX_CLAIMS} claims");
+                fields.invalid("counter_evidence", &shape)
+            })?;
+        Ok(Self {
+            dimensions: dimensions.into_iter().collect(),
+            // It is recorded as it is here.
+            justification: mask(justification).into_owned(),
+            counter_evidence: claims.iter().map(claim).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn claim(value: &Value) -> Result<Claim, Problem> {
+    let fields = Fields::closed(
+        value,
+        "counter_evidence",
+        &["task_id", "claim"],
+        Nulls::Wrong,
+    )?;
+    let task_id = fields.text_of("task_id", 1..=MAX_ID)?;
+    let claim = fields.text_of("claim", 1..=MAX_TEXT)?;
+    Ok(Claim {
+        task_id: task_id
+            .ok_or_else(|| fields.invalid("task_id", "is required"))?
+            .to_owned(),
+        claim: mask(claim.ok_or_else(|| fields.invalid("claim", "is required"))?).into_owned(),
+    })
+}
+
+/// What a reviewer does about an appeal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ruling {
+    /// Looks into it: it is under review from now on.
+    Review,
+    /// Agrees: the evidence is seen through these overrides.
+    Accept {
+        /// How.
+        overrides: Vec<Override>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Does not.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Ruling {
+    /// Reads the body of `POST assessments/{id}/appeals/{aid}/resolve`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let known = ["decision", "reason", "overrides"];
+        let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
+        let reason = fields.text_of("reason", 1..=MAX_TEXT)?;
+        let reason = reason.map(|reason| mask(reason).into_owned());
+        let decision = fields.text("decision")?;
+        if decision != Some("accept") && fields.get("overrides").is_some() {
+            return Err(fields.invalid("overrides", "belongs to the decision accept alone"));
+        }
+        match (decision, reason) {
+            (Some("review"), None) => Ok(Self::Review),
+            (Some("review"), Some(_)) => {
+                Err(fields.invalid("reason", "belongs to accept and reject"))
+            }
+            (Some("reject"), Some(reason)) => Ok(Self::Reject { reason }),
+            (Some("reject"), None) => {
+                Err(fields.invalid("reason", "is required: a rejection says why"))
+            }
+            (Some("accept"), reason) => Ok(Self::Accept {
+                overrides: overrides(&fields)?,
+                reason,
+            }),
+            _ => Err(fields.invalid("decision", "must be review, accept or reject")),
+        }
+    }
+}
+
+fn overrides(fields: &Fields<'_>) -> Result<Vec<Override>, Problem> {
+    let wrong = |message: &str| fields.invalid("overrides", message);
+    let listed = fields.get("overrides").and_then(Value::as_array);
+    let listed = listed
+        .filter(|listed| (1..=MAX_OVERRIDES).contains(&listed.len()))
+        .ok_or_else(|| wrong(&format!("must be a list of 1 to {MAX_OVERRIDES} overrides")))?;
+    let octets: usize = listed.iter().map(|it| it.to_string().len()).sum();
+    if octets > MAX_OVERRIDE_OCTETS {
+        return Err(wrong(&format!(
+            "must not be longer than {MAX_OVERRIDE_OCTETS} octets"
+        )));
+    }
+    let read = listed.iter().enumerate().map(|(n, it)| {
+        serde_json::from_value(it.clone()).map_err(|_| {
+            wrong(&format!(
+                "holds something else at place {n}: revision_not_error has task_id and revision_number, exclude_task has task_id, set_field has event_id, field and value"
+            ))
+        })
+    });
+    read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(refused: Result<(), Problem>) -> Option<String> {
+        let problem = refused.err()?;
+        Some(problem.details["field"].as_str().unwrap().to_owned())
+    }
+
+    #[rstest]
+    #[case(json!({}), None)]
+    #[case(json!({"dimensions": []}), Some("dimensions"))]
+    #[case(json!({"dimensions": ["charm"]}), Some("dimensions"))]
+    #[case(json!({"justification": ""}), Some("justification"))]
+    #[case(json!({"counter_evidence": []}), Some("counter_evidence"))]
+    #[case(json!({"counter_evidence": [{"task_id": "t"}]}), Some("counter_evidence.claim"))]
+    #[case(json!({"counter_evidence": [{"task_id": "t", "claim": "c", "x": 1}]}), Some("counter_evidence.x"))]
+    #[case(json!({"by": "me"}), Some("by"))]
+    fn what_is_unsound_about_an_appeal_is_named(
+        #[case] change: Value,
+        #[case] expected: Option<&str>,
+    ) {
+        let mut body = json!({"dimensions": ["speed", "accuracy", "speed"], "justification": "j",
+            "counter_evidence": [{"task_id": "t", "claim": "c"}]});
+        body.as_object_mut()
+            .unwrap()
+            .extend(change.as_object().unwrap().clone());
+        let parsed = Filing::parse(&body);
+        if let Ok(filing) = &parsed {
+            assert_eq!(filing.dimensions, [Dimension::Accuracy, Dimension::Speed]);
+        }
+        assert_eq!(field(parsed.map(drop)).as_deref(), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"decision": "review"}), None)]
+    #[case(json!({"decision": "reject", "reason": "r"}), None)]
+    #[case(json!({"decision": "accept", "overrides": [{"type": "exclude_task", "task_id": "t"}]}), None)]
+    #[case(json!({"decision": "ponder"}), Some("decision"))]
+    #[case(json!({"decision": "reject"}), Some("reason"))]
+    #[case(json!({"decision": "reject", "reason": "r", "overrides": []}), Some("overrides"))]
+    #[case(json!({"decision": "accept"}), Some("overrides"))]
+    #[case(json!({"decision": "accept", "overrides": []}), Some("overrides"))]
+    #[case(json!({"decision": "accept", "overrides": [{"type": "forget_task", "task_id": "t"}]}), Some("overrides"))]
+    fn what_is_unsound_about_a_ruling_is_named(
+        #[case] body: Value,
+        #[case] expected: Option<&str>,
+    ) {
+        assert_eq!(field(Ruling::parse(&body).map(drop)).as_deref(), expected);
+    }
+}

@@ -1,0 +1,388 @@
+//! Appeals (AAAF S9): a score is challenged, somebody else looks into it, and where they agree the evidence is seen otherwise.
+//! No event is ever edited, and only what was challenged is scored anew.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::assessments::{needs_review, too_little, uncollected};
+use super::collection::collect;
+use super::issuer::{Keeps, NotIssued};
+use super::{Aaaf, Member, is_id, not_there};
+use crate::domain::aaaf::appeal::{self, Resolution, is_in_time};
+use crate::domain::aaaf::badge::RevocationReason;
+use crate::domain::aaaf::calibration::Scores;
+use crate::domain::aaaf::filing::{Filing, Ruling};
+use crate::domain::aaaf::{Config, Kind, Rating, Unscored};
+use crate::domain::audit::Decision;
+use crate::domain::ids::TenantId;
+use crate::ports::aaaf::{
+    Amended, Amendment, AppealRecord, AppealState, AssessmentRecord, BadgeRecord, BadgeState,
+    Finding, Handling, Position, Revocation, Stage,
+};
+use crate::ports::{Store, StoreError};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+impl Aaaf {
+    /// Challenges scores of an assessment.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for an assessment that certifies nothing; `APPEAL_WINDOW_CLOSED`; `APPEAL_OPEN`.
+    pub async fn file_appeal(
+        &self,
+        member: &Member,
+        assessment: &str,
+        filing: Filing,
+    ) -> Result<AppealRecord, Problem> {
+        let assessment = self.assessment(member, assessment).await?;
+        let (Stage::Completed, Some(ended_at)) = (assessment.stage, assessment.ended_at) else {
+            let message = "only an assessment that is completed can be appealed";
+            return Err(Problem::new(ErrorCode::Conflict, message));
+        };
+        if let Kind::SingleDimension(_) = assessment.asked.assessment.kind {
+            let message = "an assessment of a single dimension certifies nothing that could be appealed; ask for another one";
+            return Err(Problem::new(ErrorCode::Conflict, message));
+        }
+        let now = self.clock.now();
+        if !is_in_time(ended_at, now) {
+            let message = "an assessment can be appealed for 14 days after it was completed";
+            return Err(Problem::new(ErrorCode::AppealWindowClosed, message)
+                .with("completedAt", ended_at.to_string()));
+        }
+        let record = AppealRecord {
+            id: self.fresh_id(),
+            organization: assessment.organization,
+            agent: assessment.agent_number,
+            assessment: assessment.id,
+            state: AppealState::Filed,
+            filing,
+            filed_by: member.caller.principal.clone(),
+            handling: None,
+            created_at: now,
+            resolved_at: None,
+        };
+        let decision = self.decided(&member.caller, "appeals:file", &record.id);
+        let tenant = &member.organization.tenant;
+        match self.store.file_appeal(&record, tenant, &decision).await {
+            Ok(()) => Ok(record),
+            Err(StoreError::Exists(_)) => Err(Problem::new(
+                ErrorCode::AppealOpen,
+                "one of these dimensions has an open appeal already; wait until it is resolved",
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// An appeal of an assessment of the organization.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn appeal(
+        &self,
+        member: &Member,
+        assessment: &str,
+        id: &str,
+    ) -> Result<AppealRecord, Problem> {
+        let assessment = self.assessment(member, assessment).await?;
+        if !is_id(id) {
+            return Err(not_there("appeal"));
+        }
+        let organization = member.organization.number;
+        let found = self.store.appeal(organization, &assessment.id, id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        found.ok_or_else(|| not_there("appeal"))
+    }
+
+    /// The appeals of an assessment of the organization, as they were filed.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn appeals(
+        &self,
+        member: &Member,
+        assessment: &str,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AppealRecord>, Problem> {
+        let assessment = self.assessment(member, assessment).await?;
+        let organization = member.organization.number;
+        let found = self
+            .store
+            .appeals(organization, &assessment.id, after, limit);
+        found.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Looks into an appeal, accepts or rejects it.
+    ///
+    /// # Errors
+    /// `not_found`; `forbidden` for whoever filed it and for the agent; `conflict` for one that is resolved; for overrides that
+    /// cannot stand `validation_error`, or `INSUFFICIENT_EVIDENCE` where they leave too little; `REVIEW_REQUIRED` where the
+    /// assessment itself still waits for a person.
+    pub async fn resolve_appeal(
+        &self,
+        member: &Member,
+        assessment: &str,
+        id: &str,
+        ruling: Ruling,
+    ) -> Result<AppealRecord, Problem> {
+        let assessment = self.assessment(member, assessment).await?;
+        let mut appeal = self.appeal(member, &assessment.id, id).await?;
+        let principal = &member.caller.principal;
+        if *principal == appeal.filed_by || *principal == assessment.agent {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "whoever filed an appeal does not resolve it, nor does the agent; use another principal's key",
+            ));
+        }
+        if !appeal.state.is_open() {
+            return Err(resolved_already());
+        }
+        let by = principal.clone();
+        let now = self.clock.now();
+        let handled = match ruling {
+            Ruling::Review => {
+                appeal.state = AppealState::UnderReview;
+                appeal.handling = Some(handling(by, None));
+                self.handle(member, &appeal, "appeals:review").await
+            }
+            Ruling::Reject { reason } => {
+                appeal.state = AppealState::Rejected;
+                appeal.resolved_at = Some(now);
+                appeal.handling = Some(handling(by, Some(reason)));
+                self.handle(member, &appeal, "appeals:reject").await
+            }
+            Ruling::Accept { overrides, reason } => {
+                if needs_review(&assessment) {
+                    let message = "the assessment itself waits for a review; decide about that first with `POST /api/v1/assessments/{id}/review`";
+                    return Err(Problem::new(ErrorCode::ReviewRequired, message));
+                }
+                appeal.state = AppealState::Accepted;
+                appeal.resolved_at = Some(now);
+                let mut handling = handling(by, reason);
+                handling.amendment = Some(Amendment {
+                    overrides,
+                    changed: Vec::new(),
+                    evidence_differs: false,
+                    badge_id: None,
+                });
+                appeal.handling = Some(handling);
+                return self.accept(member, &assessment, appeal).await;
+            }
+        };
+        handled.map(|()| appeal)
+    }
+
+    async fn handle(
+        &self,
+        member: &Member,
+        appeal: &AppealRecord,
+        action: &str,
+    ) -> Result<(), Problem> {
+        let decision = self.decided(&member.caller, action, &appeal.id);
+        let tenant = &member.organization.tenant;
+        let handled = self.store.handle_appeal(appeal, None, tenant, &decision);
+        match handled.await {
+            Ok(()) => Ok(()),
+            Err(StoreError::Stale) => Err(resolved_already()),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// Scores what was challenged anew, over the evidence the assessment saw, and certifies what came of it.
+    async fn accept(
+        &self,
+        member: &Member,
+        assessment: &AssessmentRecord,
+        mut appeal: AppealRecord,
+    ) -> Result<AppealRecord, Problem> {
+        let number = assessment.organization;
+        let before = self.store.accepted_appeals(number, &assessment.id).await;
+        let before = before.map_err(|cause| internal(&cause))?;
+        let resolutions: Vec<Resolution> = before
+            .iter()
+            .chain([&appeal])
+            .filter_map(resolution_of)
+            .collect();
+        let place = u32::try_from(resolutions.len()).unwrap_or(u32::MAX);
+        let rating = self.rated(assessment, resolutions).await?;
+        let old = found(assessment).ok_or_else(resolved_already)?;
+        let differs = is_of_other_evidence(old, &rating);
+        let old: Scores = serde_json::from_value(old.clone()).map_err(|cause| internal(&cause))?;
+        let changed = old.changed(&Scores::from(&rating));
+        let result = serde_json::to_value(&rating).map_err(|cause| internal(&cause))?;
+        let finding = amended(assessment, result).ok_or_else(resolved_already)?;
+        let stands = self.store.badge_of(number, &assessment.id).await;
+        let stands = stands.map_err(|cause| internal(&cause))?;
+        let revoked = stands.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
+        let now = self.clock.now();
+        // Past its time there is nothing to put in its place.
+        let successor = match revoked.as_ref().filter(|old| old.badge.valid_until > now) {
+            Some(old) => Some(self.successor(assessment, &rating, old).await?),
+            None => None,
+        };
+        if let Some(amendment) = amendment_of(&mut appeal) {
+            amendment.evidence_differs = differs;
+            amendment.changed = changed;
+            amendment.badge_id = successor.as_ref().map(|it| it.badge.id.to_string());
+        }
+        let accepting = Accepting {
+            store: self.store.as_ref(),
+            tenant: &member.organization.tenant,
+            decision: self.decided(&member.caller, "appeals:accept", &appeal.id),
+            place,
+            assessment,
+            finding: &finding,
+            revoked: revoked.as_ref(),
+            revocation: Revocation {
+                reason: RevocationReason::Superseded,
+                note: None,
+                by: member.caller.principal.clone(),
+                at: now,
+            },
+            appeal: &appeal,
+        };
+        let accepted = match &successor {
+            None => accepting.with(None).await.map_err(NotIssued::from),
+            Some(draft) => {
+                let issued = self.gallery.issuer.issue(draft, &accepting).await;
+                issued.map(drop)
+            }
+        };
+        match accepted {
+            Ok(()) => Ok(appeal),
+            Err(NotIssued::Store(StoreError::Stale)) => Err(resolved_already()),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// The rating after accepted appeals.
+    async fn rated(
+        &self,
+        assessment: &AssessmentRecord,
+        resolutions: Vec<Resolution>,
+    ) -> Result<Rating, Problem> {
+        let asked = assessment.asked.assessment.clone();
+        let config = Config::read(&assessment.asked.config).map_err(|cause| internal(&cause))?;
+        let (organization, agent) = (assessment.organization, assessment.agent_number);
+        let until = evidence_until(assessment);
+        let events = collect(self.store.as_ref(), organization, agent, &asked, until).await;
+        let events = events.map_err(uncollected)?.events;
+        let rated = tokio::task::spawn_blocking(move || {
+            appeal::rate(&events, &asked, &config, &resolutions)
+        });
+        let rated = rated.await.map_err(|cause| internal(&cause))?;
+        rated.map_err(|unscored| match unscored {
+            Unscored::Insufficient(cause) => too_little(&cause),
+            Unscored::Override(fault) => Problem::validation("overrides", fault.to_string()),
+        })
+    }
+
+    /// The next revision of a badge, which holds as long as the one before.
+    async fn successor(
+        &self,
+        assessment: &AssessmentRecord,
+        rating: &Rating,
+        old: &BadgeRecord,
+    ) -> Result<BadgeRecord, Problem> {
+        let issuer = &self.gallery.issuer;
+        let draft = issuer.draft(assessment, rating, old.badge.valid_until, self.clock.now());
+        let mut draft = draft.await.map_err(|cause| internal(&cause))?;
+        draft.revision = old.revision + 1;
+        Ok(draft)
+    }
+}
+
+/// An appeal that is accepted.
+struct Accepting<'a> {
+    store: &'a dyn Store,
+    tenant: &'a TenantId,
+    decision: Decision,
+    place: u32,
+    assessment: &'a AssessmentRecord,
+    finding: &'a Finding,
+    revoked: Option<&'a BadgeRecord>,
+    revocation: Revocation,
+    appeal: &'a AppealRecord,
+}
+
+impl Accepting<'_> {
+    async fn with(&self, issued: Option<&BadgeRecord>) -> Result<(), StoreError> {
+        let amended = Amended {
+            place: self.place,
+            assessment: self.assessment,
+            finding: self.finding,
+            revoked: self.revoked.map(|badge| (badge, &self.revocation)),
+            issued,
+        };
+        self.store
+            .handle_appeal(self.appeal, Some(amended), self.tenant, &self.decision)
+            .await
+    }
+}
+
+#[async_trait]
+impl Keeps for Accepting<'_> {
+    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.with(Some(badge)).await
+    }
+}
+
+fn resolved_already() -> Problem {
+    Problem::new(
+        ErrorCode::Conflict,
+        "this appeal is resolved already, or what it is about has changed meanwhile; read both again",
+    )
+}
+
+const fn handling(by: String, reason: Option<String>) -> Handling {
+    Handling {
+        by,
+        reason,
+        amendment: None,
+    }
+}
+
+fn amendment_of(appeal: &mut AppealRecord) -> Option<&mut Amendment> {
+    appeal.handling.as_mut()?.amendment.as_mut()
+}
+
+fn resolution_of(appeal: &AppealRecord) -> Option<Resolution> {
+    let amendment = appeal.handling.as_ref()?.amendment.as_ref()?;
+    Some(Resolution {
+        appeal_id: appeal.id.clone(),
+        dimensions: appeal.filing.dimensions.clone(),
+        overrides: amendment.overrides.clone(),
+    })
+}
+
+/// What was found, of an assessment that found something.
+fn found(assessment: &AssessmentRecord) -> Option<&Value> {
+    match &assessment.finding {
+        Some(Finding::Scored { result, .. }) => Some(result),
+        _ => None,
+    }
+}
+
+fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
+    match &assessment.finding {
+        Some(Finding::Scored { evidence_until, .. }) => evidence_until.or(assessment.ended_at),
+        _ => None,
+    }
+}
+
+/// The same finding with another result.
+fn amended(assessment: &AssessmentRecord, with: Value) -> Option<Finding> {
+    let mut finding = assessment.finding.clone()?;
+    match &mut finding {
+        Finding::Scored { result, .. } => *result = with,
+        Finding::Failed { .. } => return None,
+    }
+    Some(finding)
+}
+
+/// Whether a result was found from other evidence than the rating.
+fn is_of_other_evidence(result: &Value, rating: &Rating) -> bool {
+    let digest = result.pointer("/evidence/digest").and_then(Value::as_str);
+    digest != Some(rating.evidence.digest.as_str())
+}

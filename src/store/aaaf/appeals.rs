@@ -1,0 +1,271 @@
+//! Appeals.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::badges::{add_badge, revoke_badge};
+use super::taken;
+use crate::domain::aaaf::filing::Filing;
+use crate::domain::audit::Decision;
+use crate::domain::ids::TenantId;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{
+    AgentNumber, Amended, AppealRecord, AppealState, Appeals, Finding, OrganizationNumber, Position,
+};
+use crate::store::audit::record;
+use crate::store::convert::{Column, backend, column};
+use crate::store::{PostgresStore, SqliteStore};
+
+const ADD: &str = "INSERT INTO aaaf_appeal
+        (organization, agent, assessment, id, state, filing, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING number";
+const CHALLENGE: &str =
+    "INSERT INTO aaaf_appealed_dimension (assessment, dimension, appeal) VALUES ($1, $2, $3)";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT organization, agent, assessment, id, state, filing, resolution, created_at, resolved_at
+            FROM aaaf_appeal ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("WHERE organization = $1 AND assessment = $2 AND id = $3");
+const LISTED: &str = select!(
+    "WHERE organization = $1 AND assessment = $2 AND (created_at, id) > ($3, $4)
+    ORDER BY created_at, id LIMIT $5"
+);
+const ACCEPTED: &str = select!(
+    "WHERE organization = $1 AND assessment = $2 AND accepted IS NOT NULL ORDER BY accepted"
+);
+const OPEN: &str = "SELECT COUNT(*) FROM aaaf_appealed_dimension WHERE assessment = $1";
+const HANDLE: &str = "UPDATE aaaf_appeal
+    SET state = $2, resolution = $3, resolved_at = $4, accepted = $5
+    WHERE id = $1 AND state IN ('filed', 'under_review')";
+const SETTLE: &str = "DELETE FROM aaaf_appealed_dimension
+    WHERE appeal = (SELECT number FROM aaaf_appeal WHERE id = $1)";
+const AMEND: &str = "UPDATE aaaf_assessment SET finding = $4
+    WHERE organization = $1 AND id = $2 AND stage = 'completed' AND reviewed = $3";
+
+type Row = (
+    i64,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    i64,
+    Option<i64>,
+);
+
+/// What was filed, with who did.
+#[derive(Serialize, Deserialize)]
+struct Filed<F> {
+    by: String,
+    filing: F,
+}
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_appeal", name)
+}
+
+fn record_of(row: Row) -> Result<AppealRecord, StoreError> {
+    let (organization, agent, assessment, id, state, filing, ..) = row;
+    let (.., resolution, created_at, resolved_at) = row;
+    let filed: Filed<Filing> = at("filing").document(&filing)?;
+    let handling = resolution.map(|it| at("resolution").document(&it));
+    let resolved_at = resolved_at.map(|micros| at("resolved_at").time(micros));
+    Ok(AppealRecord {
+        id,
+        organization: OrganizationNumber(organization),
+        agent: AgentNumber(agent),
+        assessment,
+        state: AppealState::parse(&state).ok_or_else(|| at("state").inconsistent())?,
+        filing: filed.filing,
+        filed_by: filed.by,
+        handling: handling.transpose()?,
+        created_at: at("created_at").time(created_at)?,
+        resolved_at: resolved_at.transpose()?,
+    })
+}
+
+/// Whether a person has decided about an assessment: it must not do so while an appeal changes what was found.
+fn is_reviewed(finding: Option<&Finding>) -> bool {
+    matches!(
+        finding,
+        Some(Finding::Scored {
+            review: Some(_),
+            ..
+        })
+    )
+}
+
+/// Changes what an accepted appeal changes, within a transaction.
+macro_rules! amend {
+    ($transaction:expr, $amended:expr) => {{
+        let amended: Amended<'_> = $amended;
+        let of = amended.assessment;
+        let kept = sqlx::query(AMEND)
+            .bind(of.organization.0)
+            .bind(&of.id)
+            .bind(is_reviewed(of.finding.as_ref()))
+            .bind(column("aaaf_assessment", "finding").text(amended.finding)?)
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        if kept.rows_affected() == 0 {
+            return Err(StoreError::Stale);
+        }
+        if let Some((badge, revocation)) = amended.revoked {
+            revoke_badge!($transaction, badge, revocation);
+        }
+        if let Some(badge) = amended.issued {
+            add_badge!($transaction, badge);
+        }
+    }};
+}
+
+macro_rules! appeals {
+    ($store:ty) => {
+        #[async_trait]
+        impl Appeals for $store {
+            async fn file_appeal(
+                &self,
+                appeal: &AppealRecord,
+                tenant: &TenantId,
+                decision: &Decision,
+            ) -> Result<(), StoreError> {
+                let filed = Filed {
+                    by: appeal.filed_by.clone(),
+                    filing: &appeal.filing,
+                };
+                let mut transaction = self.begin_write().await?;
+                let number: i64 = sqlx::query_scalar(ADD)
+                    .bind(appeal.organization.0)
+                    .bind(appeal.agent.0)
+                    .bind(&appeal.assessment)
+                    .bind(&appeal.id)
+                    .bind(appeal.state.as_str())
+                    .bind(at("filing").text(&filed)?)
+                    .bind(appeal.created_at.as_microsecond())
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                for dimension in &appeal.filing.dimensions {
+                    sqlx::query(CHALLENGE)
+                        .bind(&appeal.assessment)
+                        .bind(dimension.as_str())
+                        .bind(number)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(|cause| taken(cause, "an open appeal of this dimension"))?;
+                }
+                record!(transaction, tenant, decision);
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn appeal(
+                &self,
+                organization: OrganizationNumber,
+                assessment: &str,
+                id: &str,
+            ) -> Result<Option<AppealRecord>, StoreError> {
+                let row: Option<Row> = sqlx::query_as(ONE)
+                    .bind(organization.0)
+                    .bind(assessment)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                row.map(record_of).transpose()
+            }
+
+            async fn appeals(
+                &self,
+                organization: OrganizationNumber,
+                assessment: &str,
+                after: Option<&Position>,
+                limit: u32,
+            ) -> Result<Vec<AppealRecord>, StoreError> {
+                let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+                let rows: Vec<Row> = sqlx::query_as(LISTED)
+                    .bind(organization.0)
+                    .bind(assessment)
+                    .bind(created_at)
+                    .bind(after.map_or("", |it| it.id.as_str()))
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn accepted_appeals(
+                &self,
+                organization: OrganizationNumber,
+                assessment: &str,
+            ) -> Result<Vec<AppealRecord>, StoreError> {
+                let rows: Vec<Row> = sqlx::query_as(ACCEPTED)
+                    .bind(organization.0)
+                    .bind(assessment)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError> {
+                let open: i64 = sqlx::query_scalar(OPEN)
+                    .bind(assessment)
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(open > 0)
+            }
+
+            async fn handle_appeal(
+                &self,
+                appeal: &AppealRecord,
+                amended: Option<Amended<'_>>,
+                tenant: &TenantId,
+                decision: &Decision,
+            ) -> Result<(), StoreError> {
+                let handling = appeal.handling.as_ref();
+                let handling = handling.map(|it| at("resolution").text(it)).transpose()?;
+                let mut transaction = self.begin_write().await?;
+                let handled = sqlx::query(HANDLE)
+                    .bind(&appeal.id)
+                    .bind(appeal.state.as_str())
+                    .bind(handling)
+                    .bind(appeal.resolved_at.map(|it| it.as_microsecond()))
+                    .bind(amended.map(|it| i64::from(it.place)))
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(|cause| match taken(cause, "an appeal in this place") {
+                        // Another one of the assessment was accepted meanwhile.
+                        StoreError::Exists(_) => StoreError::Stale,
+                        cause => cause,
+                    })?;
+                if handled.rows_affected() == 0 {
+                    return Err(StoreError::Stale);
+                }
+                if !appeal.state.is_open() {
+                    sqlx::query(SETTLE)
+                        .bind(&appeal.id)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                if let Some(amended) = amended {
+                    amend!(transaction, amended);
+                }
+                record!(transaction, tenant, decision);
+                transaction.commit().await.map_err(backend)
+            }
+        }
+    };
+}
+
+appeals!(SqliteStore);
+appeals!(PostgresStore);
