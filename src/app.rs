@@ -23,6 +23,7 @@ use crate::ports::{
     Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
 };
 use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
+use crate::service::aaaf::deliveries::{Deliverer, Means};
 use crate::service::aaaf::issuer::Issuer;
 use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
@@ -48,6 +49,8 @@ pub const LOCAL_TENANT: &str = "default";
 const DATABASE_FILE: &str = "touchstone.db";
 /// Idempotency records are kept a day (OpenWOP idempotency, layer 1), and looked through every hour.
 const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
+/// How long a notice waits at most that nobody was woken for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 
 /// The host cannot be put together.
@@ -96,6 +99,7 @@ pub struct App {
     packs: Arc<Packs>,
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
+    deliverer: Arc<Deliverer>,
     runs: Arc<Runs>,
     assessor: Assessor,
     router: Router,
@@ -186,8 +190,19 @@ impl App {
             store.clone(),
             clock.clone(),
             ids.clone(),
-            notifier,
+            notifier.clone(),
         ));
+        let deliverer = Deliverer::new(
+            Means {
+                store: store.clone(),
+                clock: clock.clone(),
+                ids: ids.clone(),
+                notifier: notifier.clone(),
+                vault: vault.clone(),
+            },
+            ids.mint("replica"),
+            LOOK_EVERY,
+        );
         let runs = Arc::new(Runs::new(
             store.clone(),
             clock.clone(),
@@ -224,6 +239,7 @@ impl App {
             vault,
             issuer,
             painter: Arc::new(OwnPainter),
+            notifier,
             channels: config.channels()?,
             limits,
             settings: HttpSettings {
@@ -254,6 +270,7 @@ impl App {
             packs,
             worker,
             dispatcher,
+            deliverer,
             runs,
             assessor,
             router,
@@ -300,6 +317,7 @@ impl App {
         tokio::join!(
             self.worker.clone().work(shutdown.clone()),
             self.dispatcher.clone().work(shutdown.clone()),
+            self.deliverer.clone().work(shutdown.clone()),
             self.assessor.work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams,

@@ -106,6 +106,7 @@ const WILDCARDS: &[(&str, &[Scope])] = &[
         &[Scope::AssessmentsRead, Scope::AssessmentsWrite],
     ),
     ("config:*", &[Scope::ConfigRead, Scope::ConfigWrite]),
+    ("webhooks:*", &[Scope::WebhooksManage]),
 ];
 
 impl Scope {
@@ -295,7 +296,12 @@ mod tests {
         for name in Scope::wildcards() {
             let kind = name.strip_suffix('*').unwrap();
             let named: Vec<_> = Scope::named(name).iter().map(|s| s.as_str()).collect();
-            assert_eq!(named, [format!("{kind}read"), format!("{kind}write")]);
+            let expected = match kind {
+                // One scope has always been for both.
+                "webhooks:" => vec!["webhooks:manage".to_owned()],
+                kind => vec![format!("{kind}read"), format!("{kind}write")],
+            };
+            assert_eq!(named, expected);
             assert_eq!(Scope::parse(name), None, "no scope by itself");
         }
         assert!(Scope::named("runs:*").is_empty());

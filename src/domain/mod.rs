@@ -17,6 +17,7 @@ pub mod money;
 pub mod pack;
 pub mod promotion;
 pub mod redaction;
+pub mod retry_after;
 pub mod run;
 pub mod sealing;
 pub mod statistics;

@@ -51,10 +51,11 @@ use self::subscribers::Subscribers;
 use crate::domain::deployment::Channel;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
-use crate::ports::{Clock, Ids, Painter, Store};
+use crate::ports::{Clock, Ids, Notifier, Painter, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::aaaf::Aaaf;
+use crate::service::aaaf::badges::Gallery;
 use crate::service::aaaf::issuer::Issuer;
 use crate::service::annotations::Annotating;
 use crate::service::attestations::{Attestations, Attester};
@@ -103,6 +104,8 @@ pub struct HttpDeps {
     pub issuer: Arc<Issuer>,
     /// Who pictures them.
     pub painter: Arc<dyn Painter>,
+    /// The way out to webhooks.
+    pub notifier: Arc<dyn Notifier>,
     /// Channels that versions are promoted on.
     pub channels: Arc<[Channel]>,
     /// Bounds of runs, as discovery shows them.
@@ -232,8 +235,8 @@ impl HttpState {
                 deps.ids.clone(),
                 deps.keys.clone(),
                 deps.vault,
-                deps.issuer,
-                deps.painter,
+                Gallery::new(deps.issuer, deps.painter),
+                deps.notifier,
             )),
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(

@@ -9,15 +9,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use url::{Host, Url};
 
 use super::{Client, Error, Policy, PrivateTarget, Reach};
-use crate::ports::{Notifier, Undelivered};
+use crate::ports::{Acknowledged, Notifier, Undelivered};
 
 /// How deliveries introduce themselves.
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 const DELIVER_WITHIN: Duration = Duration::from_secs(5);
+const NOTIFY_WITHIN: Duration = Duration::from_secs(15);
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 /// How long a registration waits for a resolver.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
@@ -36,6 +37,7 @@ pub struct WebhookClient {
 /// One client for each bound of time.
 struct Clients {
     deliver: Client,
+    notify: Client,
     ask: Client,
 }
 
@@ -43,6 +45,7 @@ impl Clients {
     fn new(reach: Reach) -> Result<Self, Error> {
         Ok(Self {
             deliver: Client::new(Policy::webhook(reach, DELIVER_WITHIN))?,
+            notify: Client::new(Policy::webhook(reach, NOTIFY_WITHIN))?,
             ask: Client::new(Policy::webhook(reach, ASK_WITHIN))?,
         })
     }
@@ -114,6 +117,25 @@ impl Notifier for WebhookClient {
             .await
             .map_err(|cause| failed(&cause))?;
         taken(answer.status())
+    }
+
+    async fn notify(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<Acknowledged, Undelivered> {
+        let client = &self.of(url)?.notify;
+        let answer = client
+            .open(Method::POST, url, &header_map(headers), Some(body))
+            .await
+            .map_err(|cause| failed(&cause))?;
+        let asked = answer.headers().get(RETRY_AFTER);
+        let asked = asked.and_then(|value| value.to_str().ok());
+        Ok(Acknowledged {
+            status: answer.status(),
+            retry_after: asked.map(str::to_owned),
+        })
     }
 
     async fn ask(

@@ -60,5 +60,6 @@ pub use signals::Signals;
 pub use signing_key::{NoSigningKey, SigningKey};
 pub use store::{Outage, Store, StoreError, Unstorable};
 pub use webhooks::{
-    Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore, Window,
+    Acknowledged, Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore,
+    Window,
 };

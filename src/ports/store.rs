@@ -1,6 +1,8 @@
 //! The store as a whole: its faults, and all its ports as one.
 
-use super::aaaf::{Agents, Appeals, Assessments, Badges, EvidenceLog, Organizations, Profiles};
+use super::aaaf::{
+    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles,
+};
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
     KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
@@ -71,6 +73,7 @@ pub trait Store:
     + Badges
     + Profiles
     + Appeals
+    + Notices
 {
 }
 impl<T> Store for T where
@@ -95,5 +98,6 @@ impl<T> Store for T where
         + Badges
         + Profiles
         + Appeals
+        + Notices
 {
 }

@@ -148,6 +148,15 @@ pub enum Undelivered {
     Failed(String),
 }
 
+/// What an endpoint answered, without what it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// The status.
+    pub status: u16,
+    /// `Retry-After`, as it came.
+    pub retry_after: Option<String>,
+}
+
 /// Brings deliveries out, to places strangers have named: every address is judged where it is used.
 #[async_trait]
 pub trait Notifier: Send + Sync {
@@ -161,6 +170,14 @@ pub trait Notifier: Send + Sync {
         headers: &[(&'static str, String)],
         body: Bytes,
     ) -> Result<(), Undelivered>;
+    /// Delivers once, within fifteen seconds, to an endpoint that may say when it wants to be asked again. Redirects are not
+    /// followed: they are answers like any other.
+    async fn notify(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<Acknowledged, Undelivered>;
     /// Asks an endpoint something and reads its short answer, within ten seconds; only a 2xx is one.
     async fn ask(
         &self,

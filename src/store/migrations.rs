@@ -57,6 +57,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0015_badges.sql"),
         ),
         (
+            16,
+            "notices",
+            include_str!("migrations/sqlite/0016_notices.sql"),
+        ),
+        (
             17,
             "profiles",
             include_str!("migrations/sqlite/0017_profiles.sql"),
@@ -128,6 +133,11 @@ pub(super) fn postgres() -> Migrator {
             15,
             "badges",
             include_str!("migrations/postgres/0015_badges.sql"),
+        ),
+        (
+            16,
+            "notices",
+            include_str!("migrations/postgres/0016_notices.sql"),
         ),
         (
             17,

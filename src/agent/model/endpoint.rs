@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use jiff::Timestamp;
 use reqwest::Method;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
@@ -27,6 +26,7 @@ use super::refusal::{Refusal, read_refusal};
 use super::stream::{self, Pieces};
 use super::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, ModelRequest};
+use crate::domain::retry_after::retry_after;
 use crate::net::{self, Answer, Client, OpenAnswer, Policy};
 use crate::ports::{Clock, Model, ModelError, ModelInfo, RATE_LIMITED};
 
@@ -266,7 +266,7 @@ impl Remote {
 
     /// What a status other than success means.
     pub fn refused(&self, status: u16, headers: &HeaderMap) -> ModelError {
-        let retry_after = || {
+        let asked = || {
             let header = headers.get(RETRY_AFTER)?;
             retry_after(header.to_str().ok()?, self.clock.now())
         };
@@ -274,12 +274,12 @@ impl Remote {
             429 => ModelError::Unavailable {
                 reason: RATE_LIMITED.to_owned(),
                 retryable: true,
-                retry_after: retry_after(),
+                retry_after: asked(),
             },
             408 | 500..=599 => ModelError::Unavailable {
                 reason: format!("status_{status}"),
                 retryable: true,
-                retry_after: retry_after(),
+                retry_after: asked(),
             },
             401 => unavailable("unauthorized", false),
             402 => unavailable("quota_exhausted", false),
@@ -440,34 +440,11 @@ fn media(content_type: &[u8]) -> Vec<u8> {
     media.trim_ascii().to_ascii_lowercase()
 }
 
-/// `Retry-After` as seconds or as an HTTP date (RFC 9110 §10.2.3).
-fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let then = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-    Some(Duration::try_from(then.duration_since(now)).unwrap_or(Duration::ZERO))
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
 
     use super::*;
-
-    #[rstest]
-    #[case("7", Some(7_000))]
-    #[case(" 0.5 ", Some(500))]
-    #[case("Sun, 06 Nov 1994 08:49:37 GMT", Some(37_000))]
-    #[case("Sun, 06 Nov 1994 08:00:00 GMT", Some(0))]
-    #[case("-3", None)]
-    #[case("soon", None)]
-    #[case("NaN", None)]
-    fn retry_after_is_seconds_or_a_date(#[case] value: &str, #[case] millis: Option<u64>) {
-        let now = "1994-11-06T08:49:00Z".parse().unwrap();
-        assert_eq!(retry_after(value, now), millis.map(Duration::from_millis));
-    }
 
     #[rstest]
     #[case("application/json", true)]

@@ -20,6 +20,7 @@ pub mod filing;
 pub mod grader;
 mod mean;
 mod measure;
+pub mod notice;
 pub mod order;
 pub mod organization;
 mod performance;

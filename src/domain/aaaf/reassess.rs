@@ -3,29 +3,8 @@
 
 use jiff::Timestamp;
 
+use super::notice::Topic;
 use super::validity::Validity;
-
-/// What there is to say about an assessed agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Notice {
-    /// Enough tasks were completed since.
-    ThresholdReached,
-    /// Its badge ends within two weeks.
-    Expiring,
-    /// Its badge has ended.
-    Expired,
-}
-
-impl Notice {
-    /// The event's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ThresholdReached => "evidence.threshold_reached",
-            Self::Expiring => "badge.expiring",
-            Self::Expired => "badge.expired",
-        }
-    }
-}
 
 /// How an agent stands since its last assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +16,18 @@ pub struct Standing {
 }
 
 /// What is to be said now, without what was said before. A badge that has ended is not said to be about to.
-pub fn due(standing: &Standing, threshold: u64, now: Timestamp, said: &[Notice]) -> Vec<Notice> {
+pub fn due(standing: &Standing, threshold: u64, now: Timestamp, said: &[Topic]) -> Vec<Topic> {
     let mut due = Vec::new();
     if standing.completed_since >= threshold {
-        due.push(Notice::ThresholdReached);
+        due.push(Topic::EvidenceThresholdReached);
     }
     if let Some(validity) = standing.validity {
         if validity.is_expired(now) {
-            due.push(Notice::Expired);
+            due.push(Topic::BadgeExpired);
         } else if validity.is_expiring(now) {
-            due.push(Notice::Expiring);
+            due.push(Topic::BadgeExpiring);
         }
     }
-    due.retain(|notice| !said.contains(notice));
+    due.retain(|topic| !said.contains(topic));
     due
 }

@@ -30,6 +30,12 @@ impl Secret {
         Self(SecretString::from(hex(&octets)))
     }
 
+    /// A secret of 32 fresh octets in the form of Standard Webhooks.
+    pub fn minted_standard(octets: [u8; 32]) -> Self {
+        let text = format!("{STANDARD_PREFIX}{}", STANDARD.encode(octets));
+        Self(SecretString::from(text))
+    }
+
     /// A secret somebody brings along; `None` if it is too short, too long, or not printable ASCII.
     pub fn brought(text: &str) -> Option<Self> {
         let sound = CHARACTERS.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());

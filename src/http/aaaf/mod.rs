@@ -16,6 +16,7 @@ mod profiles;
 pub(super) mod public;
 mod rates;
 pub(super) mod routes;
+mod webhooks;
 
 pub use rates::{AaafRates, Allowances};
 pub use routes::operations as aaaf_operations;

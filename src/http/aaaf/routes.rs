@@ -8,7 +8,9 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
-use super::{agents, appeals, assessments, badges, config, events, organizations, profiles};
+use super::{
+    agents, appeals, assessments, badges, config, events, organizations, profiles, webhooks,
+};
 use crate::http::HttpState;
 use crate::http::routes::Operation;
 use crate::service::access::Scope;
@@ -295,6 +297,54 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/agents/{agentId}",
             member(Scope::AgentsWrite),
             agents::archive,
+        )
+        .add(
+            "POST",
+            "/api/v1/webhooks",
+            member(Scope::WebhooksManage),
+            webhooks::subscribe,
+        )
+        .add(
+            "GET",
+            "/api/v1/webhooks",
+            member(Scope::WebhooksManage),
+            webhooks::list,
+        )
+        .add(
+            "GET",
+            "/api/v1/webhooks/{webhookId}",
+            member(Scope::WebhooksManage),
+            webhooks::get,
+        )
+        .add(
+            "DELETE",
+            "/api/v1/webhooks/{webhookId}",
+            member(Scope::WebhooksManage),
+            webhooks::remove,
+        )
+        .add(
+            "POST",
+            "/api/v1/webhooks/{webhookId}/rotate-secret",
+            member(Scope::WebhooksManage),
+            webhooks::rotate,
+        )
+        .add(
+            "POST",
+            "/api/v1/webhooks/{webhookId}/enable",
+            member(Scope::WebhooksManage),
+            webhooks::enable,
+        )
+        .add(
+            "GET",
+            "/api/v1/webhooks/{webhookId}/deliveries",
+            member(Scope::WebhooksManage),
+            webhooks::deliveries,
+        )
+        .add(
+            "POST",
+            "/api/v1/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver",
+            member(Scope::WebhooksManage),
+            webhooks::redeliver,
         )
 }
 

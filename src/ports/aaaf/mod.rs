@@ -5,6 +5,7 @@ mod appeals;
 mod assessments;
 mod badges;
 mod events;
+mod notices;
 mod organizations;
 mod profiles;
 
@@ -19,6 +20,10 @@ pub use badges::{
     StatusListNumber, StatusListRecord,
 };
 pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
+pub use notices::{
+    Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,
+    Redelivery, SealedSecrets,
+};
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
 pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, Profiles, RunsOf};
 

@@ -164,7 +164,10 @@ impl Assessor {
         } else {
             self.find(&claim.record).await?
         };
-        self.end(claim, &outcome).await
+        self.end(claim, &outcome).await?;
+        // Somebody may be waiting to be told.
+        self.store.notify_work().await;
+        Ok(())
     }
 
     /// Ends it, in one transaction with the badge. That no badge can be issued is for the operator to mend, and no reason to

@@ -35,9 +35,9 @@ const SIGNED_ANEW: SignedDuration = SignedDuration::from_hours(24);
 const AT_ONCE: usize = 2;
 
 /// What showing badges takes.
-pub(super) struct Gallery {
+pub struct Gallery {
     /// Who issues them.
-    pub issuer: Arc<Issuer>,
+    pub(super) issuer: Arc<Issuer>,
     painter: Arc<dyn Painter>,
     pictures: Cache<(String, Mark, Scale), Bytes>,
     lists: Cache<StatusListNumber, Arc<SignedList>>,
@@ -52,6 +52,7 @@ struct SignedList {
 }
 
 impl Gallery {
+    /// With nothing in it yet.
     pub fn new(issuer: Arc<Issuer>, painter: Arc<dyn Painter>) -> Self {
         let weight = |_: &(String, Mark, Scale), picture: &Bytes| {
             u32::try_from(picture.len()).unwrap_or(u32::MAX)

@@ -10,25 +10,26 @@ pub mod assessor;
 pub mod badges;
 mod collection;
 pub mod config;
+pub mod deliveries;
 pub mod evidence;
 pub mod gathering;
 pub mod issuer;
 pub mod organizations;
 pub mod profiles;
 mod projected;
+pub mod webhooks;
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use self::badges::Gallery;
-use self::issuer::Issuer;
 use super::access::{Caller, Scope};
 use super::fault::internal;
 use super::keys::Keys;
 use super::vault::Vault;
 use crate::ports::aaaf::OrganizationRecord;
-use crate::ports::{Clock, Ids, Painter, Store};
+use crate::ports::{Clock, Ids, Notifier, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 
 /// The use cases over their ports.
@@ -39,6 +40,7 @@ pub struct Aaaf {
     keys: Arc<Keys>,
     vault: Arc<Vault>,
     gallery: Gallery,
+    notifier: Arc<dyn Notifier>,
 }
 
 /// Who asks, in whose name.
@@ -58,8 +60,8 @@ impl Aaaf {
         ids: Arc<dyn Ids>,
         keys: Arc<Keys>,
         vault: Arc<Vault>,
-        issuer: Arc<Issuer>,
-        painter: Arc<dyn Painter>,
+        gallery: Gallery,
+        notifier: Arc<dyn Notifier>,
     ) -> Self {
         Self {
             store,
@@ -67,13 +69,9 @@ impl Aaaf {
             ids,
             keys,
             vault,
-            gallery: Gallery::new(issuer, painter),
+            gallery,
+            notifier,
         }
-    }
-
-    /// Where secrets of organizations are sealed.
-    pub fn vault(&self) -> &Arc<Vault> {
-        &self.vault
     }
 
     /// The organization that a caller acts for.

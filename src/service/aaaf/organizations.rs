@@ -22,6 +22,7 @@ const FIRST_KEY: &[&str] = &[
     "badges:read",
     "badges:revoke",
     "appeals:file",
+    "webhooks:*",
 ];
 
 /// An organization that was just made: the only time its key is known.

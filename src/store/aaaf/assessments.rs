@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::badges::{add_badge, decide_badge};
+use super::notices::tell::tell;
 use super::taken;
 use crate::domain::aaaf::Kind;
 use crate::ports::aaaf::{
@@ -44,7 +45,7 @@ const LAST_RATING: &str = select!(
     ORDER BY s.created_at DESC, s.id DESC LIMIT 1"
 );
 const END: &str = "UPDATE aaaf_assessment SET stage = $3, finding = $4, ended_at = $5
-    WHERE id = $1 AND claims = $2 AND stage = 'in_progress'";
+    WHERE id = $1 AND claims = $2 AND stage = 'in_progress' RETURNING organization";
 const REVIEW: &str = "UPDATE aaaf_assessment SET finding = $3, reviewed = TRUE
     WHERE organization = $1 AND id = $2 AND stage = 'completed' AND NOT reviewed";
 
@@ -220,21 +221,29 @@ macro_rules! assessments {
                 ttl: Duration,
                 now: Timestamp,
             ) -> Result<Option<AssessmentClaim>, StoreError> {
+                let mut transaction = self.begin_write().await?;
                 let claimed: Option<(i64, String, i64)> = sqlx::query_as(Self::CLAIM_ASSESSMENT)
                     .bind(owner)
                     .bind(micros(ttl))
                     .bind(now.as_microsecond())
-                    .fetch_optional(self.writer())
+                    .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
                 let Some((organization, id, claims)) = claimed else {
                     return Ok(None);
                 };
-                let record = self
-                    .assessment(OrganizationNumber(organization), &id)
-                    .await?;
+                let row = sqlx::query_as(ONE)
+                    .bind(organization)
+                    .bind(&id)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let record = record_of(row)?;
+                // Work that was lost and is begun again is not told again.
+                tell!(transaction, record.organization, &record.started(now))?;
+                transaction.commit().await.map_err(backend)?;
                 Ok(Some(AssessmentClaim {
-                    record: record.ok_or_else(|| at("agent").inconsistent())?,
+                    record,
                     fence: Fence(claims),
                 }))
             }
@@ -252,21 +261,31 @@ macro_rules! assessments {
                     Finding::Failed { .. } => Stage::Failed,
                 };
                 let mut transaction = self.begin_write().await?;
-                let ended = sqlx::query(END)
+                let organization: Option<i64> = sqlx::query_scalar(END)
                     .bind(id)
                     .bind(fence.0)
                     .bind(stage.as_str())
                     .bind(at("finding").text(finding)?)
                     .bind(now.as_microsecond())
-                    .execute(&mut *transaction)
+                    .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                if ended.rows_affected() == 0 {
-                    return Err(StoreError::Fenced);
-                }
+                let organization = organization.ok_or(StoreError::Fenced)?;
                 if let Some(badge) = badge {
                     add_badge!(transaction, badge);
                 }
+                let row = sqlx::query_as(ONE)
+                    .bind(organization)
+                    .bind(id)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let record = record_of(row)?;
+                tell!(
+                    transaction,
+                    record.organization,
+                    &record.ended(finding, now)
+                )?;
                 transaction.commit().await.map_err(backend)
             }
 

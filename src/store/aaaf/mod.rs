@@ -5,6 +5,7 @@ mod appeals;
 mod assessments;
 mod badges;
 mod events;
+pub(in crate::store) mod notices;
 mod organizations;
 mod profiles;
 

@@ -6,8 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::appeal::{self, Resolution};
+use touchstone::domain::aaaf::notice::Topic;
 use touchstone::domain::aaaf::projection::{Profile, Run, RunEvent, project};
-use touchstone::domain::aaaf::reassess::{Notice, Standing, due};
+use touchstone::domain::aaaf::reassess::{Standing, due};
 use touchstone::domain::aaaf::validity::Validity;
 use touchstone::domain::aaaf::weights::Weights;
 use touchstone::domain::aaaf::{
@@ -199,17 +200,17 @@ fn an_override_that_makes_an_event_none_is_named() {
 
 #[rstest]
 #[case(49, "2026-06-01T00:00:00Z", &[], &[])]
-#[case(50, "2026-06-01T00:00:00Z", &[], &[Notice::ThresholdReached])]
-#[case(51, "2026-06-01T00:00:00Z", &[Notice::ThresholdReached], &[])]
-#[case(0, "2026-07-17T00:00:00Z", &[], &[Notice::Expiring])]
-#[case(0, "2026-07-17T00:00:00Z", &[Notice::Expiring], &[])]
-#[case(60, "2026-07-31T00:00:00Z", &[Notice::Expiring], &[Notice::ThresholdReached, Notice::Expired])]
-#[case(0, "2026-08-31T00:00:00Z", &[Notice::Expired], &[])]
+#[case(50, "2026-06-01T00:00:00Z", &[], &[Topic::EvidenceThresholdReached])]
+#[case(51, "2026-06-01T00:00:00Z", &[Topic::EvidenceThresholdReached], &[])]
+#[case(0, "2026-07-17T00:00:00Z", &[], &[Topic::BadgeExpiring])]
+#[case(0, "2026-07-17T00:00:00Z", &[Topic::BadgeExpiring], &[])]
+#[case(60, "2026-07-31T00:00:00Z", &[Topic::BadgeExpiring], &[Topic::EvidenceThresholdReached, Topic::BadgeExpired])]
+#[case(0, "2026-08-31T00:00:00Z", &[Topic::BadgeExpired], &[])]
 fn each_notice_is_given_once(
     #[case] completed_since: u64,
     #[case] now: &str,
-    #[case] said: &[Notice],
-    #[case] told: &[Notice],
+    #[case] said: &[Topic],
+    #[case] told: &[Topic],
 ) {
     let standing = Standing {
         completed_since,
@@ -223,7 +224,7 @@ fn each_notice_is_given_once(
     assert!(
         due(&without, 50, time(now), said)
             .iter()
-            .all(|it| *it == Notice::ThresholdReached)
+            .all(|it| *it == Topic::EvidenceThresholdReached)
     );
 }
 

@@ -15,7 +15,7 @@ mod schemathesis;
 const PYTHON: &str = "TOUCHSTONE_TEST_PYTHON";
 
 /// The interpreter, or `None` after saying loudly that `what` is not run. In CI there must be one.
-fn python(what: &str) -> Option<PathBuf> {
+pub fn python(what: &str) -> Option<PathBuf> {
     let found = std::env::var_os(PYTHON).map(PathBuf::from);
     if found.is_none() {
         not_run(what, PYTHON);

@@ -35,6 +35,7 @@ use touchstone::ports::{
 };
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
+use touchstone::service::aaaf::deliveries::{Deliverer, Means};
 use touchstone::service::aaaf::issuer::Issuer;
 use touchstone::service::access::Scope;
 use touchstone::service::attestations::Attester;
@@ -155,6 +156,7 @@ pub struct TestHost {
     pub notifier: Arc<dyn Notifier>,
     pub issuer: Arc<Issuer>,
     pub clock: Arc<TestClock>,
+    pub vault: Arc<Vault>,
     pub examiner: Arc<Examiner>,
     /// Every scope, tenant `acme`.
     pub key: String,
@@ -281,9 +283,10 @@ impl TestHost {
             projections,
             store: store.clone(),
             clock: clock.clone(),
-            vault,
+            vault: vault.clone(),
             issuer: issuer.clone(),
             painter: Arc::new(OwnPainter),
+            notifier: notifier.clone(),
             ids,
             metrics: Metrics::install(),
             attester: Attester {
@@ -311,6 +314,7 @@ impl TestHost {
             notifier,
             issuer,
             clock,
+            vault,
             examiner,
             key,
             other_key,
@@ -353,6 +357,19 @@ impl TestHost {
         let until = shutdown.clone();
         tokio::spawn(async move { assessor.work(until).await });
         shutdown
+    }
+
+    /// Starts to deliver what organizations are told, by this clock.
+    pub fn tell(&self, clock: Arc<dyn Clock>) {
+        let means = Means {
+            store: self.store.clone(),
+            clock,
+            ids: Arc::new(SystemIds),
+            notifier: self.notifier.clone(),
+            vault: self.vault.clone(),
+        };
+        let deliverer = Deliverer::new(means, "test".to_owned(), Duration::from_millis(20));
+        tokio::spawn(deliverer.work(self.shutdown.clone()));
     }
 
     /// Starts a dispatcher that delivers to whoever subscribed.

@@ -2,6 +2,7 @@
 
 pub mod asyncapi;
 pub mod badges;
+pub mod clock;
 pub mod line;
 pub mod openapi;
 pub mod postgres;

@@ -1,43 +1,23 @@
 //! The dispatcher over a real store: restarts, replicas, slow and broken endpoints.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use touchstone::domain::ids::RunId;
 use touchstone::domain::webhook::{Circuit, Secret, Secrets};
 use touchstone::net::WebhookClient;
-use touchstone::ports::{Claimable, Clock, Fence, Head, Store, WebhookRecord};
+use touchstone::ports::{Claimable, Clock as _, Fence, Head, Store, WebhookRecord};
 use touchstone::service::webhooks::dispatcher::Dispatcher;
 
 use super::receiver::{Answer, Received, Receiver};
 use crate::store::{Engine, Engine::*, TTL, at, events, record, tenant};
+use crate::support::clock::Told;
 
 const SECRET: [u8; 32] = [7; 32];
-
-/// A clock that goes only when it is told.
-struct Told(Mutex<Timestamp>);
-
-impl Told {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(at(0))))
-    }
-
-    fn advance(&self, seconds: i64) {
-        let mut now = self.0.lock().unwrap();
-        *now = now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
-    }
-}
-
-impl Clock for Told {
-    fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
-    }
-}
 
 /// A dispatcher at work.
 struct Replica {
@@ -148,7 +128,7 @@ async fn what_waits_is_delivered_after_a_restart_and_nothing_twice(
 ) {
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(204)).await;
-    let clock = Told::new();
+    let clock = Told::at_rest();
     store
         .add_webhook(&subscription("wh_1", &receiver), 9)
         .await
@@ -186,7 +166,7 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
 ) {
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(500)).await;
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let callback = subscription("wh_1", &receiver);
     store
         .create_calling_back(&record("run_1", "acme", 1), &callback, None)
@@ -222,7 +202,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
 ) {
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(200)).await;
-    let clock = Told::new();
+    let clock = Told::at_rest();
     store
         .add_webhook(&subscription("wh_1", &receiver), 9)
         .await
@@ -253,7 +233,7 @@ async fn several_replicas_deliver_each_event_once_and_in_order(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let mut receivers = Vec::new();
     for n in 0..3 {
         let receiver = Receiver::start(Answer::Status(200)).await;
@@ -302,7 +282,7 @@ async fn several_replicas_deliver_each_event_once_and_in_order(
 #[tokio::test]
 async fn an_endpoint_that_hangs_holds_nobody_else_up() {
     open!(Sqlite => _database, store);
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let (slow, quick) = (
         Receiver::start(Answer::Hang).await,
         Receiver::start(Answer::Status(200)).await,
@@ -333,7 +313,7 @@ async fn an_endpoint_that_hangs_holds_nobody_else_up() {
 #[tokio::test]
 async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     open!(Sqlite => _database, store);
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(500)).await;
     store
         .add_webhook(&subscription("wh_1", &receiver), 9)
@@ -387,7 +367,7 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
 #[tokio::test]
 async fn a_hundred_failures_within_a_week_end_a_subscription() {
     open!(Sqlite => _database, store);
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(503)).await;
     let mut doomed = subscription("wh_1", &receiver);
     for n in 0..99 {
@@ -418,7 +398,7 @@ async fn a_hundred_failures_within_a_week_end_a_subscription() {
 #[tokio::test]
 async fn a_redirect_is_a_failure_and_leads_nowhere() {
     open!(Sqlite => _database, store);
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let elsewhere = Receiver::start(Answer::Status(200)).await;
     let receiver = Receiver::start(Answer::Redirect(elsewhere.address)).await;
     store
@@ -442,7 +422,7 @@ async fn a_redirect_is_a_failure_and_leads_nowhere() {
 #[tokio::test]
 async fn an_address_is_judged_again_at_delivery() {
     open!(Sqlite => _database, store);
-    let clock = Told::new();
+    let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(200)).await;
     let mut turned = subscription("wh_1", &receiver);
     // A name that passed once and now leads here; the operator has opened the address, not the name.

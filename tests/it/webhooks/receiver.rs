@@ -19,6 +19,8 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Status(u16),
+    /// A status with `Retry-After`.
+    Later(u16, &'static str),
     /// `307` to another place.
     Redirect(std::net::SocketAddr),
     /// Takes the request and never answers.
@@ -151,6 +153,11 @@ async fn take(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) 
     inner.count.send_modify(|count| *count += 1);
     match answer {
         Answer::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Answer::Later(status, after) => (
+            StatusCode::from_u16(status).unwrap(),
+            [("retry-after", after)],
+        )
+            .into_response(),
         Answer::Redirect(address) => (
             StatusCode::TEMPORARY_REDIRECT,
             [("location", format!("http://{address}/elsewhere"))],

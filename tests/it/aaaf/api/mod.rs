@@ -9,6 +9,7 @@ mod events;
 mod organizations;
 mod profiles;
 mod walk;
+mod webhooks;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -23,6 +23,8 @@ struct Names {
     /// An assessment, and an appeal of it.
     appealed: String,
     appeal: String,
+    webhook: String,
+    delivery: String,
 }
 
 /// One moment, so that two bodies differ only in what they name.
@@ -40,6 +42,8 @@ impl Names {
             suite: "acme.evals.nothing".to_owned(),
             appealed: NOBODY.to_owned(),
             appeal: NOBODY.to_owned(),
+            webhook: NOBODY.to_owned(),
+            delivery: NOBODY.to_owned(),
         }
     }
 
@@ -72,6 +76,7 @@ async fn furnish(site: &Site) -> Names {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let busy = site.enrol("canary-busy").await;
     let assessment = super::assessments::ordered(site, &busy).await;
+    let (webhook, delivery) = super::webhooks::told(site).await;
     let set = site
         .send(
             Method::PUT,
@@ -88,6 +93,8 @@ async fn furnish(site: &Site) -> Names {
         suite: "acme.evals.canary".to_owned(),
         appealed: text(&certified["id"]),
         appeal: text(&appeal["id"]),
+        webhook,
+        delivery,
     };
     let set = site
         .send(Method::PUT, &names.profile(), Some(&profile(&names.suite)))
@@ -109,7 +116,9 @@ fn path(operation: Operation, names: &Names) -> String {
         .replace("{assessmentId}", &names.assessment)
         .replace("{badgeId}", &names.badge)
         .replace("{suiteId}", &names.suite)
-        .replace("{suiteVersion}", "1.0.0");
+        .replace("{suiteVersion}", "1.0.0")
+        .replace("{webhookId}", &names.webhook)
+        .replace("{deliveryId}", &names.delivery);
     assert!(!path.contains('{'), "say what stands for what in {path}");
     path
 }
@@ -140,6 +149,10 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         (_, "/api/v1/badges/{badgeId}/revoke") => json!({"reason": "withdrawn"}),
         SET_PROFILE => profile(&names.suite),
         (_, "/api/v1/events/collect") => json!({"from": "2026-01-01T00:00:00Z"}),
+        (_, "/api/v1/webhooks") => {
+            json!({"url": "http://127.0.0.1:65535/x", "events": ["badge.expired"]})
+        }
+        (_, path) if path.starts_with("/api/v1/webhooks/") => json!({}),
         (_, "/api/v1/events") => event,
         (_, "/api/v1/events/batch") => json!({"events": [event]}),
         (method, path) => panic!("say what is sent to {method} {path}"),
@@ -233,6 +246,7 @@ async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
         "assessments",
         "profiles",
         "profiles/acme.evals.canary/1.0.0",
+        "webhooks",
     ] {
         seen.push(site.get(path).await.json());
     }
@@ -317,6 +331,8 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
         suite: "a%00b".to_owned(),
         appealed: "a%00b".to_owned(),
         appeal: "a%00b".to_owned(),
+        webhook: "a%00b".to_owned(),
+        delivery: "a%00b".to_owned(),
     };
     for operation in aaaf_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";

@@ -1,0 +1,84 @@
+//! The body of `POST /api/v1/webhooks`: where to, and of what. Where a URL may point is not judged here: that takes a resolver.
+
+use serde_json::Value;
+use url::Url;
+
+use super::Topic;
+use crate::domain::fields::{Fields, Nulls};
+use crate::domain::webhook::registration::address;
+use crate::protocol::error::Problem;
+
+const LONGEST: usize = 64;
+
+/// A webhook that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Where messages go.
+    pub url: Url,
+    /// What they are about; each once, in the order of [`Topic::ALL`].
+    pub events: Vec<Topic>,
+}
+
+impl Registration {
+    /// Reads the body. Without `events` it is about everything.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn parse(body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", &["url", "events"], Nulls::Wrong)?;
+        let url = fields
+            .text("url")?
+            .ok_or_else(|| fields.invalid("url", "is required"))?;
+        let url = address("url", url)?;
+        let Some(listed) = fields.texts("events", Topic::ALL.len(), LONGEST)? else {
+            return Ok(Self {
+                url,
+                events: Topic::ALL.to_vec(),
+            });
+        };
+        let known = |name: &String| Topic::parse(name);
+        if listed.is_empty() || listed.iter().any(|name| known(name).is_none()) {
+            let names: Vec<&str> = Topic::ALL.iter().map(|topic| topic.as_str()).collect();
+            let message = format!("must list at least one of {}", names.join(", "));
+            return Err(fields.invalid("events", &message));
+        }
+        let wanted: Vec<Topic> = listed.iter().filter_map(known).collect();
+        let all = Topic::ALL.iter().copied();
+        Ok(Self {
+            url,
+            events: all.filter(|topic| wanted.contains(topic)).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!([]), "")]
+    #[case(json!({"events": ["badge.expired"]}), "url")]
+    #[case(json!({"url": "nowhere"}), "url")]
+    #[case(json!({"url": null}), "url")]
+    #[case(json!({"url": "https://example.com/", "events": []}), "events")]
+    #[case(json!({"url": "https://example.com/", "events": ["badge.eaten"]}), "events")]
+    #[case(json!({"url": "https://example.com/", "events": "badge.expired"}), "events")]
+    #[case(json!({"url": "https://example.com/", "secret": "whsec_"}), "secret")]
+    fn what_is_wrong_is_named(#[case] body: Value, #[case] field: &str) {
+        let problem = Registration::parse(&body).unwrap_err();
+        assert_eq!(problem.details["field"], field, "{problem}");
+    }
+
+    #[test]
+    fn of_everything_unless_it_says_of_what() {
+        let url = "https://example.com/";
+        let all = Registration::parse(&json!({"url": url})).unwrap();
+        assert_eq!(all.events, Topic::ALL);
+        let events = ["badge.expired", "assessment.failed", "badge.expired"];
+        let some = Registration::parse(&json!({"url": url, "events": events})).unwrap();
+        assert_eq!(some.events, [Topic::AssessmentFailed, Topic::BadgeExpired]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Webhooks of organizations (AAAF S13): made, rotated, removed, enabled, and what is on its way to them. Deliveries are made by
+//! the [notifier](super::deliveries).
+
+use jiff::Timestamp;
+use tracing::info;
+
+use super::{Aaaf, Member, changed_meanwhile, is_id, not_there};
+use crate::domain::aaaf::notice::Registration;
+use crate::domain::aaaf::notice::schedule::Health;
+use crate::domain::webhook::Secret;
+use crate::ports::aaaf::{DeliveryRecord, NoticeWebhook, Position, Redelivery, SealedSecrets};
+use crate::ports::{StoreError, Undelivered};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+use crate::service::webhooks::OVERLAP;
+
+/// Webhooks of one organization.
+const MOST: u32 = 50;
+
+/// A webhook with a secret that was just made: the only time it is shown.
+#[derive(Debug)]
+pub struct Keyed {
+    /// The webhook.
+    pub webhook: NoticeWebhook,
+    /// Its new secret.
+    pub secret: Secret,
+}
+
+/// Of what a sealed secret is the secret.
+pub(super) fn owner(webhook: &str) -> String {
+    format!("aaaf-webhook:{webhook}")
+}
+
+impl Aaaf {
+    /// Makes a webhook.
+    ///
+    /// # Errors
+    /// `webhook_url_rejected`; `conflict` when the organization has as many as it may.
+    pub async fn subscribe(&self, member: &Member, asked: Registration) -> Result<Keyed, Problem> {
+        self.notifier.admit(&asked.url).await.map_err(|cause| {
+            let reason = match cause {
+                Undelivered::Refused(reason) => reason,
+                Undelivered::Failed(_) => "the URL cannot be delivered to",
+            };
+            Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
+        })?;
+        let id = self.fresh_id();
+        let (secret, current) = self.fresh_secret(&id).await?;
+        let webhook = NoticeWebhook {
+            organization: member.organization.number,
+            id,
+            url: asked.url,
+            events: asked.events,
+            secrets: SealedSecrets {
+                current,
+                fingerprint: secret.fingerprint(),
+                previous: None,
+            },
+            created_at: self.clock.now(),
+            health: Health::default(),
+        };
+        let added = self.store.add_notice_webhook(&webhook, MOST).await;
+        if !added.map_err(|cause| internal(&cause))? {
+            let message = format!("the organization has {MOST} webhooks already; remove one first");
+            return Err(Problem::new(ErrorCode::Conflict, message).with("limit", MOST));
+        }
+        info!(
+            webhook_id = webhook.id,
+            secret = webhook.secrets.fingerprint,
+            "a webhook of an organization was made"
+        );
+        Ok(Keyed { webhook, secret })
+    }
+
+    /// A webhook of the organization.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn webhook(&self, member: &Member, id: &str) -> Result<NoticeWebhook, Problem> {
+        if !is_id(id) {
+            return Err(not_there("webhook"));
+        }
+        let organization = member.organization.number;
+        let found = self.store.notice_webhook(organization, id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        found.ok_or_else(|| not_there("webhook"))
+    }
+
+    /// Webhooks of the organization, as they were made.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn webhooks(
+        &self,
+        member: &Member,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<NoticeWebhook>, Problem> {
+        let organization = member.organization.number;
+        let found = self.store.notice_webhooks(organization, after, limit);
+        found.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Removes a webhook and what is on its way to it. One attempt that is under way may still arrive.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn remove_webhook(&self, member: &Member, id: &str) -> Result<(), Problem> {
+        let webhook = self.webhook(member, id).await?;
+        let removed = self
+            .store
+            .remove_notice_webhook(webhook.organization, id)
+            .await;
+        match removed.map_err(|cause| internal(&cause))? {
+            true => Ok(()),
+            false => Err(not_there("webhook")),
+        }
+    }
+
+    /// Gives a webhook a new secret; the one before it signs beside it for a day, and the one before that no more.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` if somebody else has just done the same.
+    pub async fn rotate_webhook(&self, member: &Member, id: &str) -> Result<Keyed, Problem> {
+        let mut webhook = self.webhook(member, id).await?;
+        let (secret, current) = self.fresh_secret(id).await?;
+        let until = self.clock.now().checked_add(OVERLAP);
+        let before = webhook.secrets.current.clone();
+        let secrets = SealedSecrets {
+            current,
+            fingerprint: secret.fingerprint(),
+            previous: Some((before, until.unwrap_or(Timestamp::MAX))),
+        };
+        match self.store.rotate_notice_webhook(&webhook, &secrets).await {
+            Ok(()) => {}
+            Err(StoreError::Stale) => return Err(changed_meanwhile("webhook")),
+            Err(cause) => return Err(internal(&cause)),
+        }
+        info!(
+            webhook_id = id,
+            secret = secrets.fingerprint,
+            "the secret of a webhook was rotated"
+        );
+        webhook.secrets = secrets;
+        Ok(Keyed { webhook, secret })
+    }
+
+    /// Has a webhook served again that was disabled.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn enable_webhook(
+        &self,
+        member: &Member,
+        id: &str,
+    ) -> Result<NoticeWebhook, Problem> {
+        let webhook = self.webhook(member, id).await?;
+        let enabled = self
+            .store
+            .enable_notice_webhook(webhook.organization, id)
+            .await;
+        match enabled.map_err(|cause| internal(&cause))? {
+            true => self.webhook(member, id).await,
+            false => Err(not_there("webhook")),
+        }
+    }
+
+    /// Deliveries to a webhook, in the order of their messages.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn deliveries(
+        &self,
+        member: &Member,
+        id: &str,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<DeliveryRecord>, Problem> {
+        let organization = self.webhook(member, id).await?.organization;
+        let found = self.store.deliveries(organization, id, after, limit);
+        found.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Has a delivery attempted anew, under the id its message has always had.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` while the webhook is disabled.
+    pub async fn redeliver(
+        &self,
+        member: &Member,
+        id: &str,
+        delivery: &str,
+    ) -> Result<DeliveryRecord, Problem> {
+        let organization = self.webhook(member, id).await?.organization;
+        if !is_id(delivery) {
+            return Err(not_there("delivery"));
+        }
+        let now = self.clock.now();
+        let again = self.store.redeliver(organization, id, delivery, now).await;
+        match again.map_err(|cause| internal(&cause))? {
+            Redelivery::Due(delivery) => {
+                self.store.notify_work().await;
+                Ok(delivery)
+            }
+            Redelivery::Unknown => Err(not_there("delivery")),
+            Redelivery::Disabled => Err(Problem::new(
+                ErrorCode::Conflict,
+                "this webhook is disabled; enable it first with `POST /api/v1/webhooks/{id}/enable`",
+            )),
+        }
+    }
+
+    /// A secret, and the same sealed.
+    async fn fresh_secret(&self, id: &str) -> Result<(Secret, String), Problem> {
+        let secret = Secret::minted_standard(self.ids.secret());
+        let owner = owner(id);
+        let sealed = self.vault.seal(&owner, secret.expose().as_bytes());
+        let sealed = sealed.await.map_err(|cause| internal(&cause))?;
+        Ok((secret, sealed))
+    }
+}
