@@ -24,6 +24,7 @@ use crate::ports::{
 };
 use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::aaaf::deliveries::{Deliverer, Means};
+use crate::service::aaaf::housekeeping::Housekeeper;
 use crate::service::aaaf::issuer::Issuer;
 use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
@@ -51,6 +52,8 @@ const DATABASE_FILE: &str = "touchstone.db";
 const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// How long a notice waits at most that nobody was woken for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a replica asks whether it is time for a job.
+const JOBS_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 
 /// The host cannot be put together.
@@ -100,6 +103,7 @@ pub struct App {
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
+    housekeeper: Housekeeper,
     runs: Arc<Runs>,
     assessor: Assessor,
     router: Router,
@@ -192,6 +196,12 @@ impl App {
             ids.clone(),
             notifier.clone(),
         ));
+        let housekeeper = Housekeeper::new(
+            store.clone(),
+            clock.clone(),
+            ids.mint("replica"),
+            JOBS_EVERY,
+        );
         let deliverer = Deliverer::new(
             Means {
                 store: store.clone(),
@@ -271,6 +281,7 @@ impl App {
             worker,
             dispatcher,
             deliverer,
+            housekeeper,
             runs,
             assessor,
             router,
@@ -319,6 +330,7 @@ impl App {
             self.dispatcher.clone().work(shutdown.clone()),
             self.deliverer.clone().work(shutdown.clone()),
             self.assessor.work(shutdown.clone()),
+            self.housekeeper.work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams,
             calibrations

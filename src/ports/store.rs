@@ -1,7 +1,7 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::aaaf::{
-    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles,
+    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles, Upkeep,
 };
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
@@ -74,6 +74,7 @@ pub trait Store:
     + Profiles
     + Appeals
     + Notices
+    + Upkeep
 {
 }
 impl<T> Store for T where
@@ -99,5 +100,6 @@ impl<T> Store for T where
         + Profiles
         + Appeals
         + Notices
+        + Upkeep
 {
 }

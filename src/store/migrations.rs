@@ -66,6 +66,7 @@ pub(super) fn sqlite() -> Migrator {
             "profiles",
             include_str!("migrations/sqlite/0017_profiles.sql"),
         ),
+        (18, "jobs", include_str!("migrations/sqlite/0018_jobs.sql")),
     ])
 }
 
@@ -143,6 +144,11 @@ pub(super) fn postgres() -> Migrator {
             17,
             "profiles",
             include_str!("migrations/postgres/0017_profiles.sql"),
+        ),
+        (
+            18,
+            "jobs",
+            include_str!("migrations/postgres/0018_jobs.sql"),
         ),
     ])
 }

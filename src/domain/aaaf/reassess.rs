@@ -1,10 +1,13 @@
 //! When an agent is to be assessed again (AAAF re-assessment): after enough new tasks, or before its badge ends. Either is said
 //! once.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::notice::Topic;
 use super::validity::Validity;
+
+/// How long a rating says something.
+const OLD_AFTER: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// How an agent stands since its last assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,4 +33,9 @@ pub fn due(standing: &Standing, threshold: u64, now: Timestamp, said: &[Topic]) 
     }
     due.retain(|topic| !said.contains(topic));
     due
+}
+
+/// Whether an agent is to be assessed again for no other reason than that its rating is old.
+pub fn is_old(assessed_at: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(assessed_at) >= OLD_AFTER
 }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// How long before its end a badge is said to expire.
-const NOTICE: SignedDuration = SignedDuration::from_hours(14 * 24);
+pub const NOTICE: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 /// When a badge ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod events;
 mod notices;
 mod organizations;
 mod profiles;
+mod upkeep;
 
 pub use agents::{AgentNumber, AgentRecord, Agents, Known};
 pub use appeals::{Amended, Amendment, AppealRecord, AppealState, Appeals, Handling};
@@ -26,6 +27,7 @@ pub use notices::{
 };
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
 pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, Profiles, RunsOf};
+pub use upkeep::{Ending, Looked, Upkeep};
 
 use jiff::Timestamp;
 

@@ -13,6 +13,7 @@ pub mod config;
 pub mod deliveries;
 pub mod evidence;
 pub mod gathering;
+pub mod housekeeping;
 pub mod issuer;
 pub mod organizations;
 pub mod profiles;

@@ -8,6 +8,7 @@ mod events;
 pub(in crate::store) mod notices;
 mod organizations;
 mod profiles;
+mod upkeep;
 
 use crate::ports::StoreError;
 use crate::store::convert::backend;

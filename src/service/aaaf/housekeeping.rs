@@ -1,0 +1,311 @@
+//! What is done again and again (AAAF S7, S12, S15): telling that an agent is to be assessed anew, and deleting what is past its
+//! time. One replica at a time does a job, under a lease; each job may be done twice without harm.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::domain::aaaf::Config;
+use crate::domain::aaaf::evidence::RETENTION_DAYS;
+use crate::domain::aaaf::notice::{Notice, Topic};
+use crate::domain::aaaf::reassess::{Standing, due, is_old};
+use crate::domain::aaaf::validity::{NOTICE, Validity};
+use crate::ports::aaaf::{AgentNumber, AssessmentRecord, Ending, Looked};
+use crate::ports::{Clock, Store, StoreError};
+use crate::service::fault::chain;
+
+/// How often agents are looked at.
+const LOOK_EVERY: SignedDuration = SignedDuration::from_hours(1);
+/// How often what is past its time is deleted.
+const DELETE_EVERY: SignedDuration = SignedDuration::from_hours(24);
+/// A lease outlives any batch by far.
+const LEASE: Duration = Duration::from_secs(120);
+/// Agents and badges that are read at once.
+const AGENTS: u32 = 200;
+/// Badges that ended longer ago are not told of: so long no host is away, and somebody who comes to this one with old badges
+/// knows.
+const ENDED: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Rows that are deleted at once: whoever writes waits for no longer than that.
+const ROWS: u32 = 1000;
+/// How long a delivery can be asked for again.
+const DELIVERIES: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// A replica's share of the jobs.
+pub struct Housekeeper {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    owner: String,
+    poll: Duration,
+}
+
+/// A job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Look,
+    Delete,
+}
+
+impl Job {
+    const ALL: [Self; 2] = [Self::Look, Self::Delete];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Delete => "delete",
+        }
+    }
+
+    const fn every(self) -> SignedDuration {
+        match self {
+            Self::Look => LOOK_EVERY,
+            Self::Delete => DELETE_EVERY,
+        }
+    }
+}
+
+impl Housekeeper {
+    /// One named `owner`, unique among all replicas and starts, that asks every `poll` whether it is time.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        owner: String,
+        poll: Duration,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            owner,
+            poll,
+        }
+    }
+
+    /// Keeps house until `shutdown`.
+    pub async fn work(&self, shutdown: CancellationToken) {
+        loop {
+            // Not at once: a process that is there for one command has other things to do.
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(self.poll) => {}
+            }
+            self.keep_house(&shutdown).await;
+        }
+    }
+
+    /// Does what it is time for, unless another replica does.
+    pub async fn keep_house(&self, shutdown: &CancellationToken) {
+        for job in Job::ALL {
+            match self.take_on(job, shutdown).await {
+                // Another replica has it.
+                Ok(()) | Err(StoreError::Fenced) => {}
+                Err(cause) => error!(
+                    job = job.name(),
+                    cause = chain(&cause),
+                    "a job cannot be done; it is tried again"
+                ),
+            }
+        }
+    }
+
+    async fn take_on(&self, job: Job, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let before = now.checked_sub(job.every()).unwrap_or(Timestamp::MIN);
+        let begun = self.store.begin_job(job.name(), &self.owner, before, LEASE);
+        if !begun.await? {
+            return Ok(());
+        }
+        let done = match job {
+            Job::Look => self.look(now, shutdown).await?,
+            Job::Delete => self.delete(now, shutdown).await?,
+        };
+        info!(job = job.name(), done, "a job was done");
+        // One that was interrupted is begun anew by whoever comes next.
+        if shutdown.is_cancelled() {
+            return Ok(());
+        }
+        self.store.end_job(job.name(), &self.owner, now).await
+    }
+
+    async fn hold(&self, job: Job) -> Result<(), StoreError> {
+        self.store.hold_job(job.name(), &self.owner, LEASE).await
+    }
+
+    /// Tells of agents that are to be assessed anew; of how many.
+    async fn look(&self, now: Timestamp, shutdown: &CancellationToken) -> Result<u64, StoreError> {
+        let mut told = 0;
+        let mut after = AgentNumber(i64::MIN);
+        loop {
+            let agents = self.store.every_agent(after, AGENTS).await?;
+            let Some(last) = agents.last() else { break };
+            after = last.agent;
+            for agent in agents.iter().filter(|agent| !agent.archived) {
+                told += u64::from(self.look_at(agent, now).await?);
+            }
+            self.hold(Job::Look).await?;
+            if shutdown.is_cancelled() {
+                break;
+            }
+        }
+        told += self.look_at_badges(now, shutdown).await?;
+        if told > 0 {
+            self.store.notify_work().await;
+        }
+        Ok(told)
+    }
+
+    /// Tells of badges that end, or have.
+    async fn look_at_badges(
+        &self,
+        now: Timestamp,
+        shutdown: &CancellationToken,
+    ) -> Result<u64, StoreError> {
+        let until = now.checked_add(NOTICE).unwrap_or(Timestamp::MAX);
+        let (mut told, mut after) = (0, (before(now, ENDED), i64::MIN));
+        while !shutdown.is_cancelled() {
+            let badges = self.store.ending_badges(after, until, AGENTS).await?;
+            let Some(last) = badges.last() else { break };
+            after = (last.valid_until, last.number);
+            for badge in &badges {
+                let standing = Standing {
+                    completed_since: 0,
+                    validity: Some(Validity {
+                        valid_until: badge.valid_until,
+                    }),
+                };
+                for topic in due(&standing, u64::MAX, now, &[]) {
+                    let notice = ending(badge, topic, now);
+                    let news = self.store.tell(badge.organization, &notice).await?;
+                    told += u64::from(news);
+                }
+            }
+            self.hold(Job::Look).await?;
+        }
+        Ok(told)
+    }
+
+    async fn look_at(&self, agent: &Looked, now: Timestamp) -> Result<bool, StoreError> {
+        let Some(last) = self.store.last_rating(agent.agent, now).await? else {
+            return Ok(false);
+        };
+        let config = Config::read(&last.asked.config).map_err(|_| StoreError::Inconsistent {
+            table: "aaaf_assessment",
+            column: "asked",
+        })?;
+        let threshold = config.rules.reassessment_task_threshold;
+        let most = u32::try_from(threshold).unwrap_or(u32::MAX);
+        let (organization, since) = (agent.organization, last.created_at);
+        let completed = self
+            .store
+            .completed_since(organization, agent.agent, since, most)
+            .await?;
+        let standing = Standing {
+            completed_since: u64::from(completed),
+            validity: None,
+        };
+        let enough = !due(&standing, threshold, now, &[]).is_empty();
+        if !enough && !is_old(since, now) {
+            return Ok(false);
+        }
+        let reason = if enough { "completed_tasks" } else { "age" };
+        let notice = reassessment(&last, reason, completed, now);
+        self.store.tell(organization, &notice).await
+    }
+
+    /// Deletes what is past its time; how much.
+    async fn delete(
+        &self,
+        now: Timestamp,
+        shutdown: &CancellationToken,
+    ) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        let long_ago = before(now, DELIVERIES);
+        while !shutdown.is_cancelled() {
+            let some = self.store.forget_deliveries(long_ago, ROWS).await?;
+            deleted += some;
+            if some == 0 {
+                break;
+            }
+            self.hold(Job::Delete).await?;
+        }
+        let long_ago = before(now, SignedDuration::from_hours(24 * RETENTION_DAYS));
+        let mut after = AgentNumber(i64::MIN);
+        loop {
+            let agents = self.store.every_agent(after, AGENTS).await?;
+            let Some(last) = agents.last() else { break };
+            after = last.agent;
+            for agent in &agents {
+                deleted += self.forget(agent, long_ago, shutdown).await?;
+            }
+            self.hold(Job::Delete).await?;
+            if shutdown.is_cancelled() {
+                break;
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn forget(
+        &self,
+        agent: &Looked,
+        before: Timestamp,
+        shutdown: &CancellationToken,
+    ) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        while !shutdown.is_cancelled() {
+            let (organization, number) = (agent.organization, agent.agent);
+            let some = self
+                .store
+                .forget_evidence(organization, number, before, ROWS)
+                .await?;
+            deleted += some;
+            if some < u64::from(ROWS) {
+                break;
+            }
+            self.hold(Job::Delete).await?;
+        }
+        Ok(deleted)
+    }
+}
+
+fn before(now: Timestamp, span: SignedDuration) -> Timestamp {
+    now.checked_sub(span).unwrap_or(Timestamp::MIN)
+}
+
+/// That a badge ends, or has: once for each assessment, whatever revision of its badge that is.
+fn ending(badge: &Ending, topic: Topic, now: Timestamp) -> Notice {
+    let data = json!({
+        "badge_id": badge.badge,
+        "agent_id": badge.agent,
+        "assessment_id": badge.assessment,
+        "valid_until": badge.valid_until,
+    });
+    notice(topic, &badge.assessment, data, now)
+}
+
+/// That there is enough new evidence about an agent, or that its last rating is old: once for each rating.
+fn reassessment(last: &AssessmentRecord, reason: &str, completed: u32, now: Timestamp) -> Notice {
+    let data = json!({
+        "agent_id": last.agent,
+        "last_assessment_id": last.id,
+        "last_assessed_at": last.created_at,
+        "completed_tasks": completed,
+        "reason": reason,
+    });
+    notice(Topic::EvidenceThresholdReached, &last.id, data, now)
+}
+
+fn notice(topic: Topic, subject: &str, data: Value, now: Timestamp) -> Notice {
+    let data = match data {
+        Value::Object(data) => data,
+        _ => Map::new(),
+    };
+    Notice {
+        topic,
+        subject: subject.to_owned(),
+        data,
+        at: now,
+    }
+}

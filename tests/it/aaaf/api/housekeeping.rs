@@ -1,0 +1,268 @@
+//! What is done again and again: told once, deleted in time, by one replica at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use touchstone::service::aaaf::housekeeping::Housekeeper;
+
+use super::assessments::{assessed, ordered, tasks};
+use super::{Engine, Site, site};
+use crate::support::clock::Told;
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+struct House {
+    keeper: Housekeeper,
+    clock: Arc<Told>,
+}
+
+impl House {
+    fn of(site: &Site) -> Self {
+        let clock = Told::at(Timestamp::now());
+        let (store, owner) = (site.host.store.clone(), "keeper".to_owned());
+        Self {
+            keeper: Housekeeper::new(store, clock.clone(), owner, Duration::from_secs(60)),
+            clock,
+        }
+    }
+
+    /// What it does so much later.
+    async fn keep(&self, seconds: i64) {
+        self.clock.advance(seconds);
+        self.keeper.keep_house(&CancellationToken::new()).await;
+    }
+}
+
+/// A rated agent: its id, and its assessment.
+async fn rated(site: &Site) -> (String, Value) {
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let batch = tasks(&agent, "good", 36, "accepted");
+    site.post("events/batch", &batch).await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(site, &order).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    (agent, found)
+}
+
+/// Tasks that are completed from now on.
+async fn complete(site: &Site, agent: &str, name: &str, many: usize) {
+    let soon = Timestamp::now() + SignedDuration::from_secs(2);
+    let event = |n| {
+        json!({"agent_id": agent, "type": "task_completed", "timestamp": soon,
+        "data": {"task_id": format!("{name}-{n}"), "completion_status": "accepted", "time_to_complete_seconds": 60,
+            "revision_count": 0, "errors": []}})
+    };
+    let events: Vec<Value> = (0..many).map(event).collect();
+    let recorded = site.post("events/batch", &json!({"events": events})).await;
+    assert_eq!(recorded.json()["accepted"], many, "{recorded:?}");
+}
+
+/// Somebody who is told of this; of everything, if nothing is named. The address of what was sent.
+async fn listener(site: &Site, events: &[&str]) -> String {
+    let mut body = json!({"url": "http://127.0.0.1:65535/"});
+    if !events.is_empty() {
+        body["events"] = json!(events);
+    }
+    let made = site.post("webhooks", &body).await.json();
+    format!("webhooks/{}/deliveries", made["id"].as_str().unwrap())
+}
+
+async fn listed(site: &Site, path: &str) -> Vec<Value> {
+    let listed = site.get(path).await.json();
+    listed["data"].as_array().unwrap().clone()
+}
+
+#[rstest]
+#[tokio::test]
+async fn fifty_new_tasks_are_told_of_once_for_each_rating(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let path = listener(&site, &["evidence.threshold_reached"]).await;
+    let (agent, _) = rated(&site).await;
+    let house = House::of(&site);
+    complete(&site, &agent, "new", 49).await;
+    house.keep(0).await;
+    assert_eq!(listed(&site, &path).await, [] as [Value; 0]);
+    // A task that was completed twice is one task.
+    complete(&site, &agent, "new", 10).await;
+    house.keep(2 * HOUR).await;
+    assert_eq!(listed(&site, &path).await, [] as [Value; 0]);
+    complete(&site, &agent, "newer", 1).await;
+    for _ in 0..2 {
+        house.keep(2 * HOUR).await;
+        let told = listed(&site, &path).await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0]["event"], "evidence.threshold_reached");
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_rating_that_is_old_is_told_of_once(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let path = listener(&site, &["evidence.threshold_reached"]).await;
+    let (_, found) = rated(&site).await;
+    let house = House::of(&site);
+    let since: Timestamp = found["created_at"].as_str().unwrap().parse().unwrap();
+    house.keep(90 * DAY - 60).await;
+    assert_eq!(listed(&site, &path).await, [] as [Value; 0], "{since}");
+    for _ in 0..2 {
+        house.keep(2 * HOUR).await;
+        assert_eq!(listed(&site, &path).await.len(), 1);
+    }
+    // Another organization has an agent of its own, and is told nothing of this one.
+    let body = json!({"url": "http://127.0.0.1:65535/"});
+    let theirs = site.send_as(
+        &site.theirs,
+        axum::http::Method::POST,
+        "webhooks",
+        Some(&body),
+    );
+    let theirs = theirs.await.json()["id"].as_str().unwrap().to_owned();
+    house.keep(2 * HOUR).await;
+    let theirs = format!("webhooks/{theirs}/deliveries");
+    let theirs = site.send_as(&site.theirs, axum::http::Method::GET, &theirs, None);
+    assert_eq!(theirs.await.json()["data"], json!([]));
+}
+
+#[rstest]
+#[tokio::test]
+async fn evidence_is_deleted_after_half_a_year_but_not_under_an_assessment(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let (busy, idle) = (site.enrol("busy").await, site.enrol("idle").await);
+    for agent in [&busy, &idle] {
+        let batch = tasks(agent, "t", 40, "accepted");
+        site.post("events/batch", &batch).await;
+    }
+    ordered(&site, &busy).await;
+    let house = House::of(&site);
+    let events = async |agent: &str| {
+        let path = format!("events?agent_id={agent}&limit=200");
+        listed(&site, &path).await.len()
+    };
+    house.keep(179 * DAY).await;
+    assert_eq!((events(&busy).await, events(&idle).await), (81, 80));
+    house.keep(2 * DAY).await;
+    assert_eq!((events(&busy).await, events(&idle).await), (81, 0));
+    // The assessment ends, and holds nothing any more.
+    site.host.assess();
+    let path = format!("assessments?agent_id={busy}");
+    while listed(&site, &path).await[0]["completed_at"].is_null() {
+        tokio::task::yield_now().await;
+    }
+    house.keep(2 * DAY).await;
+    assert_eq!(events(&busy).await, 0);
+}
+
+#[rstest]
+#[tokio::test]
+async fn deliveries_that_are_over_are_deleted_after_a_month(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let (webhook, delivery) = super::webhooks::told(&site).await;
+    let path = format!("webhooks/{webhook}/deliveries");
+    let house = House::of(&site);
+    house.keep(31 * DAY).await;
+    assert_eq!(listed(&site, &path).await.len(), 1, "it waits to be sent");
+    let store = &site.host.store;
+    let now = Timestamp::now();
+    let claim = store
+        .claim_notice_webhook("t", Duration::from_secs(60), now)
+        .await;
+    let claim = claim.unwrap().unwrap();
+    let over = touchstone::ports::aaaf::Attempted {
+        id: delivery,
+        at: now,
+        outcome: "status_500".to_owned(),
+        next: touchstone::domain::aaaf::notice::schedule::Next::Never,
+    };
+    let health = claim.webhook.health;
+    store
+        .attempted(&claim, &[over], &health, Duration::from_secs(60))
+        .await
+        .unwrap();
+    house.keep(2 * DAY).await;
+    assert_eq!(listed(&site, &path).await, [] as [Value; 0]);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let store = &site.host.store;
+    let now = Timestamp::now();
+    let (long, hour) = (Duration::from_secs(60), SignedDuration::from_hours(1));
+    let begin = async |owner: &str, at: Timestamp, ttl| {
+        store.begin_job("j", owner, at - hour, ttl).await.unwrap()
+    };
+    assert!(begin("a", now, long).await);
+    assert!(!begin("b", now, long).await, "somebody is at it");
+    store.hold_job("j", "a", Duration::ZERO).await.unwrap();
+    assert!(begin("b", now, long).await, "whoever was at it is gone");
+    let lost = store.hold_job("j", "a", long).await;
+    assert!(matches!(lost, Err(touchstone::ports::StoreError::Fenced)));
+    store.end_job("j", "a", now).await.unwrap();
+    assert!(!begin("a", now, long).await, "it ends for whoever has it");
+    store.end_job("j", "b", now).await.unwrap();
+    assert!(!begin("a", now, long).await, "it was done just now");
+    assert!(begin("a", now + hour + hour, long).await);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_badge_that_ends_is_told_of_two_weeks_before_and_then(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let path = listener(&site, &["badge.expiring", "badge.expired"]).await;
+    let (_, found) = rated(&site).await;
+    assert_eq!(found["badge_state"], "issued", "{found}");
+    let house = House::of(&site);
+    let events = async || -> Vec<String> {
+        let told = listed(&site, &path).await;
+        let events = told
+            .iter()
+            .map(|it| it["event"].as_str().unwrap().to_owned());
+        events.collect()
+    };
+    house.keep(75 * DAY).await;
+    assert_eq!(events().await, [] as [String; 0]);
+    for _ in 0..2 {
+        house.keep(DAY + 2 * HOUR).await;
+        assert_eq!(events().await, ["badge.expiring"]);
+    }
+    house.keep(13 * DAY).await;
+    for _ in 0..2 {
+        assert_eq!(events().await, ["badge.expiring", "badge.expired"]);
+        house.keep(DAY).await;
+    }
+}
+
+/// A badge that was taken back ends without a word.
+#[tokio::test]
+async fn a_revoked_badge_is_not_told_of() {
+    site!(Engine::Sqlite => site);
+    let path = listener(&site, &[]).await;
+    let (_, found) = rated(&site).await;
+    let revoke = format!("badges/{}/revoke", found["badge_id"].as_str().unwrap());
+    let revoked = site.post(&revoke, &json!({"reason": "withdrawn"})).await;
+    assert_eq!(revoked.status, 200, "{revoked:?}");
+    let before = listed(&site, &path).await.len();
+    let house = House::of(&site);
+    house.keep(89 * DAY).await;
+    assert_eq!(listed(&site, &path).await.len(), before);
+}
