@@ -287,18 +287,14 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material
 }
 
-/// An assessment whose scores moved far, which somebody else asked for.
-async fn moved(asker: &Api) -> String {
-    let agent = post(asker, "/api/v1/agents", json!({"name": "moved"})).await;
+/// The last of the assessments of an agent, one after each batch of tasks, which somebody else asked for.
+async fn rated(asker: &Api, name: &str, batches: &[(&str, usize, &str)]) -> String {
+    let agent = post(asker, "/api/v1/agents", json!({"name": name})).await;
     let agent = agent["id"].as_str().unwrap();
     let mut last = String::new();
-    for (name, many, status) in [("good", 36, "accepted"), ("bad", 60, "rejected")] {
-        post(
-            asker,
-            "/api/v1/events/batch",
-            tasks(agent, name, many, status),
-        )
-        .await;
+    for (batch, many, status) in batches {
+        let batch = tasks(agent, &format!("{name}-{batch}"), *many, status);
+        post(asker, "/api/v1/events/batch", batch).await;
         let order = json!({"agent_id": agent, "type": "passive_only"});
         let ordered = post(asker, "/api/v1/assessments", order).await;
         last = ordered["id"].as_str().unwrap().to_owned();
@@ -308,6 +304,30 @@ async fn moved(asker: &Api) -> String {
         }
     }
     last
+}
+
+/// An assessment that may be appealed, and an appeal of it by somebody else.
+async fn furnish_appeals(asker: &Api, material: &mut Material) {
+    let assessment = rated(asker, "appealed", &[("good", 36, "accepted")]).await;
+    let filing = |dimension: &str| {
+        json!({"dimensions": [dimension], "justification": "It was right.",
+            "counter_evidence": [{"task_id": "appealed-good-1", "claim": "It was accepted."}]})
+    };
+    let path = format!("/api/v1/assessments/{assessment}/appeals");
+    let appeal = post(asker, &path, filing("accuracy")).await;
+    let appeal = appeal["id"].as_str().unwrap();
+    for operation in ["fileAppeal", "listAppeals"] {
+        material.names(operation, &[("path.assessmentId", &assessment)]);
+    }
+    for operation in ["getAppeal", "resolveAppeal"] {
+        let names = [
+            ("path.assessmentId", assessment.as_str()),
+            ("path.appealId", appeal),
+        ];
+        material.names(operation, &names);
+    }
+    material.sends("fileAppeal", filing("speed"));
+    material.sends("resolveAppeal", json!({"decision": "review"}));
 }
 
 /// Organizations, agents and evidence. The operations that change an organization have one to themselves: a suspended one
@@ -344,9 +364,13 @@ async fn furnish_aaaf(api: &Api, asker: &Api, material: &mut Material) {
         json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
     let ordered = id(&post(api, "/api/v1/assessments", order.clone()).await);
     material.names("getAssessment", &[("path.assessmentId", &ordered)]);
-    let moved = moved(asker).await;
+    // Its scores moved far.
+    let moved = [("good", 36, "accepted"), ("bad", 60, "rejected")];
+    let moved = rated(asker, "moved", &moved).await;
     material.names("reviewAssessment", &[("path.assessmentId", &moved)]);
     furnish_webhooks(api, &order, material).await;
+    furnish_appeals(asker, material).await;
+    furnish_badges(asker, &own, material).await;
     material.sends("orderAssessment", order);
     material.sends("reviewAssessment", json!({"decision": "approve"}));
     material.sends("recordEvidence", event.clone());
@@ -375,6 +399,29 @@ async fn furnish_webhooks(api: &Api, order: &Value, material: &mut Material) {
     );
 }
 
+/// A badge, what signs it and what would revoke it.
+async fn furnish_badges(asker: &Api, organization: &str, material: &mut Material) {
+    let assessment = rated(asker, "certified", &[("good", 36, "accepted")]).await;
+    let path = format!("/api/v1/assessments/{assessment}");
+    let certified = asker.get(&path).await;
+    let badge = certified["badge_id"].as_str().unwrap();
+    for operation in [
+        "getBadge",
+        "getBadgeCredential",
+        "verifyBadge",
+        "revokeBadge",
+    ] {
+        material.names(operation, &[("path.badgeId", badge)]);
+    }
+    material.sends("revokeBadge", json!({"reason": "withdrawn"}));
+    let path = format!("/api/v1/badges/{badge}/credential");
+    let credential = asker.get(&path).await;
+    let list = &credential["credentialStatus"]["statusListCredential"];
+    let list = list.as_str().unwrap().rsplit_once('/').unwrap().1;
+    material.names("getStatusList", &[("path.statusListId", list)]);
+    material.names("getDidDocument", &[("path.organizationId", organization)]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let Some(python) = python("schemathesis") else {
@@ -399,7 +446,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[conformance]\nenabled = true\n[aaaf]\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+            "[conformance]\nenabled = true\n[aaaf]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
              [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
             endpoint.url()
