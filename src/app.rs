@@ -26,6 +26,7 @@ use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::aaaf::deliveries::{Deliverer, Means};
 use crate::service::aaaf::housekeeping::Housekeeper;
 use crate::service::aaaf::issuer::Issuer;
+use crate::service::aaaf::stress_tests::Bench;
 use crate::service::attestations::Attester;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
@@ -183,13 +184,6 @@ impl App {
             vault.clone(),
             place.map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
         ));
-        let assessor = Assessor::new(
-            store.clone(),
-            clock.clone(),
-            issuer.clone(),
-            ids.mint("replica"),
-            AssessorSettings::default(),
-        );
         let webhooks = Arc::new(Webhooks::new(
             store.clone(),
             clock.clone(),
@@ -229,6 +223,14 @@ impl App {
                 judge: Arc::new(RubricJudge),
             },
         ));
+        let assessor = Assessor::new(
+            store.clone(),
+            clock.clone(),
+            issuer.clone(),
+            ids.mint("replica"),
+            AssessorSettings::default(),
+            Bench::new(store.clone(), clock.clone(), runs.clone(), packs.clone()),
+        );
         let streams = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs: runs.clone(),

@@ -237,6 +237,7 @@ impl HttpState {
                 deps.vault,
                 Gallery::new(deps.issuer, deps.painter),
                 deps.notifier,
+                deps.runs.clone(),
             )),
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(

@@ -1,7 +1,8 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::aaaf::{
-    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles, Upkeep,
+    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles, StressResults,
+    Upkeep,
 };
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
@@ -75,6 +76,7 @@ pub trait Store:
     + Appeals
     + Notices
     + Upkeep
+    + StressResults
 {
 }
 impl<T> Store for T where
@@ -101,5 +103,6 @@ impl<T> Store for T where
         + Appeals
         + Notices
         + Upkeep
+        + StressResults
 {
 }

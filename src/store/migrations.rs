@@ -67,6 +67,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0017_profiles.sql"),
         ),
         (18, "jobs", include_str!("migrations/sqlite/0018_jobs.sql")),
+        (
+            19,
+            "stress tests",
+            include_str!("migrations/sqlite/0019_stress_tests.sql"),
+        ),
     ])
 }
 
@@ -149,6 +154,11 @@ pub(super) fn postgres() -> Migrator {
             18,
             "jobs",
             include_str!("migrations/postgres/0018_jobs.sql"),
+        ),
+        (
+            19,
+            "stress tests",
+            include_str!("migrations/postgres/0019_stress_tests.sql"),
         ),
     ])
 }

@@ -18,6 +18,7 @@ pub mod dimension;
 pub mod evidence;
 pub mod filing;
 pub mod grader;
+pub mod library;
 mod mean;
 mod measure;
 pub mod notice;

@@ -28,7 +28,10 @@ pub struct Order {
     /// Of whom.
     pub agent: String,
     kind: String,
-    dimension: Option<Dimension>,
+    /// The one dimension that it is about.
+    pub dimension: Option<Dimension>,
+    /// Whether it has a stress test.
+    pub stress_test: bool,
     window_start: Option<Timestamp>,
     window_end: Option<Timestamp>,
 }
@@ -37,27 +40,43 @@ impl Order {
     /// Reads the body of `POST assessments`.
     ///
     /// # Errors
-    /// `validation_error` that names the field; so it is for a stress test, which this host has none of.
+    /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
         let fields = Fields::closed(body, "", FIELDS, Nulls::Wrong)?;
         let agent = fields.text_of("agent_id", 1..=MAX_NAME)?;
         let agent = agent.ok_or_else(|| fields.invalid("agent_id", "is required"))?;
         let kind = fields.text_of("type", 1..=MAX_NAME)?.unwrap_or("full");
-        let dimension = match fields.text("dimension")? {
-            None => None,
-            Some(name) => Some(
-                serde_json::from_value::<Dimension>(Value::from(name))
-                    .map_err(|_| fields.invalid("dimension", "is no dimension of AAAF"))?,
-            ),
-        };
+        let dimension = dimension(&fields)?;
         let tests = fields.boolean("include_stress_test")?;
-        no_stress_test(&fields, kind, tests)?;
+        let stress_test = stress_test(&fields, kind, tests)?;
         Ok(Self {
             agent: agent.to_owned(),
             kind: kind.to_owned(),
             dimension,
+            stress_test,
             window_start: moment(&fields, "window_start")?,
             window_end: moment(&fields, "window_end")?,
+        })
+    }
+
+    /// Reads the body of `POST agents/{id}/stress-test`: of one dimension of capability, or of all.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn stress_test(agent: &str, body: &Value) -> Result<Self, Problem> {
+        let fields = Fields::closed(body, "", &["dimension"], Nulls::Wrong)?;
+        let dimension = dimension(&fields)?;
+        let kind = match dimension {
+            Some(_) => "single_dimension",
+            None => "stress_test_only",
+        };
+        Ok(Self {
+            agent: agent.to_owned(),
+            kind: kind.to_owned(),
+            dimension,
+            stress_test: true,
+            window_start: None,
+            window_end: None,
         })
     }
 
@@ -91,19 +110,27 @@ impl Order {
     }
 }
 
-/// There is no library of stress tests here yet, and an assessment that only pretends to have one would be another thing.
-fn no_stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Result<(), Problem> {
+fn dimension(fields: &Fields<'_>) -> Result<Option<Dimension>, Problem> {
+    let Some(name) = fields.text("dimension")? else {
+        return Ok(None);
+    };
+    let known = Dimension::from_key(name);
+    let known = known.ok_or_else(|| fields.invalid("dimension", "is no dimension of AAAF"))?;
+    Ok(Some(known))
+}
+
+/// Whether an assessment of a kind has a stress test: a full one unless it says not to, and one that is nothing else always.
+fn stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Result<bool, Problem> {
     let refuse = |message: &str| Err(fields.invalid("include_stress_test", message));
     match (kind, asked) {
-        ("stress_test_only", _) => Err(fields.invalid(
-            "type",
-            "cannot be stress_test_only: this host has no stress tests yet; take passive_only",
-        )),
-        ("full", None) => refuse(
-            "must be false: an assessment of type full includes a stress test unless it says not to, and this host has none yet",
-        ),
-        (_, Some(true)) => refuse("must be false: this host has no stress tests yet"),
-        _ => Ok(()),
+        ("passive_only", Some(true)) => {
+            refuse("must be false or left out: passive_only looks at what came along; take full")
+        }
+        ("stress_test_only", Some(false)) => {
+            refuse("must be true or left out: stress_test_only is nothing else")
+        }
+        ("stress_test_only" | "full", None) => Ok(true),
+        (_, asked) => Ok(asked.unwrap_or(false)),
     }
 }
 

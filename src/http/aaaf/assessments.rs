@@ -8,15 +8,17 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::page::Page;
+use crate::domain::aaaf::library::{Plan, Test};
 use crate::domain::aaaf::order::{Order, Review};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
+use crate::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query};
 use crate::http::idempotency::{Done, once};
 use crate::ports::aaaf::{AssessmentRecord, Finding, Position, Stage};
 use crate::protocol::error::Problem;
 use crate::service::aaaf::Member;
 use crate::service::aaaf::assessments::needs_review;
+use crate::service::aaaf::stress_tests::run_of;
 
 /// `POST /api/v1/assessments`.
 pub async fn order(
@@ -34,6 +36,41 @@ pub async fn order(
         Ok(Done::new(StatusCode::ACCEPTED, shown(&assessment, &member)))
     })
     .await
+}
+
+/// `POST /api/v1/agents/{agentId}/stress-test`.
+pub async fn stress_test(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let id = path.get("agentId").to_owned();
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.agent(&member, &id).await?;
+    let order = Order::stress_test(&id, &body)?;
+    state.allowances.assessment(&member.caller.key_id)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let assessment = aaaf.order(&member, &order).await?;
+        Ok(Done::new(StatusCode::ACCEPTED, shown(&assessment, &member)))
+    })
+    .await
+}
+
+/// `GET /api/v1/assessments/{assessmentId}/stress-test`.
+pub async fn stress_results(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+) -> Answer {
+    let results = state
+        .aaaf
+        .stress_results(&member, path.get("assessmentId"))
+        .await?;
+    json(StatusCode::OK, &json!({"data": results}))
 }
 
 /// `GET /api/v1/assessments`.
@@ -127,7 +164,8 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
         "agent_id": it.agent,
         "type": kind.as_str(),
         "dimension": kind.dimension(),
-        "include_stress_test": false,
+        "include_stress_test": asked.stress_test.is_some(),
+        "stress_test": asked.stress_test.as_ref().map(|stress| tests(&stress.plan, &it.id)),
         "status": it.stage,
         "window_start": asked.assessment.window_start,
         "window_end": asked.assessment.window_end,
@@ -152,4 +190,14 @@ fn badge(assessment: &AssessmentRecord) -> (Option<&str>, &'static str) {
         Some(badge) => (Some(&badge.id), badge.state.as_str()),
         None => (None, "none"),
     }
+}
+
+/// What is run, and what is not and why.
+fn tests(plan: &Plan, assessment: &str) -> Value {
+    let run = |test: &Test| json!({"test": test, "dimension": test.dimension(), "run_id": run_of(assessment, *test)});
+    json!({
+        "openwop_agent": plan.subject.agent,
+        "tests": plan.tests.iter().map(run).collect::<Vec<_>>(),
+        "left_out": plan.left_out,
+    })
 }

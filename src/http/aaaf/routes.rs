@@ -220,6 +220,18 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             assessments::get,
         )
         .add(
+            "GET",
+            "/api/v1/assessments/{assessmentId}/stress-test",
+            member(Scope::AssessmentsRead),
+            assessments::stress_results,
+        )
+        .add(
+            "POST",
+            "/api/v1/agents/{agentId}/stress-test",
+            member(Scope::AssessmentsWrite),
+            assessments::stress_test,
+        )
+        .add(
             "POST",
             "/api/v1/assessments/{assessmentId}/review",
             member(Scope::AssessmentsReview),

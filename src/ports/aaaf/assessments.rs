@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::{AgentNumber, BadgeRecord, BadgeStanding, OrganizationNumber, Position};
 use crate::domain::aaaf::Assessment;
 use crate::domain::aaaf::calibration::Calibration;
+use crate::domain::aaaf::library::Plan;
 use crate::domain::aaaf::order::Verdict;
+use crate::domain::ids::TenantId;
 use crate::ports::{Fence, StoreError};
 
 /// How far an assessment is (AAAF S7); the last two are final.
@@ -62,6 +64,18 @@ pub struct Asked {
     pub config: Value,
     /// Who asked.
     pub triggered_by: String,
+    /// The stress test, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stress_test: Option<StressTest>,
+}
+
+/// What is run of an agent before it is scored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StressTest {
+    /// Whose runs these are.
+    pub tenant: TenantId,
+    /// The tests.
+    pub plan: Plan,
 }
 
 /// What came of it.
@@ -151,6 +165,8 @@ pub struct AssessmentClaim {
     pub record: AssessmentRecord,
     /// How often it was claimed; grows with every claim, and whoever claimed it before can no longer end it.
     pub fence: Fence,
+    /// How often it was claimed without being parked: work that was lost, and this claim.
+    pub attempts: i64,
 }
 
 /// Which assessments.
@@ -200,6 +216,13 @@ pub trait Assessments: Send + Sync {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<AssessmentClaim>, StoreError>;
+    /// Gives one back that waits for something, for anybody to go on with after a while; [`StoreError::Fenced`] as below.
+    async fn park_assessment(
+        &self,
+        id: &str,
+        fence: Fence,
+        wait: Duration,
+    ) -> Result<(), StoreError>;
     /// Ends one, with the badge that comes of it; [`StoreError::Fenced`] if it was claimed again since, or has ended,
     /// [`StoreError::Exists`] if the badge's bit is given out already.
     async fn end_assessment(

@@ -110,6 +110,15 @@ pub trait EvidenceLog: Send + Sync {
         after: Option<EventPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
+    /// Events of an agent that an assessment's stress test made, whenever, after a position, by time and arrival.
+    async fn active_events(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        assessment: &str,
+        after: Option<EventPosition>,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, StoreError>;
     /// The assignments of these tasks to an agent before a moment, by time and arrival.
     async fn assignments(
         &self,

@@ -8,13 +8,14 @@ mod events;
 mod notices;
 mod organizations;
 mod profiles;
+mod stress_tests;
 mod upkeep;
 
 pub use agents::{AgentNumber, AgentRecord, Agents, Known};
 pub use appeals::{Amended, Amendment, AppealRecord, AppealState, Appeals, Handling};
 pub use assessments::{
     Asked, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding, Reviewed,
-    Stage,
+    Stage, StressTest,
 };
 pub use badges::{
     BadgeRecord, BadgeStanding, BadgeState, Badges, Issued, IssuerKeyRecord, Revocation,
@@ -27,6 +28,7 @@ pub use notices::{
 };
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
 pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, Profiles, RunsOf};
+pub use stress_tests::{Outcome, StressResult, StressResults};
 pub use upkeep::{Ending, Looked, Upkeep};
 
 use jiff::Timestamp;

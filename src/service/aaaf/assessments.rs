@@ -10,8 +10,8 @@ use crate::domain::aaaf::badge::Unissuable;
 use crate::domain::aaaf::order::{Order, Review, Verdict};
 use crate::domain::aaaf::{Assessment, Config, Event, Insufficient, Scored, Unscored, score};
 use crate::ports::aaaf::{
-    Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState, Finding,
-    Position, Reviewed, Stage,
+    AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
+    Finding, OrganizationNumber, Position, Reviewed, Stage,
 };
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -35,15 +35,16 @@ impl Aaaf {
         let organization = member.organization.number;
         self.gather_for(member, &agent, assessment.window_start)
             .await?;
-        let (store, number) = (self.store.as_ref(), agent.number);
-        let collected = collect(store, organization, number, &assessment, None).await;
-        let events = collected.map_err(uncollected)?.events;
-        let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;
-        match compute(events, assessment.clone(), config).await? {
-            Ok(_) => {}
-            Err(Unscored::Insufficient(insufficient)) => return Err(too_little(&insufficient)),
-            Err(cause) => return Err(internal(&cause)),
+        let stress_test = match order.stress_test {
+            true => Some(self.stress_test(member, &agent, order.dimension).await?),
+            false => None,
+        };
+        // What a stress test may still bring is not missed yet.
+        if stress_test.is_none() {
+            self.enough(&agent, organization, &assessment, config.clone())
+                .await?;
         }
+        let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;
         let record = AssessmentRecord {
             id,
             organization,
@@ -54,6 +55,7 @@ impl Aaaf {
                 assessment,
                 config: snapshot,
                 triggered_by: member.caller.principal.clone(),
+                stress_test,
             },
             finding: None,
             badge: None,
@@ -73,6 +75,24 @@ impl Aaaf {
         }
         self.store.notify_work().await;
         Ok(record)
+    }
+
+    /// Refuses what there is too little evidence for.
+    async fn enough(
+        &self,
+        agent: &AgentRecord,
+        organization: OrganizationNumber,
+        assessment: &Assessment,
+        config: Config,
+    ) -> Result<(), Problem> {
+        let (store, number) = (self.store.as_ref(), agent.number);
+        let collected = collect(store, organization, number, assessment, None).await;
+        let events = collected.map_err(uncollected)?.events;
+        match compute(events, assessment.clone(), config).await? {
+            Ok(_) => Ok(()),
+            Err(Unscored::Insufficient(insufficient)) => Err(too_little(&insufficient)),
+            Err(cause) => Err(internal(&cause)),
+        }
     }
 
     /// An assessment of the organization.

@@ -1,4 +1,4 @@
-//! Works on assessments (AAAF S7): collect → score → calibrate → badge. One at a time a replica, under a lease.
+//! Works on assessments (AAAF S7): stress test → collect → score → calibrate → badge. One at a time a replica, under a lease.
 //!
 //! Scores depend on nothing but the evidence and what was asked, so work that was lost is simply done again; what is lost a
 //! second time has failed.
@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use super::assessments::{compute, too_little};
 use super::collection::{CollectError, collect};
 use super::issuer::{Issuer, Keeps, NotIssued};
+use super::stress_tests::{Bench, Standing};
 use crate::domain::aaaf::calibration::{BadgeDecision, Calibration, Scores, calibrate};
 use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Unscored};
@@ -44,6 +45,14 @@ impl Default for AssessorSettings {
     }
 }
 
+/// How work on an assessment was left.
+enum Left {
+    /// It has ended.
+    Ended,
+    /// It waits for its stress test.
+    Waiting,
+}
+
 /// A replica's share of the assessments.
 pub struct Assessor {
     store: Arc<dyn Store>,
@@ -51,6 +60,7 @@ pub struct Assessor {
     issuer: Arc<Issuer>,
     owner: String,
     settings: AssessorSettings,
+    bench: Bench,
 }
 
 /// What came of an assessment, and what it may certify.
@@ -100,8 +110,10 @@ impl Assessor {
         issuer: Arc<Issuer>,
         owner: String,
         settings: AssessorSettings,
+        bench: Bench,
     ) -> Self {
         Self {
+            bench,
             store,
             clock,
             issuer,
@@ -136,13 +148,14 @@ impl Assessor {
             }
         };
         let id = claim.record.id.clone();
-        info!(
+        debug!(
             assessment_id = id,
             claim = claim.fence.0,
             "working on an assessment"
         );
         match self.carry_out(&claim).await {
-            Ok(()) => info!(assessment_id = id, "an assessment has ended"),
+            Ok(Left::Ended) => info!(assessment_id = id, "an assessment has ended"),
+            Ok(Left::Waiting) => {}
             // Somebody else has it by now.
             Err(StoreError::Fenced) => {}
             Err(cause) => report(
@@ -153,8 +166,13 @@ impl Assessor {
         true
     }
 
-    async fn carry_out(&self, claim: &AssessmentClaim) -> Result<(), StoreError> {
-        let outcome = if claim.fence.0 > CLAIMS {
+    async fn carry_out(&self, claim: &AssessmentClaim) -> Result<Left, StoreError> {
+        let (record, fence) = (&claim.record, claim.fence);
+        let standing = match &record.asked.stress_test {
+            Some(stress) if claim.attempts <= CLAIMS => self.bench.advance(record, stress).await?,
+            _ => Standing::Done,
+        };
+        let outcome = if claim.attempts > CLAIMS {
             failed(
                 "INTERNAL_ERROR",
                 "the work on it was lost twice; ask for another one",
@@ -162,12 +180,21 @@ impl Assessor {
             )
             .into()
         } else {
-            self.find(&claim.record).await?
+            match standing {
+                Standing::Running => {
+                    // Somebody looks again; others are worked on meanwhile.
+                    let wait = self.settings.poll;
+                    self.store.park_assessment(&record.id, fence, wait).await?;
+                    return Ok(Left::Waiting);
+                }
+                Standing::Failed(finding) => finding.into(),
+                Standing::Done => self.find(record).await?,
+            }
         };
         self.end(claim, &outcome).await?;
         // Somebody may be waiting to be told.
         self.store.notify_work().await;
-        Ok(())
+        Ok(Left::Ended)
     }
 
     /// Ends it, in one transaction with the badge. That no badge can be issued is for the operator to mend, and no reason to

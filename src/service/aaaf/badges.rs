@@ -52,7 +52,7 @@ struct SignedList {
 }
 
 impl Gallery {
-    /// With nothing in it yet.
+    /// One over who issues them and who paints them.
     pub fn new(issuer: Arc<Issuer>, painter: Arc<dyn Painter>) -> Self {
         let weight = |_: &(String, Mark, Scale), picture: &Bytes| {
             u32::try_from(picture.len()).unwrap_or(u32::MAX)

@@ -18,6 +18,7 @@ pub mod issuer;
 pub mod organizations;
 pub mod profiles;
 mod projected;
+pub mod stress_tests;
 pub mod webhooks;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use self::badges::Gallery;
 use super::access::{Caller, Scope};
 use super::fault::internal;
 use super::keys::Keys;
+use super::runs::Runs;
 use super::vault::Vault;
 use crate::ports::aaaf::OrganizationRecord;
 use crate::ports::{Clock, Ids, Notifier, Store};
@@ -42,6 +44,7 @@ pub struct Aaaf {
     vault: Arc<Vault>,
     gallery: Gallery,
     notifier: Arc<dyn Notifier>,
+    runs: Arc<Runs>,
 }
 
 /// Who asks, in whose name.
@@ -63,6 +66,7 @@ impl Aaaf {
         vault: Arc<Vault>,
         gallery: Gallery,
         notifier: Arc<dyn Notifier>,
+        runs: Arc<Runs>,
     ) -> Self {
         Self {
             store,
@@ -72,6 +76,7 @@ impl Aaaf {
             vault,
             gallery,
             notifier,
+            runs,
         }
     }
 

@@ -1,6 +1,9 @@
 //! Which version of an agent a run meets (RFC 0082 §B): found when the run is created, pinned, and never found anew.
 
+use std::sync::Arc;
+
 use super::Runs;
+use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::deployment::{Channel, Lifecycle, draw};
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::run::record::{BoundAgent, ChannelPin};
@@ -8,8 +11,25 @@ use crate::domain::run::request::CreateRun;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 use crate::service::fault::internal;
+use crate::service::library::LoadedAgent;
 
 impl Runs {
+    /// The agent as it is installed: the version that is named, else the highest.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn installed(
+        &self,
+        tenant: &TenantId,
+        agent: &OpenwopAgent,
+    ) -> Result<Option<Arc<LoadedAgent>>, Problem> {
+        let id = AgentId::from(agent.id.as_str());
+        let installed = self
+            .library
+            .installed_agent(tenant, &id, agent.version.as_deref());
+        installed.await.map_err(|cause| internal(&cause))
+    }
+
     /// Finds the version that is active on the channel a request names, and pins it.
     pub(super) async fn pin_channel(
         &self,

@@ -97,6 +97,36 @@ impl Runs {
         self.record_run(caller, spec, callback, claim).await
     }
 
+    /// Creates an eval run under an id that its asker derives from what it is for: asked again, it is the same run.
+    ///
+    /// # Errors
+    /// As above, as far as it is about eval runs.
+    pub async fn create_as(
+        &self,
+        tenant: &TenantId,
+        principal: &str,
+        run_id: RunId,
+        body: &Value,
+    ) -> Result<(), Problem> {
+        let Request::Eval(request) = parse(body)? else {
+            return Err(Problem::validation("mode", "`mode` must be \"eval\""));
+        };
+        let record = RunRecord {
+            run_id,
+            tenant: tenant.clone(),
+            principal: principal.to_owned(),
+            created_at: self.clock.now(),
+            spec: self.plan(tenant, *request).await?,
+            fork: None,
+        };
+        match self.store.create(&record, None).await {
+            Ok(()) | Err(StoreError::Exists(_)) => {}
+            Err(cause) => return Err(internal(&cause)),
+        }
+        self.store.notify_work().await;
+        Ok(())
+    }
+
     pub(super) async fn record_run(
         &self,
         caller: &Caller,

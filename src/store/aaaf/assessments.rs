@@ -53,6 +53,11 @@ impl SqliteStore {
     const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
         WHERE organization = $1 AND stage IN ('pending', 'in_progress')
             AND id IN (SELECT value FROM json_each($2))";
+    const PARK_ASSESSMENT: &str = concat!(
+        "UPDATE aaaf_assessment SET parked = parked + 1, lease_until = ",
+        now!(SqliteStore),
+        " + $3 WHERE id = $1 AND claims = $2 AND stage = 'in_progress'"
+    );
     const CLAIM_ASSESSMENT: &str = concat!(
         "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
             started_at = COALESCE(started_at, $3), lease_until = ",
@@ -62,7 +67,7 @@ impl SqliteStore {
             WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
         now!(SqliteStore),
         " ORDER BY number LIMIT 1)
-        RETURNING organization, id, claims"
+        RETURNING organization, id, claims, parked"
     );
 }
 
@@ -70,6 +75,11 @@ impl PostgresStore {
     const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
         WHERE organization = $1 AND stage IN ('pending', 'in_progress')
             AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
+    const PARK_ASSESSMENT: &str = concat!(
+        "UPDATE aaaf_assessment SET parked = parked + 1, lease_until = ",
+        now!(PostgresStore),
+        " + $3 WHERE id = $1 AND claims = $2 AND stage = 'in_progress'"
+    );
     const CLAIM_ASSESSMENT: &str = concat!(
         "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
             started_at = COALESCE(started_at, $3), lease_until = ",
@@ -79,7 +89,7 @@ impl PostgresStore {
             WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
         now!(PostgresStore),
         " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED)
-        RETURNING organization, id, claims"
+        RETURNING organization, id, claims, parked"
     );
 }
 
@@ -222,14 +232,15 @@ macro_rules! assessments {
                 now: Timestamp,
             ) -> Result<Option<AssessmentClaim>, StoreError> {
                 let mut transaction = self.begin_write().await?;
-                let claimed: Option<(i64, String, i64)> = sqlx::query_as(Self::CLAIM_ASSESSMENT)
-                    .bind(owner)
-                    .bind(micros(ttl))
-                    .bind(now.as_microsecond())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let Some((organization, id, claims)) = claimed else {
+                let claimed: Option<(i64, String, i64, i64)> =
+                    sqlx::query_as(Self::CLAIM_ASSESSMENT)
+                        .bind(owner)
+                        .bind(micros(ttl))
+                        .bind(now.as_microsecond())
+                        .fetch_optional(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                let Some((organization, id, claims, parked)) = claimed else {
                     return Ok(None);
                 };
                 let row = sqlx::query_as(ONE)
@@ -245,7 +256,27 @@ macro_rules! assessments {
                 Ok(Some(AssessmentClaim {
                     record,
                     fence: Fence(claims),
+                    attempts: claims - parked,
                 }))
+            }
+
+            async fn park_assessment(
+                &self,
+                id: &str,
+                fence: Fence,
+                wait: Duration,
+            ) -> Result<(), StoreError> {
+                let parked = sqlx::query(Self::PARK_ASSESSMENT)
+                    .bind(id)
+                    .bind(fence.0)
+                    .bind(micros(wait))
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                match parked.rows_affected() {
+                    0 => Err(StoreError::Fenced),
+                    _ => Ok(()),
+                }
             }
 
             async fn end_assessment(

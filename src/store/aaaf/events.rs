@@ -53,6 +53,10 @@ const OF_AGENT: &str = select!(
         AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
     ORDER BY e.occurred_at, e.number LIMIT $8"
 );
+const ACTIVE: &str = select!(
+    "AND e.agent = $2 AND e.assessment = $3 AND (e.occurred_at, e.number) > ($4, $5)
+    ORDER BY e.occurred_at, e.number LIMIT $6"
+);
 const OF_ALL: &str = select!(
     "AND (e.agent, e.occurred_at, e.number) > ($2, $3, $4)
         AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
@@ -229,6 +233,30 @@ macro_rules! evidence_log {
                     .bind(filter.from.map_or(i64::MIN, micros))
                     .bind(filter.to.map_or(i64::MAX, micros))
                     .bind(&filter.kind)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn active_events(
+                &self,
+                organization: OrganizationNumber,
+                agent: AgentNumber,
+                assessment: &str,
+                after: Option<EventPosition>,
+                limit: u32,
+            ) -> Result<Vec<EventRecord>, StoreError> {
+                let seen = after.map_or((i64::MIN, i64::MIN), |it| {
+                    (it.occurred_at.as_microsecond(), it.number)
+                });
+                let rows: Vec<Row> = sqlx::query_as(ACTIVE)
+                    .bind(organization.0)
+                    .bind(agent.0)
+                    .bind(assessment)
+                    .bind(seen.0)
+                    .bind(seen.1)
                     .bind(i64::from(limit))
                     .fetch_all(self.readers())
                     .await

@@ -8,6 +8,7 @@ mod events;
 pub(in crate::store) mod notices;
 mod organizations;
 mod profiles;
+mod stress_tests;
 mod upkeep;
 
 use crate::ports::StoreError;

@@ -37,6 +37,7 @@ use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
 use touchstone::service::aaaf::deliveries::{Deliverer, Means};
 use touchstone::service::aaaf::issuer::Issuer;
+use touchstone::service::aaaf::stress_tests::Bench;
 use touchstone::service::access::Scope;
 use touchstone::service::attestations::Attester;
 use touchstone::service::executor::{EvalWork, Executor};
@@ -56,6 +57,7 @@ use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
 
+use super::clerk;
 use super::examiner::Examiner;
 use crate::store::runs_in;
 use crate::support::openapi;
@@ -74,6 +76,9 @@ impl Model for Echo {
             Message::User(text) => Some(text.to_string()),
             _ => None,
         });
+        if let Some(reply) = clerk::answer(request) {
+            return Ok(reply);
+        }
         let input: Value = serde_json::from_str(&text.unwrap()).unwrap();
         tokio::time::sleep(Duration::from_millis(
             input["delayMs"].as_u64().unwrap_or(0),
@@ -346,12 +351,15 @@ impl TestHost {
             ..AssessorSettings::default()
         };
         let clock = self.clock.clone();
+        let packs = Arc::new(Packs::new(self.store.clone(), clock.clone()));
+        let bench = Bench::new(self.store.clone(), clock.clone(), self.runs.clone(), packs);
         let assessor = Assessor::new(
             self.store.clone(),
             clock,
             self.issuer.clone(),
             "test".to_owned(),
             settings,
+            bench,
         );
         let shutdown = self.shutdown.child_token();
         let until = shutdown.clone();
@@ -681,6 +689,21 @@ pub fn echo_pack_that(version: &str, description: &str) -> Vec<u8> {
         "agents": [{"agentId": AGENT, "persona": "Echo", "modelClass": "general", "systemPrompt": "canary-prompt",
                     "toolAllowlist": []}],
     });
+    archive_of(&manifest)
+}
+
+/// An unsigned archive with one agent that may call these tools.
+pub fn agent_pack(name: &str, tools: &[&str]) -> Vec<u8> {
+    archive_of(&json!({
+        "name": name, "version": "1.0.0", "description": "An agent.", "author": "Bench",
+        "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "pack.json"},
+        "agents": [{"agentId": format!("{name}.default"), "persona": "Agent", "modelClass": "general",
+                    "systemPrompt": "Work.", "toolAllowlist": tools}],
+    }))
+}
+
+fn archive_of(manifest: &Value) -> Vec<u8> {
     let body = manifest.to_string();
     let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(
         Vec::new(),

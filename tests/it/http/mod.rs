@@ -6,6 +6,7 @@ mod approvals;
 mod attestation;
 mod bundle;
 mod calibrations;
+pub mod clerk;
 mod comparison;
 mod dedup;
 mod deployments;

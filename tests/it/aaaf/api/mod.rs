@@ -9,6 +9,7 @@ mod events;
 mod housekeeping;
 mod organizations;
 mod profiles;
+mod stress_tests;
 mod walk;
 mod webhooks;
 

@@ -1,0 +1,352 @@
+//! The library of stress tests (AAAF stress tests): a suite a dimension of capability, with what its tasks are to an assessment.
+//!
+//! Suites and profiles are the files of `packs/aaaf-stress-tests`. What depends on the agent is filled in here: its primary
+//! domain, and a task for every tool that it registers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::agent;
+use super::dimension::Dimension;
+use super::projection::Profile;
+
+/// A stress test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names are the framework's own")]
+pub enum Test {
+    DomainBreadth,
+    ComplexityLadder,
+    ToolChallenge,
+    AutonomyLadder,
+    DelegationMixed,
+    Orchestration,
+    LearningSeries,
+}
+
+/// The files of a suite and of its profile.
+struct Files {
+    suite: &'static str,
+    profile: &'static str,
+}
+
+macro_rules! files {
+    ($name:literal) => {
+        Files {
+            suite: include_str!(concat!(
+                "../../../packs/aaaf-stress-tests/evals/",
+                $name,
+                ".json"
+            )),
+            profile: include_str!(concat!(
+                "../../../packs/aaaf-stress-tests/profiles/",
+                $name,
+                ".json"
+            )),
+        }
+    };
+}
+
+impl Test {
+    /// Every one.
+    pub const ALL: [Self; 7] = [
+        Self::DomainBreadth,
+        Self::ComplexityLadder,
+        Self::ToolChallenge,
+        Self::AutonomyLadder,
+        Self::DelegationMixed,
+        Self::Orchestration,
+        Self::LearningSeries,
+    ];
+
+    /// Its name: the last part of its suite's id.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DomainBreadth => "domain-breadth",
+            Self::ComplexityLadder => "complexity-ladder",
+            Self::ToolChallenge => "tool-challenge",
+            Self::AutonomyLadder => "autonomy-ladder",
+            Self::DelegationMixed => "delegation-mixed",
+            Self::Orchestration => "orchestration",
+            Self::LearningSeries => "learning-series",
+        }
+    }
+
+    /// What it is about.
+    pub const fn dimension(self) -> Dimension {
+        match self {
+            Self::DomainBreadth => Dimension::DomainBreadth,
+            Self::ComplexityLadder => Dimension::ComplexityCeiling,
+            Self::ToolChallenge => Dimension::ToolProficiency,
+            Self::AutonomyLadder => Dimension::AutonomyLevel,
+            Self::DelegationMixed => Dimension::DelegationCapability,
+            Self::Orchestration => Dimension::OrchestrationSkills,
+            Self::LearningSeries => Dimension::LearningRate,
+        }
+    }
+
+    /// Whether its tasks are done one after the other, because their order is what it is about.
+    pub const fn is_ordered(self) -> bool {
+        matches!(self, Self::LearningSeries)
+    }
+
+    const fn files(self) -> Option<Files> {
+        Some(match self {
+            Self::DomainBreadth => files!("domain-breadth"),
+            Self::ComplexityLadder => files!("complexity-ladder"),
+            Self::AutonomyLadder => files!("autonomy-ladder"),
+            Self::DelegationMixed => files!("delegation-mixed"),
+            Self::Orchestration => files!("orchestration"),
+            Self::LearningSeries => files!("learning-series"),
+            // There is no telling what an agent registers.
+            Self::ToolChallenge => return None,
+        })
+    }
+
+    /// Why this host cannot run it, whatever the agent.
+    const fn unable(self) -> Option<&'static str> {
+        match self {
+            Self::DelegationMixed => Some(
+                "this host's runtime has no other agents to hand anything to; evidence of delegations has to come along",
+            ),
+            Self::Orchestration => Some(
+                "this host's runtime has no workers to lead; evidence of orchestrations has to come along",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// What a stress test is made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The OpenWOP agent, its version pinned.
+    pub agent: agent::OpenwopAgent,
+    /// Its primary domain: the first that it claims.
+    pub domain: Option<String>,
+    /// Tools that it registers and its runs may call.
+    pub tools: Vec<String>,
+}
+
+/// A test that is not run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Which.
+    pub test: Test,
+    /// What it would have been about.
+    pub dimension: Dimension,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// For whom.
+    pub subject: Subject,
+    /// The tests.
+    pub tests: Vec<Test>,
+    /// The others, with a reason each: none is passed over in silence.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A test ready to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// The suite document.
+    pub suite: Value,
+    /// What its tasks are.
+    pub profile: Profile,
+}
+
+/// What this host can run for an agent; about one dimension alone if one is named.
+pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
+    let (mut tests, mut left_out) = (Vec::new(), Vec::new());
+    let wanted = |test: &Test| only.is_none_or(|dimension| test.dimension() == dimension);
+    for test in Test::ALL.into_iter().filter(wanted) {
+        match hindrance(test, &subject) {
+            None => tests.push(test),
+            Some(reason) => left_out.push(LeftOut {
+                test,
+                dimension: test.dimension(),
+                reason: reason.to_owned(),
+            }),
+        }
+    }
+    Plan {
+        subject,
+        tests,
+        left_out,
+    }
+}
+
+fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
+    let no_domain = || {
+        subject
+            .domain
+            .is_none()
+            .then_some("the agent claims no domain; enrol it with `domains`, the primary one first")
+    };
+    test.unable().or_else(|| match test {
+        Test::ToolChallenge if subject.tools.is_empty() => {
+            Some("the agent registers no tool that its runs may call; enrol it with `tools`")
+        }
+        Test::ComplexityLadder
+        | Test::AutonomyLadder
+        | Test::LearningSeries
+        | Test::ToolChallenge => no_domain(),
+        _ => None,
+    })
+}
+
+/// The suite and the profile of a test for an agent; `None` where the library's own files cannot be read.
+pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
+    let (suite, profile) = match test.files() {
+        Some(files) => (
+            serde_json::from_str(files.suite).ok()?,
+            serde_json::from_str(files.profile).ok()?,
+        ),
+        None => tool_challenge(&subject.tools),
+    };
+    let mut profile = Profile::read(&profile).ok()?;
+    if profile.defaults.domain.is_none() {
+        profile.defaults.domain.clone_from(&subject.domain);
+    }
+    Some(Prepared { suite, profile })
+}
+
+/// A task a tool: only an answer of the tool holds what has to be told.
+fn tool_challenge(tools: &[String]) -> (Value, Value) {
+    let suite_id = format!("core.aaaf.evals.{}", Test::ToolChallenge.as_str());
+    // Of one list of tools there is one suite, and another version for every other list.
+    let digest = Sha256::digest(tools.join("\n").as_bytes());
+    let of = |octets: &[u8]| {
+        octets
+            .iter()
+            .fold(0_u64, |sum, it| sum << 8 | u64::from(*it))
+    };
+    let version = format!("1.0.{}", of(digest.get(..5).unwrap_or_default()));
+    let tasks: Vec<Value> = tools
+        .iter()
+        .enumerate()
+        .map(|(n, tool)| {
+            let token = Sha256::digest(format!("{n}:{tool}").as_bytes());
+            let receipt = of(token.get(..4).unwrap_or_default());
+            json!({
+                "taskId": format!("tool-{}", n + 1),
+                "input": {"task": format!("Call the tool {tool} once, with arguments that fit it, and do not call it again. Its answer holds a receipt; end with the word RECEIPT, an equals sign and that receipt."), "tool": tool},
+                "fixtures": {"toolResponses": [{"tool": tool, "response": {"status": "done", "receipt": format!("{receipt:010}")}}]},
+                "expected": {"kind": "golden", "match": {"strategy": "contains", "value": format!("RECEIPT={receipt:010}")}},
+            })
+        })
+        .collect();
+    let suite =
+        json!({"suiteId": suite_id, "version": version, "modes": ["golden"], "tasks": tasks});
+    let profile = json!({"suiteId": suite_id, "suiteVersion": version,
+        "defaults": {"complexityLevel": 2, "probe": Test::ToolChallenge.as_str()}});
+    (suite, profile)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::domain::eval::suite_rules::check_suite;
+
+    fn subject() -> Subject {
+        Subject {
+            agent: "acme.agents.clerk@1.0.0".parse().unwrap(),
+            domain: Some("legal".to_owned()),
+            tools: vec!["desk:look-up".to_owned(), "desk:file".to_owned()],
+        }
+    }
+
+    #[rstest]
+    #[case(Test::DomainBreadth, 12)]
+    #[case(Test::ComplexityLadder, 5)]
+    #[case(Test::ToolChallenge, 2)]
+    #[case(Test::AutonomyLadder, 4)]
+    #[case(Test::DelegationMixed, 20)]
+    #[case(Test::Orchestration, 3)]
+    #[case(Test::LearningSeries, 15)]
+    fn every_test_is_a_sound_suite_whose_tasks_are_all_described(
+        #[case] test: Test,
+        #[case] tasks: usize,
+    ) {
+        let Prepared { suite, profile } = prepare(test, &subject()).unwrap();
+        let suite = check_suite(&suite).unwrap();
+        assert_eq!(suite.tasks.len(), tasks);
+        assert_eq!(
+            profile.suite(),
+            format!("{}@{}", suite.suite_id, suite.version)
+        );
+        assert_eq!(suite.suite_id, format!("core.aaaf.evals.{}", test.as_str()));
+        for task in &suite.tasks {
+            let it = profile.of_task(task.task_id.as_str());
+            assert!(
+                it.domain.is_some() && it.complexity_level.is_some(),
+                "{task:?}"
+            );
+            assert_eq!(it.probe.as_deref(), Some(test.as_str()));
+            let answer = task
+                .expected
+                .matching
+                .as_ref()
+                .unwrap()
+                .value
+                .as_str()
+                .unwrap();
+            assert!(!task.input.to_string().contains(answer), "{answer} is told");
+        }
+        let known = |name: &String| suite.tasks.iter().any(|task| task.task_id.as_str() == name);
+        assert!(profile.tasks.keys().all(known));
+    }
+
+    #[test]
+    fn a_ladder_stands_in_the_primary_domain_and_breadth_in_all() {
+        let ladder = prepare(Test::ComplexityLadder, &subject()).unwrap().profile;
+        for level in 1..=5 {
+            let task = ladder.of_task(&format!("level-{level}"));
+            assert_eq!(task.domain.as_deref(), Some("legal"));
+            assert_eq!(task.complexity_level.unwrap().get(), level);
+        }
+        let breadth = prepare(Test::DomainBreadth, &subject()).unwrap().profile;
+        let domains: std::collections::BTreeSet<_> =
+            breadth.tasks.values().map(|it| it.domain.clone()).collect();
+        assert_eq!(domains.len(), 12);
+    }
+
+    #[test]
+    fn what_is_not_run_is_said() {
+        let full = plan(subject(), None);
+        let out: Vec<Test> = full.left_out.iter().map(|it| it.test).collect();
+        assert_eq!(out, [Test::DelegationMixed, Test::Orchestration]);
+        let bare = Subject {
+            domain: None,
+            tools: Vec::new(),
+            ..subject()
+        };
+        assert_eq!(plan(bare, None).tests, [Test::DomainBreadth]);
+        let one = plan(subject(), Some(Dimension::ToolProficiency));
+        assert_eq!(
+            (one.tests, one.left_out),
+            (vec![Test::ToolChallenge], vec![])
+        );
+    }
+
+    #[test]
+    fn other_tools_are_another_version() {
+        let version = |tools: &[&str]| {
+            let tools = tools.iter().map(|it| (*it).to_owned()).collect();
+            let of = Subject { tools, ..subject() };
+            prepare(Test::ToolChallenge, &of)
+                .unwrap()
+                .profile
+                .suite_version
+        };
+        assert_eq!(version(&["a:b"]), version(&["a:b"]));
+        assert_ne!(version(&["a:b"]), version(&["a:c"]));
+    }
+}

@@ -1,0 +1,342 @@
+//! The stress test of an assessment (AAAF S7): eval runs of the library's suites against the agent.
+//!
+//! The ids of runs follow from the assessment, so whoever takes the work up again finds them and none is made twice. Nobody
+//! waits here: an assessment whose runs are under way is given back and looked at again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::gathering::keep;
+use super::projected::projected;
+use super::{Aaaf, Member};
+use crate::domain::aaaf::Dimension;
+use crate::domain::aaaf::library::{self, LeftOut as NotRun, Prepared, Subject, Test};
+use crate::domain::ids::RunId;
+use crate::ports::aaaf::{
+    AgentRecord, AssessmentRecord, Finding, Gathered, LeftOut, NewEvent, Outcome, StressResult,
+    StressTest,
+};
+use crate::ports::{CancelRequest, Clock, Head, Store, StoreError};
+use crate::protocol::error::Problem;
+use crate::service::packs::{ImportError, Packs};
+use crate::service::runs::Runs;
+
+/// How long the runs of an assessment may take together.
+const LONGEST: SignedDuration = SignedDuration::from_hours(2);
+/// How long one of them may.
+const LONGEST_RUN: Duration = Duration::from_secs(3600);
+
+/// Where the runs of an assessment stand.
+pub enum Standing {
+    /// Some are under way.
+    Running,
+    /// All have ended, and what they say is recorded.
+    Done,
+    /// It came to nothing.
+    Failed(Finding),
+}
+
+/// What stress tests are run with.
+pub struct Bench {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    runs: Arc<Runs>,
+    packs: Arc<Packs>,
+}
+
+/// The run of a test of an assessment.
+pub fn run_of(assessment: &str, test: Test) -> RunId {
+    let name = format!("aaaf.stress-test:{assessment}:{}", test.as_str());
+    let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
+    RunId::from(format!("run_{}", id.simple()))
+}
+
+impl Aaaf {
+    /// What a stress test of an agent comes to on this host.
+    ///
+    /// # Errors
+    /// `validation_error` where nothing of it can be run.
+    pub(super) async fn stress_test(
+        &self,
+        member: &Member,
+        agent: &AgentRecord,
+        only: Option<Dimension>,
+    ) -> Result<StressTest, Problem> {
+        let refuse = |message: &str| Err(Problem::validation("include_stress_test", message));
+        let Some(stands_for) = &agent.profile.openwop_agent else {
+            return refuse(
+                "a stress test runs the agent: set its `openwop_agent` first, or take passive_only, or full with `include_stress_test: false`",
+            );
+        };
+        let tenant = member.organization.tenant.clone();
+        let installed = self.runs.installed(&tenant, stands_for).await?;
+        let Some(installed) = installed else {
+            return refuse("the agent's `openwop_agent` is not installed on this host");
+        };
+        let registered = agent.profile.tools.iter();
+        let callable = |tool: &&String| installed.definition.tool_allowlist.contains(tool);
+        let mut pinned = stands_for.clone();
+        pinned.version = Some(installed.version.clone());
+        let subject = Subject {
+            agent: pinned,
+            domain: agent.profile.domains.first().cloned(),
+            tools: registered.filter(callable).cloned().collect(),
+        };
+        let mut plan = library::plan(subject, only);
+        // An agent that takes tickets and nothing else is not asked to do sums.
+        let (tests, strange): (Vec<Test>, Vec<Test>) = plan.tests.iter().partition(|test| {
+            let prepared = library::prepare(**test, &plan.subject);
+            prepared.is_some_and(|it| inputs(&it.suite).all(|input| installed.accepts(input)))
+        });
+        plan.tests = tests;
+        plan.left_out.extend(strange.into_iter().map(|test| NotRun {
+            test,
+            dimension: test.dimension(),
+            reason: "the agent's task schema does not accept the tasks of this test".to_owned(),
+        }));
+        if plan.tests.is_empty() {
+            let reason = plan.left_out.first().map(|it| it.reason.as_str());
+            let reason = reason.unwrap_or("no stress test is about this dimension alone");
+            return Err(Problem::validation("dimension", reason));
+        }
+        Ok(StressTest { tenant, plan })
+    }
+
+    /// What became of the tasks of an assessment's stress test.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn stress_results(
+        &self,
+        member: &Member,
+        id: &str,
+    ) -> Result<Vec<StressResult>, Problem> {
+        self.assessment(member, id).await?;
+        let results = self.store.stress_results(member.organization.number, id);
+        results
+            .await
+            .map_err(|cause| crate::service::fault::internal(&cause))
+    }
+}
+
+fn inputs(suite: &Value) -> impl Iterator<Item = &Value> {
+    let tasks = suite.get("tasks").and_then(Value::as_array);
+    tasks
+        .into_iter()
+        .flatten()
+        .filter_map(|task| task.get("input"))
+}
+
+impl Bench {
+    /// One over these.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        runs: Arc<Runs>,
+        packs: Arc<Packs>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            runs,
+            packs,
+        }
+    }
+
+    /// Makes the runs that are missing; when all have ended, records what they say.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn advance(
+        &self,
+        assessment: &AssessmentRecord,
+        stress: &StressTest,
+    ) -> Result<Standing, StoreError> {
+        let (mut under_way, mut ended) = (false, Vec::new());
+        for &test in &stress.plan.tests {
+            let run = run_of(&assessment.id, test);
+            match self.store.head(&run).await? {
+                Some(head) if head.ended => ended.push((test, run, head)),
+                Some(_) => under_way = true,
+                None => match self.begin(assessment, stress, test, &run).await? {
+                    Ok(()) => under_way = true,
+                    Err(problem) => {
+                        let said = format!("{} cannot be run: {}", test.as_str(), problem.message);
+                        return self.give_up(assessment, stress, &said).await;
+                    }
+                },
+            }
+        }
+        for (test, run, head) in &ended {
+            if let Some(how) = self.broken(run, *head).await? {
+                let said = format!("the run of {} {how}", test.as_str());
+                return self.give_up(assessment, stress, &said).await;
+            }
+        }
+        if under_way {
+            let since = self.clock.now().duration_since(assessment.created_at);
+            if since > LONGEST {
+                let said = format!("its runs took longer than {} hours", LONGEST.as_hours());
+                return self.give_up(assessment, stress, &said).await;
+            }
+            return Ok(Standing::Running);
+        }
+        for (test, run, _) in &ended {
+            if let Err(reason) = self.record(assessment, stress, *test, run).await? {
+                let said = format!("the run of {} is no evidence: {reason}", test.as_str());
+                return self.give_up(assessment, stress, &said).await;
+            }
+        }
+        Ok(Standing::Done)
+    }
+
+    async fn begin(
+        &self,
+        assessment: &AssessmentRecord,
+        stress: &StressTest,
+        test: Test,
+        run: &RunId,
+    ) -> Result<Result<(), Problem>, StoreError> {
+        let Some(Prepared { suite, profile }) = library::prepare(test, &stress.plan.subject) else {
+            return Ok(Err(Problem::validation("", "its suite cannot be read")));
+        };
+        let imported = self
+            .packs
+            .import_suite(&stress.tenant, suite.to_string().as_bytes())
+            .await;
+        match imported {
+            Ok(_) => {}
+            Err(ImportError::Problem(problem)) => return Ok(Err(problem)),
+            Err(ImportError::Faults(_)) => {
+                return Ok(Err(Problem::validation("", "its suite is not sound")));
+            }
+        }
+        // Before there is a run that somebody could take up as evidence for everything.
+        let kept_apart = Gathered {
+            run: run.clone(),
+            agent: assessment.agent_number,
+            suite: profile.suite(),
+            events: 0,
+            left_out: Some(LeftOut::StressTest),
+        };
+        self.store
+            .gathered(assessment.organization, &kept_apart, self.clock.now())
+            .await?;
+        let agent = &stress.plan.subject.agent;
+        let mut configurable = json!({"evalModes": ["golden"], "agentVersion": agent.version,
+            "runTimeoutMs": LONGEST_RUN.as_millis()});
+        if test.is_ordered()
+            && let Some(members) = configurable.as_object_mut()
+        {
+            members.insert("evalConcurrency".to_owned(), json!(1));
+        }
+        let body = json!({"mode": "eval", "evalSuiteRef": profile.suite(), "agentId": agent.id,
+            "configurable": configurable, "tags": ["aaaf-stress-test"],
+            "metadata": {"assessmentId": assessment.id}});
+        let principal = &assessment.asked.triggered_by;
+        let made = self
+            .runs
+            .create_as(&stress.tenant, principal, run.clone(), &body);
+        Ok(made.await)
+    }
+
+    /// How a run ended that did not run to its end.
+    async fn broken(&self, run: &RunId, head: Head) -> Result<Option<&'static str>, StoreError> {
+        let last = self.store.read(run, head.sequence.saturating_sub(1), 1);
+        let last = last.await?;
+        Ok(match last.first().map(|event| event.kind.as_ref()) {
+            Some("run.completed") => None,
+            Some("run.cancelled") => Some("was cancelled"),
+            _ => Some("failed"),
+        })
+    }
+
+    async fn record(
+        &self,
+        assessment: &AssessmentRecord,
+        stress: &StressTest,
+        test: Test,
+        run: &RunId,
+    ) -> Result<Result<(), &'static str>, StoreError> {
+        let store = self.store.as_ref();
+        let organization = assessment.organization;
+        let record = store.run(&stress.tenant, run).await?;
+        let agent = store.agent(organization, &assessment.agent).await?;
+        let prepared = library::prepare(test, &stress.plan.subject);
+        let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {
+            return Ok(Err("it is not there any more"));
+        };
+        let id = Some(assessment.id.as_str());
+        let events = match projected(store, &agent, &record, prepared.profile, id).await? {
+            Ok(events) => events,
+            Err(reason) => return Ok(Err(reason.as_str())),
+        };
+        let now = self.clock.now();
+        keep(store, organization, &events, now).await?;
+        let results = results(test, run, &events);
+        store
+            .record_stress_results(organization, &assessment.id, &results, now)
+            .await?;
+        Ok(Ok(()))
+    }
+
+    /// Stops what is under way.
+    async fn give_up(
+        &self,
+        assessment: &AssessmentRecord,
+        stress: &StressTest,
+        said: &str,
+    ) -> Result<Standing, StoreError> {
+        let request = CancelRequest {
+            cancelled_by: assessment.asked.triggered_by.clone(),
+            reason: Some("the assessment whose stress test it is has failed".to_owned()),
+        };
+        for &test in &stress.plan.tests {
+            self.store
+                .request_cancel(&run_of(&assessment.id, test), &request)
+                .await?;
+        }
+        self.store.notify_work().await;
+        Ok(Standing::Failed(Finding::Failed {
+            code: "INTERNAL_ERROR".to_owned(),
+            message: format!("the stress test came to nothing: {said}"),
+            details: json!({"step": "stress_test"}),
+        }))
+    }
+}
+
+/// The judged tasks among these events.
+fn results(test: Test, run: &RunId, events: &[NewEvent]) -> Vec<StressResult> {
+    let read = |event: &NewEvent| serde_json::from_str::<Value>(&event.data).ok();
+    let mut names: HashMap<&str, String> = HashMap::new();
+    let mut found = Vec::new();
+    for event in events {
+        let Some(data) = read(event) else { continue };
+        if let Some(name) = data.get("eval_task_id").and_then(Value::as_str) {
+            names.insert(&event.task, name.to_owned());
+        }
+        let Some(status) = data.get("completion_status").and_then(Value::as_str) else {
+            continue;
+        };
+        let outcome = match status {
+            "accepted" => Outcome::Pass,
+            "partial" => Outcome::Partial,
+            _ => Outcome::Fail,
+        };
+        let score = data.get("quality_score").and_then(Value::as_f64);
+        found.push((event.task.as_str(), outcome, score.unwrap_or_default()));
+    }
+    let result = |(task, outcome, score): (&str, Outcome, f64)| StressResult {
+        test: test.as_str().to_owned(),
+        task: names.get(task).cloned().unwrap_or_else(|| task.to_owned()),
+        run_id: run.clone(),
+        outcome,
+        score,
+    };
+    found.into_iter().map(result).collect()
+}

@@ -1,0 +1,234 @@
+//! Stress tests: really run against the agent, once, and what cannot be run is said.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Engine, Organization, Site, refusal, site};
+use crate::http::clerk::{CLERK, TOOLS};
+use crate::http::host::{Reply, agent_pack};
+
+/// The face of the tenant in which the clerk is installed.
+async fn face(site: &Site) -> Organization {
+    let face = super::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
+    site.host
+        .install_pack(&agent_pack("community.bench.clerk", &TOOLS))
+        .await;
+    face
+}
+
+async fn send(site: &Site, face: &Organization, path: &str, body: &Value) -> Reply {
+    site.send_as(face, Method::POST, path, Some(body)).await
+}
+
+async fn get(site: &Site, face: &Organization, path: &str) -> Value {
+    site.send_as(face, Method::GET, path, None).await.json()
+}
+
+async fn enrol(site: &Site, face: &Organization, body: &Value) -> String {
+    let enrolled = send(site, face, "agents", body).await;
+    assert_eq!(enrolled.status, StatusCode::CREATED, "{enrolled:?}");
+    enrolled.json()["id"].as_str().unwrap().to_owned()
+}
+
+fn clerk() -> Value {
+    json!({"name": "clerk", "openwop_agent": CLERK, "domains": ["legal", "code"], "tools": TOOLS})
+}
+
+async fn ended(site: &Site, face: &Organization, asked: &Reply) -> Value {
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
+    let path = format!("assessments/{}", asked.json()["id"].as_str().unwrap());
+    loop {
+        let now = get(site, face, &path).await;
+        if now["completed_at"].is_string() {
+            return now;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agent_is_rated_by_its_stress_test_alone(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    site.host.work();
+    // Two replicas: neither makes a run that the other one has made.
+    site.host.assess();
+    site.host.assess();
+    let order = json!({"agent_id": agent, "type": "stress_test_only"});
+    let found = ended(
+        &site,
+        &face,
+        &send(&site, &face, "assessments", &order).await,
+    )
+    .await;
+    assert_eq!(
+        (&found["status"], &found["error"]),
+        (&json!("completed"), &json!(null)),
+        "{found}"
+    );
+    assert_eq!(found["include_stress_test"], true);
+    let stress = &found["stress_test"];
+    assert_eq!(stress["openwop_agent"], format!("{CLERK}@1.0.0"));
+    let names = |list: &Value| -> Vec<String> {
+        let list = list.as_array().unwrap();
+        list.iter()
+            .map(|it| it["test"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        names(&stress["tests"]),
+        [
+            "domain-breadth",
+            "complexity-ladder",
+            "tool-challenge",
+            "autonomy-ladder",
+            "learning-series"
+        ]
+    );
+    assert_eq!(
+        names(&stress["left_out"]),
+        ["delegation-mixed", "orchestration"]
+    );
+    assert!(
+        stress["left_out"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|it| it["reason"].is_string())
+    );
+    let dimensions = &found["result"]["capability"]["dimensions"];
+    for (dimension, score) in [
+        ("domain_breadth", json!(1.0)),
+        ("complexity_ceiling", json!(0.8)),
+        ("tool_proficiency", json!(1.0)),
+        ("autonomy_level", json!(1.0)),
+        ("learning_rate", json!(1.0)),
+        ("delegation_capability", json!(null)),
+        ("orchestration_skills", json!(null)),
+    ] {
+        assert_eq!(
+            dimensions[dimension]["score"], score,
+            "{dimension}: {found}"
+        );
+    }
+    assert_eq!(found["result"]["tasks_performance"], 38);
+
+    let path = format!("assessments/{}/stress-test", found["id"].as_str().unwrap());
+    let results = get(&site, &face, &path).await;
+    let results = results["data"].as_array().unwrap();
+    let count = |outcome: &str| results.iter().filter(|it| it["outcome"] == outcome).count();
+    assert_eq!(
+        (results.len(), count("pass"), count("fail")),
+        (38, 32, 6),
+        "{results:?}"
+    );
+
+    // It counts for this assessment alone.
+    let collected = send(&site, &face, "events/collect", &json!({"agent_id": agent})).await;
+    assert_eq!(
+        collected.json(),
+        json!({"runs": 0, "events": 0, "more": false, "skipped": []})
+    );
+    let passive = json!({"agent_id": agent, "type": "passive_only"});
+    let refused = send(&site, &face, "assessments", &passive).await;
+    assert_eq!(refusal(&refused).1, "INSUFFICIENT_EVIDENCE");
+    // A second one is run anew.
+    let one = format!("agents/{agent}/stress-test");
+    let again = send(&site, &face, &one, &json!({"dimension": "autonomy_level"})).await;
+    let again = ended(&site, &face, &again).await;
+    assert_eq!(again["type"], "single_dimension");
+    assert_eq!(again["result"]["result"]["score"], 1.0, "{again}");
+    assert_eq!(names(&again["stress_test"]["tests"]), ["autonomy-ladder"]);
+    assert_ne!(
+        again["stress_test"]["tests"][0]["run_id"],
+        stress["tests"][3]["run_id"]
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_run_that_is_cancelled_is_no_stress_test(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    site.host.assess();
+    let asked = send(
+        &site,
+        &face,
+        &format!("agents/{agent}/stress-test"),
+        &json!({}),
+    )
+    .await;
+    let run = asked.json()["stress_test"]["tests"][1]["run_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let cancelled = loop {
+        let cancel = format!("/v1/runs/{run}/cancel");
+        let cancelled = site.host.post(&cancel, &json!({"reason": "no time"})).await;
+        if cancelled.status != StatusCode::NOT_FOUND {
+            break cancelled;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert!(cancelled.status.is_success(), "{cancelled:?}");
+    site.host.work();
+    let found = ended(&site, &face, &asked).await;
+    assert_eq!(found["status"], "failed");
+    let message = found["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("complexity-ladder was cancelled"),
+        "{message}"
+    );
+    // The agent may be assessed again.
+    let again = send(
+        &site,
+        &face,
+        &format!("agents/{agent}/stress-test"),
+        &json!({}),
+    )
+    .await;
+    assert_eq!(ended(&site, &face, &again).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_refused_with_a_reason() {
+    site!(Engine::Sqlite => site);
+    let face = face(&site).await;
+    let bare = enrol(&site, &face, &json!({"name": "bare"})).await;
+    let absent = json!({"name": "absent", "openwop_agent": "community.bench.nobody.default"});
+    let absent = enrol(&site, &face, &absent).await;
+    let clerk = enrol(&site, &face, &clerk()).await;
+    for (agent, body, field) in [
+        (&bare, json!({}), "include_stress_test"),
+        (&absent, json!({}), "include_stress_test"),
+        (
+            &clerk,
+            json!({"dimension": "delegation_capability"}),
+            "dimension",
+        ),
+        (&clerk, json!({"dimension": "speed"}), "dimension"),
+        (&clerk, json!({"dimension": "charm"}), "dimension"),
+        (&clerk, json!({"type": "full"}), "type"),
+    ] {
+        let refused = send(&site, &face, &format!("agents/{agent}/stress-test"), &body).await;
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned()),
+            "{body}"
+        );
+        assert_eq!(
+            refused.json()["error"]["details"]["field"],
+            field,
+            "{refused:?}"
+        );
+    }
+    assert_eq!(get(&site, &face, "assessments").await["data"], json!([]));
+}

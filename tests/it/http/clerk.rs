@@ -1,0 +1,78 @@
+//! An agent that knows the library of stress tests: what it is asked there it answers, but for a few things it cannot do.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use touchstone::domain::aaaf::library::{Subject, Test, prepare};
+use touchstone::domain::agent::{Message, ModelReply, ModelRequest, TokenUsage, ToolCall};
+
+pub const CLERK: &str = "community.bench.clerk.default";
+/// Tools that it may call.
+pub const TOOLS: [&str; 2] = ["desk:look-up", "desk:file"];
+
+/// What is expected, by task.
+static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let subject = Subject {
+        agent: CLERK.parse().unwrap(),
+        domain: None,
+        tools: TOOLS.map(str::to_owned).to_vec(),
+    };
+    let mut answers = HashMap::new();
+    for test in Test::ALL {
+        let suite = prepare(test, &subject).unwrap().suite;
+        for task in suite["tasks"].as_array().unwrap() {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            answers.insert(
+                text(&task["taskId"]),
+                text(&task["expected"]["match"]["value"]),
+            );
+        }
+    }
+    answers
+});
+
+/// What it cannot do: the hardest level, and what it has not learned yet.
+const BEYOND: [&str; 6] = [
+    "level-5", "case-01", "case-02", "case-03", "case-04", "case-05",
+];
+
+/// Its answer to a task of the library.
+pub fn answer(request: &ModelRequest<'_>) -> Option<ModelReply> {
+    let task = request.task?;
+    let expected = ANSWERS.get(task.id.as_str())?;
+    let usage = Some(TokenUsage {
+        input: 10,
+        output: 5,
+        cached_input: None,
+    });
+    let told = request.messages.iter().find_map(|message| match message {
+        Message::Tool { content, .. } => Some(content.clone()),
+        _ => None,
+    });
+    let text = match (task.input.get("tool"), told) {
+        (Some(tool), None) => {
+            let call = ToolCall {
+                id: "call-1".to_owned(),
+                tool: tool.as_str().unwrap().to_owned(),
+                arguments: Ok(json!({})),
+            };
+            return Some(ModelReply {
+                tool_calls: vec![call],
+                usage,
+                ..ModelReply::default()
+            });
+        }
+        (Some(_), Some(told)) => {
+            let told: Value = serde_json::from_str(&told).unwrap();
+            format!("RECEIPT={}", told["receipt"].as_str().unwrap())
+        }
+        (None, _) if BEYOND.contains(&task.id.as_str()) => "I do not know.".to_owned(),
+        (None, _) => format!("It comes to {expected}."),
+    };
+    Some(ModelReply {
+        text: Some(text),
+        usage,
+        ..ModelReply::default()
+    })
+}
