@@ -11,8 +11,10 @@ use super::client::Call;
 use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
+use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::eval::gate::{GatePolicy, Strictness};
 use crate::domain::eval::rubric::calibration::MIN_AGREEMENT;
+use crate::domain::promotion::rating::RatingPolicy;
 use crate::domain::promotion::{ApprovalPolicy, PromotionPolicy, Requirement, ScopedPolicy};
 use crate::domain::workflow::gate::Override;
 
@@ -29,7 +31,7 @@ pub enum Command {
     Show,
     /// Set a policy for an agent, a channel, both or neither; the narrowest that fits counts
     #[command(
-        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
+        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient --rating-max-age-days 90\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
     )]
     Set(Box<Set>),
     /// Remove a policy
@@ -62,7 +64,7 @@ pub struct Set {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools",
-        "approval_role", "approval_scope", "approvals", "override_role"])]
+        "approval_role", "approval_scope", "approvals", "override_role", "rating"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
@@ -119,6 +121,21 @@ pub struct Set {
     /// Who may decide alone in their place
     #[arg(long, value_name = "ROLE")]
     override_role: Option<String>,
+    /// Ask for a rating of the version, too, with a badge that holds
+    #[arg(long)]
+    rating: bool,
+    /// The lowest tier of performance that will do, such as Proficient
+    #[arg(long, value_name = "TIER", requires = "rating")]
+    performance_tier: Option<Tier>,
+    /// The lowest tier of capability that will do, such as Versatile
+    #[arg(long, value_name = "TIER", requires = "rating")]
+    capability_tier: Option<Tier>,
+    /// Oldest rating, in days from its end
+    #[arg(long, value_name = "DAYS", requires = "rating")]
+    rating_max_age_days: Option<u32>,
+    /// Accept a rating without a badge that holds
+    #[arg(long, requires = "rating")]
+    allow_no_badge: bool,
 }
 
 /// A question.
@@ -184,7 +201,17 @@ impl Set {
                 audited: true,
             }),
         });
-        Ok(json!(PromotionPolicy { eval, approval }))
+        let rating = self.rating.then_some(RatingPolicy {
+            minimum_performance_tier: self.performance_tier,
+            minimum_capability_tier: self.capability_tier,
+            valid_badge: !self.allow_no_badge,
+            max_age_days: self.rating_max_age_days,
+        });
+        Ok(json!(PromotionPolicy {
+            eval,
+            approval,
+            rating
+        }))
     }
 }
 
@@ -311,10 +338,26 @@ fn words(policy: &PromotionPolicy) -> String {
         Some(eval) => evidence_in_words(eval),
         None => "no eval is asked for".to_owned(),
     };
-    match &policy.approval {
-        Some(approval) => format!("{evidence}; {}", approval_in_words(approval)),
-        None => evidence,
+    let mut parts = vec![evidence];
+    parts.extend(policy.approval.as_ref().map(approval_in_words));
+    parts.extend(policy.rating.as_ref().map(rating_in_words));
+    parts.join("; ")
+}
+
+fn rating_in_words(rating: &RatingPolicy) -> String {
+    let mut parts = vec!["a rating of the version".to_owned()];
+    let tiers = Axis::ALL
+        .into_iter()
+        .filter_map(|axis| rating.minimum(axis));
+    parts.extend(tiers.map(|tier| format!("{} {tier} or better", tier.axis())));
+    if let Some(days) = rating.max_age_days {
+        parts.push(format!("not older than {days} days"));
     }
+    parts.push(match rating.valid_badge {
+        true => "a badge that holds".to_owned(),
+        false => "with or without a badge".to_owned(),
+    });
+    parts.join(", ")
 }
 
 fn approval_in_words(approval: &ApprovalPolicy) -> String {

@@ -100,8 +100,7 @@ enum Command {
     Report(rating::report::Arguments),
     Attest(attest::Arguments),
     Verify(verify::Arguments),
-    #[command(subcommand)]
-    Badge(badge::Command),
+    Badge(badge::Arguments),
     #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
@@ -119,7 +118,7 @@ impl Command {
             Self::Serve(_) => Reach::Serving,
             Self::Key(_) => Reach::Store,
             Self::Verify(_) => Reach::Signing,
-            Self::Badge(_) => Reach::Files,
+            Self::Badge(arguments) => arguments.reach(),
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
             Self::Aaaf(command) => command.reach(),
@@ -197,7 +196,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Report(arguments) => rating::report::run(&context, &arguments).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
-        Command::Badge(command) => badge::run(&context, &command),
+        Command::Badge(arguments) => badge::run(&context, &arguments).await,
         Command::Audit(command) => audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => webhook::run(&context, command).await,

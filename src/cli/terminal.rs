@@ -107,6 +107,19 @@ impl Terminal {
         let _ = out.flush();
     }
 
+    /// Whether octets that are no text would reach a person's eyes.
+    pub fn is_watched(&self) -> bool {
+        self.interactive
+    }
+
+    /// Writes octets as they are.
+    pub fn octets(&self, octets: &[u8]) {
+        // As above.
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(octets);
+        let _ = out.flush();
+    }
+
     /// Prints a document, indented.
     pub fn document(&self, document: &impl Serialize) {
         match serde_json::to_string_pretty(document) {

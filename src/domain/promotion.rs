@@ -4,6 +4,8 @@
 //! A policy is a list of requirements of different kinds, each of which may be absent; further kinds join as members of
 //! [`PromotionPolicy`] and variants of [`Requirement`].
 
+pub mod rating;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,7 @@ use super::eval::gate::{self, Candidate, GatePolicy};
 use super::eval::statistics::Evidence;
 use super::ids::RunId;
 pub use super::workflow::gate::GatePolicy as ApprovalPolicy;
+use rating::{RatingPolicy, Unrated};
 
 /// What is demanded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +25,9 @@ pub struct PromotionPolicy {
     /// The consent of people (RFC 0051 approvalGate); absent to ask nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalPolicy>,
+    /// A rating of the very version; absent to ask for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rating: Option<RatingPolicy>,
 }
 
 impl Default for PromotionPolicy {
@@ -30,6 +36,7 @@ impl Default for PromotionPolicy {
         Self {
             eval: Some(GatePolicy::default()),
             approval: None,
+            rating: None,
         }
     }
 }
@@ -55,6 +62,11 @@ pub enum Senseless {
     /// Nobody needs to.
     #[error("`approval.quorum` must be at least 1 and at most 100")]
     Quorum,
+    /// A tier of the other axis.
+    #[error(
+        "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
+    )]
+    Tier(&'static str),
 }
 
 impl PromotionPolicy {
@@ -79,6 +91,9 @@ impl PromotionPolicy {
             if eval.suite_id.as_deref() == Some("") {
                 return Err(Senseless::Empty("eval.suiteId"));
             }
+        }
+        if let Some(field) = self.rating.as_ref().and_then(RatingPolicy::misplaced) {
+            return Err(Senseless::Tier(field));
         }
         if let Some(approval) = &self.approval {
             for (field, name) in [
@@ -110,7 +125,8 @@ impl PromotionPolicy {
         Ok(())
     }
 
-    /// Every condition that `evidence` does not meet; whether people have consented is asked elsewhere.
+    /// Every condition that `evidence` does not meet; ratings are judged by [`rating::unmet`], and whether people have consented
+    /// is asked elsewhere.
     ///
     /// Evidence that is offered is judged by the floor of the protocol even where the policy asks for none: nobody shall
     /// promote on a failed run and have it on record as the reason.
@@ -138,6 +154,8 @@ pub enum Requirement {
     Eval(gate::Unmet),
     /// Of the people who must consent.
     Approval(Unapproved),
+    /// Of the rating.
+    Rating(Unrated),
 }
 
 /// Consent that is not there.
@@ -209,6 +227,7 @@ impl Requirement {
         match self {
             Self::Eval(unmet) => &unmet.message,
             Self::Approval(unmet) => &unmet.message,
+            Self::Rating(unmet) => &unmet.message,
         }
     }
 
@@ -217,6 +236,7 @@ impl Requirement {
         match self {
             Self::Eval(unmet) => format!("{}: {}", unmet.condition, unmet.message),
             Self::Approval(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
+            Self::Rating(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
         }
     }
 }
@@ -313,6 +333,8 @@ mod tests {
     #[case(json!({"approval": {"requiredRole": "x", "override": {"requiredRole": ""}}}),
         Err(Senseless::Empty("approval.override.requiredRole")))]
     #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 2}}), Ok(()))]
+    #[case(json!({"rating": {"minimumPerformanceTier": "Narrow"}}), Err(Senseless::Tier("rating.minimumPerformanceTier")))]
+    #[case(json!({"rating": {"minimumPerformanceTier": "Expert", "maxAgeDays": 90}}), Ok(()))]
     #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
     #[case(json!({}), Ok(()))]
     fn a_senseless_policy_is_refused(
@@ -327,6 +349,8 @@ mod tests {
     #[case(json!({"evals": null}))]
     #[case(json!({"eval": {"signed": true}}))]
     #[case(json!({"approval": {"role": "x"}}))]
+    #[case(json!({"rating": {"minimumPerformanceTier": "expert"}}))]
+    #[case(json!({"rating": {"tier": "Expert"}}))]
     fn a_misspelt_policy_is_none(#[case] policy: Value) {
         assert!(serde_json::from_value::<PromotionPolicy>(policy).is_err());
     }

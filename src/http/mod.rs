@@ -195,10 +195,21 @@ impl HttpState {
     /// # Errors
     /// The API description built into this binary cannot be read.
     pub fn new(deps: HttpDeps) -> Result<Arc<Self>, v1::openapi::Unreadable> {
+        let aaaf = Arc::new(Aaaf::new(
+            deps.store.clone(),
+            deps.clock.clone(),
+            deps.ids.clone(),
+            deps.keys.clone(),
+            deps.vault,
+            Gallery::new(deps.issuer, deps.painter),
+            deps.notifier,
+            deps.runs.clone(),
+        ));
         let gates = Arc::new(Gates::new(
             deps.store.clone(),
             deps.clock.clone(),
             deps.runs.clone(),
+            aaaf.clone(),
             deps.keys.roles().clone(),
             deps.channels.clone(),
         ));
@@ -229,16 +240,7 @@ impl HttpState {
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
             limits: Limits::new(deps.settings.rates, deps.settings.max_body_bytes),
-            aaaf: Arc::new(Aaaf::new(
-                deps.store.clone(),
-                deps.clock.clone(),
-                deps.ids.clone(),
-                deps.keys.clone(),
-                deps.vault,
-                Gallery::new(deps.issuer, deps.painter),
-                deps.notifier,
-                deps.runs.clone(),
-            )),
+            aaaf,
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(
                 &deps.limits,

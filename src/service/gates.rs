@@ -4,9 +4,11 @@ mod approvals;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 pub use self::approvals::Approval;
+use super::aaaf::Aaaf;
 use super::access::Caller;
 use super::fault::internal;
 use super::installed::{Installed, installed};
@@ -16,6 +18,7 @@ use crate::domain::audit::{Decision, Outcome};
 use crate::domain::deployment::{Channel, Placement};
 use crate::domain::eval::gate::{Candidate, GatePolicy};
 use crate::domain::ids::{AgentId, RunId, TenantId};
+use crate::domain::promotion::rating::{self, RatingPolicy};
 use crate::domain::promotion::{
     ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
 };
@@ -76,6 +79,7 @@ pub struct Gates {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
+    ratings: Arc<Aaaf>,
     roles: Arc<Roles>,
     channels: Arc<[Channel]>,
 }
@@ -86,6 +90,7 @@ impl Gates {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         runs: Arc<Runs>,
+        ratings: Arc<Aaaf>,
         roles: Arc<Roles>,
         channels: Arc<[Channel]>,
     ) -> Self {
@@ -93,6 +98,7 @@ impl Gates {
             store,
             clock,
             runs,
+            ratings,
             roles,
             channels,
         }
@@ -263,18 +269,37 @@ impl Gates {
         let now = self.clock.now();
         let mut unmet = Vec::new();
         for policy in policies {
-            for requirement in policy.policy.unmet(
+            let of_eval = policy.policy.unmet(
                 candidate,
                 offered,
                 evidence.as_ref().map(Experiment::evidence),
                 now,
-            ) {
+            );
+            let of_rating = match &policy.policy.rating {
+                Some(asked) => self.unrated(asked, question, &version, now).await?,
+                None => Vec::new(),
+            };
+            for requirement in of_eval.into_iter().chain(of_rating) {
                 if !unmet.contains(&requirement) {
                     unmet.push(requirement);
                 }
             }
         }
         Ok(unmet)
+    }
+
+    /// Every condition that the rating of the version does not meet.
+    async fn unrated(
+        &self,
+        asked: &RatingPolicy,
+        question: &Question<'_>,
+        version: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Requirement>, Problem> {
+        let (tenant, agent) = (question.tenant, question.agent.as_str());
+        let standing = self.ratings.standing(tenant, agent, version).await?;
+        let unmet = rating::unmet(asked, version, &standing, now).into_iter();
+        Ok(unmet.map(Requirement::Rating).collect())
     }
 
     /// The policy for steps before production: evidence that is offered must at least be evidence.
@@ -284,6 +309,7 @@ impl Gates {
             policy: PromotionPolicy {
                 eval: Some(GatePolicy::FLOOR),
                 approval: None,
+                rating: None,
             },
         }
     }

@@ -62,6 +62,16 @@ impl Client {
     /// # Errors
     /// As [`Self::get`].
     pub async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
+        let body = self.octets(call).await?;
+        let text: &[u8] = if body.is_empty() { b"null" } else { &body };
+        serde_json::from_slice(text).map_err(|cause| Failure::unexpected(&cause))
+    }
+
+    /// Any request, answered with whatever it is.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn octets(&self, call: Call) -> Result<Vec<u8>, Failure> {
         let mut reply = self.transport.exchange(call).await?;
         let mut body = Vec::new();
         while let Some(piece) = reply.body.next().await {
@@ -76,8 +86,7 @@ impl Client {
         if !(200..300).contains(&reply.status) {
             return Err(Failure::answered(reply.status, &body));
         }
-        let text: &[u8] = if body.is_empty() { b"null" } else { &body };
-        serde_json::from_slice(text).map_err(|cause| Failure::unexpected(&cause))
+        Ok(body)
     }
 
     /// The events of a run from the one after `after`, in order, until the terminal one; reconnects where it was cut off.

@@ -20,6 +20,7 @@ Exit codes: 0 enrolled, 1 not, 2 bad usage.
 
 Examples:
   touchstone enroll triage --domain customer_support --tool search --tool reply
+  touchstone enroll triage --openwop-agent vendor.acme.triage.default@1.1.0
   touchstone enroll triage --agent-version 1.1.0 --update
   touchstone --server https://host enroll triage --json";
 
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// What it is called; an organization has one agent of a name
     #[arg(value_name = "NAME")]
     name: String,
+    /// The installed agent it stands for: eval runs of it are evidence, and gates find its rating
+    #[arg(long, value_name = "AGENT[@VERSION]")]
+    openwop_agent: Option<String>,
     /// A domain it claims, the primary one first; repeat for several
     #[arg(long = "domain", value_name = "DOMAIN")]
     domains: Vec<String>,
@@ -59,6 +63,7 @@ impl Arguments {
             said.insert(name.to_owned(), json!(list));
         }
         let texts = [
+            ("openwop_agent", &self.openwop_agent),
             ("version", &self.agent_version),
             ("description", &self.description),
         ];

@@ -18,9 +18,10 @@ use super::exit::{Exit, Failure};
 use super::patience::persistently;
 use crate::domain::aaaf::Insufficient;
 use crate::render::plain;
+use crate::render::rating::view::Assessed;
 
 /// Where the API is.
-const API: &str = "/api/v1";
+pub(super) const API: &str = "/api/v1";
 /// Records of a page.
 const PAGE: u8 = 200;
 /// Names that are told to somebody who misspelt one.
@@ -126,8 +127,32 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
     })
 }
 
+/// The assessment of this id, or the last rating of the agent of this name or id.
+pub(super) async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
+    if Uuid::try_parse(named).is_ok() {
+        let path = format!("{API}/assessments/{named}");
+        match persistently(|| client.get(&path)).await {
+            Err(failure) if failure.code == "NOT_FOUND" => {}
+            found => return found,
+        }
+    }
+    let agent = agent(client, named).await?;
+    let past = report::Past::of(client, &agent).await?;
+    past.last.ok_or_else(|| unrated(&agent))
+}
+
+/// There is no rating.
+fn unrated(agent: &Agent) -> Failure {
+    let name = plain(&agent.name);
+    let failure = Failure::not_done(
+        Insufficient::CODE,
+        format!("there is no rating of {name} yet"),
+    );
+    failure.or_try(format!("touchstone assess {name}"))
+}
+
 /// A failure with the framework's exit codes.
-fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
+pub(super) fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
     failure.exit = match (&*failure.code, failure.exit) {
         (Insufficient::CODE, _) => Exit::NotDone,
         ("usage", exit) => exit,

@@ -7,15 +7,13 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{API, Pages, active, agent, told};
+use super::{API, Agent, Pages, active, agent, told, unrated};
 use crate::cli::client::Client;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::patience::persistently;
 use crate::cli::terminal::Terminal;
-use crate::domain::aaaf::Insufficient;
 use crate::ports::Clock as _;
-use crate::render::plain;
 use crate::render::rating::view::Assessed;
 use crate::render::report::{
     Badge, Format, HISTORY, Line, Moment, NoPage, Report, Subject, Summary,
@@ -136,9 +134,9 @@ fn deliver(
 
 /// What was found of an agent so far.
 #[derive(Default)]
-struct Past {
+pub(super) struct Past {
     /// The last rating.
-    last: Option<Assessed>,
+    pub last: Option<Assessed>,
     /// Those before, as far as they are listed.
     before: Vec<Moment>,
     /// What came to nothing since.
@@ -146,6 +144,16 @@ struct Past {
 }
 
 impl Past {
+    /// Of an agent.
+    pub async fn of(client: &Client, agent: &Agent) -> Result<Self, Failure> {
+        let mut past = Self::default();
+        let mut pages = Pages::new(client, "assessments", &[format!("agent_id={}", agent.id)]);
+        while let Some(page) = pages.next::<Assessed>().await? {
+            page.into_iter().for_each(|it| past.take(it, true));
+        }
+        Ok(past)
+    }
+
     /// Takes the assessments of an agent, as they were asked for.
     fn take(&mut self, assessed: Assessed, with_history: bool) {
         if assessed.error.is_some() {
@@ -172,18 +180,9 @@ async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
     let organization = organization(client, &document).await?;
     let subject: Subject =
         serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
-    let mut past = Past::default();
-    let mut pages = Pages::new(client, "assessments", &[format!("agent_id={}", agent.id)]);
-    while let Some(page) = pages.next::<Assessed>().await? {
-        page.into_iter().for_each(|it| past.take(it, true));
-    }
-    let none = || {
-        let text = format!("there is no rating of {} yet", plain(&agent.name));
-        let failure = Failure::not_done(Insufficient::CODE, text);
-        failure.or_try(format!("touchstone assess {}", plain(&agent.name)))
-    };
-    let assessment = past.last.ok_or_else(none)?;
-    let now = Moment::of(&assessment).ok_or_else(none)?;
+    let past = Past::of(client, &agent).await?;
+    let assessment = past.last.ok_or_else(|| unrated(&agent))?;
+    let now = Moment::of(&assessment).ok_or_else(|| unrated(&agent))?;
     let badge = match &assessment.badge_id {
         Some(badge) => Some(get::<Badge>(client, &format!("badges/{badge}/verify")).await?),
         None => None,

@@ -115,6 +115,17 @@ pub struct Profile {
     pub openwop_agent: Option<OpenwopAgent>,
 }
 
+impl Profile {
+    /// Which version a rating is of: the only one whose runs are evidence, or else the one the agent says it is.
+    pub fn rated_version(&self) -> Option<&str> {
+        let only = self
+            .openwop_agent
+            .as_ref()
+            .and_then(|it| it.version.as_deref());
+        only.or(self.version.as_deref())
+    }
+}
+
 /// An agent to be enrolled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {

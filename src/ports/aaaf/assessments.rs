@@ -67,6 +67,9 @@ pub struct Asked {
     /// The stress test, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stress_test: Option<StressTest>,
+    /// Which version of the agent it is of, as far as the agent said so then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
 }
 
 /// What is run of an agent before it is scored.

@@ -56,6 +56,7 @@ impl Aaaf {
                 config: snapshot,
                 triggered_by: member.caller.principal.clone(),
                 stress_test,
+                agent_version: agent.profile.rated_version().map(str::to_owned),
             },
             finding: None,
             badge: None,

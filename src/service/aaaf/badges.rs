@@ -98,7 +98,11 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn of(badge: BadgeRecord, organization: OrganizationRecord, now: Timestamp) -> Option<Self> {
+    pub(super) fn of(
+        badge: BadgeRecord,
+        organization: OrganizationRecord,
+        now: Timestamp,
+    ) -> Option<Self> {
         let revoked = badge.state == BadgeState::Revoked;
         Some(Self {
             issued: badge.issued.clone()?,

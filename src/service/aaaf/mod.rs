@@ -18,6 +18,7 @@ pub mod issuer;
 pub mod organizations;
 pub mod profiles;
 mod projected;
+mod standing;
 pub mod stress_tests;
 pub mod webhooks;
 

@@ -326,3 +326,75 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     assert_eq!(done.code, 2, "{}", done.stderr);
     assert!(done.stderr.contains("--format"), "{}", done.stderr);
 }
+
+#[test]
+fn a_badge_is_taken_in_every_form_and_verified_offline() {
+    let home = with_evidence(36);
+    let done = home.run(&["badge", "triage"]);
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    let done = home.run(&["assess", "triage", "--json"]);
+    assert_good(&done);
+    let assessment = done.document()["id"].as_str().unwrap().to_owned();
+    for file in ["badge.png", "badge.svg", "badge.json"] {
+        assert_good(&home.run(&["badge", &assessment, "--output", file]));
+    }
+    let credential = ["--format", "credential", "-o", "credential.json"];
+    assert_good(&home.run(&[&["badge", "triage"], &credential[..]].concat()));
+    for file in ["badge.png", "badge.svg", "credential.json"] {
+        let done = home.run(&["badge", "verify", file]);
+        assert_good(&done);
+        assert!(done.stdout.contains("the badge holds"), "{}", done.stdout);
+    }
+    let done = home.run(&["badge", "triage"]);
+    assert_good(&done);
+    assert!(done.stdout.starts_with("| AAAF badge |"), "{}", done.stdout);
+    let report = home.run(&["report", "triage"]);
+    assert!(
+        report.stdout.contains("It holds, until "),
+        "{}",
+        report.stdout
+    );
+    let done = home.run(&["assess", "triage", "--dimension", "accuracy", "--json"]);
+    let single = done.document()["id"].as_str().unwrap().to_owned();
+    let done = home.run(&["badge", &single]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert!(done.stderr.contains("has no badge"), "{}", done.stderr);
+    let done = home.run(&["badge", "triage", "--output", "badge.gif"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+}
+
+#[test]
+fn the_hosts_own_runs_are_a_source_too() {
+    let home = Home::empty();
+    let agent = "vendor.acme.triage.default@1.1.0";
+    let done = home.run(&["enroll", "triage", "--openwop-agent", agent, "--json"]);
+    assert_good(&done);
+    assert_eq!(done.document()["openwop_agent"], agent);
+    let done = home.run(&["collect", "--source", "host", "--agent", "triage"]);
+    assert_good(&done);
+    assert_eq!(done.stdout, "0 recorded from 0 runs\n");
+}
+
+#[test]
+fn a_gate_that_asks_for_a_rating_says_so() {
+    let home = Home::empty();
+    let done = home.run(&[
+        "gate",
+        "set",
+        "--rating",
+        "--performance-tier",
+        "Proficient",
+        "--rating-max-age-days",
+        "90",
+    ]);
+    assert_good(&done);
+    let words = "a rating of the version, performance Proficient or better, not older than 90 days, a badge that holds";
+    assert!(done.stdout.contains(words), "{}", done.stdout);
+    let done = home.run(&["gate", "set", "--rating", "--capability-tier", "Elite"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("minimumCapabilityTier"),
+        "{}",
+        done.stderr
+    );
+}

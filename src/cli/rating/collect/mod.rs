@@ -1,9 +1,10 @@
-//! `touchstone collect`: evidence of a file, recorded at a host.
+//! `touchstone collect`: evidence of a file, or of a host's own eval runs, recorded at a host.
 
+mod runs;
 mod source;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use axum::http::Method;
 use clap::Args;
@@ -32,6 +33,9 @@ const TOLD: usize = 1000;
 const TOLD_TO_PEOPLE: usize = 20;
 
 const EXAMPLES: &str = "\
+`host` stands for the host's own eval runs: those of enrolled agents whose suite has an assessment profile become evidence, each
+once. Assessing does it by itself. A file of that name is ./host.
+
 FILE holds events as JSON lines, as a JSON array, or in a document with `events`; docs/aaaf.md says what an event looks like.
 An agent may be named by its name or its id. An event without `id` gets one of its content and its place in the file, so
 that collecting the same file again, or the same file with more lines, records nothing twice.
@@ -40,20 +44,21 @@ Exit codes: 0 all recorded, 1 some or all refused (each named with its line), 2 
 
 Examples:
   touchstone collect --source events.jsonl
+  touchstone collect --source host --agent triage
   touchstone collect --source events.json --from 2026-04-01 --agent triage
   jq -c '.[]' export.json | touchstone collect --source - --json";
 
-/// Record evidence about agents from a file
+/// Record evidence about agents, from a file or the host's own eval runs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The events; `-` for stdin
-    #[arg(long, value_name = "FILE")]
+    /// The events; `-` for stdin, `host` for the host's eval runs
+    #[arg(long, value_name = "FILE|host")]
     source: PathBuf,
     /// Leave out what happened before this
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Timestamp>,
-    /// Whose the events are that do not say it, by name or id
+    /// Whose the events are that do not say it, by name or id; of eval runs, those of this agent alone
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 }
@@ -95,6 +100,9 @@ struct Batch {
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.source == Path::new("host") {
+        return runs::collect(context, arguments).await;
+    }
     let mut source = Source::open(&arguments.source)?;
     let session = context.look().await?;
     let terminal = context.terminal();

@@ -6,6 +6,7 @@ pub mod assessments;
 pub mod badges;
 mod config;
 mod events;
+mod gates;
 mod housekeeping;
 mod organizations;
 mod profiles;

@@ -1,15 +1,15 @@
-//! `touchstone badge`: badges checked without any host.
+//! `touchstone badge verify`: a badge checked without any host.
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::files;
-use super::terminal::Terminal;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::files;
+use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::badge::{Standing, Verification, verify};
 use crate::domain::credential::baking::{self, extract};
 use crate::domain::credential::did::DidDocument;
@@ -29,13 +29,6 @@ Examples:
   touchstone badge verify badge.svg --status-list list.json
   touchstone badge verify badge.json --issuer-document did.json --json";
 
-/// Look at badges of agents
-#[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  touchstone badge verify badge.png")]
-pub enum Command {
-    Verify(Arguments),
-}
-
 /// Check a badge offline: who signed it, whether it was changed, its dates and its revocation
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -52,8 +45,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(context: &Context<'_>, command: &Command) -> Result<Exit, Failure> {
-    let Command::Verify(arguments) = command;
+pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let credential = badge(&arguments.file)?;
     let list = arguments.status_list.as_deref().map(document).transpose()?;
     let documents: Vec<DidDocument> = match &arguments.issuer_document {

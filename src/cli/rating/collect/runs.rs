@@ -1,0 +1,100 @@
+//! Eval runs of the host as evidence (AAAF S10): the host projects them, this asks it to.
+
+use axum::http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{Arguments, TOLD_TO_PEOPLE};
+use crate::cli::client::{Call, Client};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::patience::persistently;
+use crate::cli::rating::{API, agent, told};
+use crate::cli::terminal::Terminal;
+use crate::render::plain;
+
+#[derive(Default, Deserialize, Serialize)]
+struct Tally {
+    runs: u64,
+    events: u64,
+    /// Whether the host has to be asked again.
+    #[serde(default)]
+    more: bool,
+    #[serde(default)]
+    skipped: Vec<Skipped>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Skipped {
+    run_id: String,
+    reason: String,
+}
+
+/// Has the host take up what it has not yet.
+pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let gathered = gather(session.client(), arguments).await;
+    let tally = gathered.map_err(|failure| told(context, failure))?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        let mut document = json!(tally);
+        if let Value::Object(members) = &mut document {
+            members.insert("ok".to_owned(), json!(true));
+        }
+        terminal.document(&document);
+    } else {
+        show(terminal, &tally);
+    }
+    Ok(Exit::Good)
+}
+
+async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure> {
+    let mut body = Map::new();
+    if let Some(named) = &arguments.agent {
+        body.insert("agent_id".to_owned(), json!(agent(client, named).await?.id));
+    }
+    if let Some(from) = arguments.from {
+        body.insert("from".to_owned(), json!(from));
+    }
+    let body = Value::Object(body);
+    let path = format!("{API}/events/collect");
+    let mut all = Tally::default();
+    loop {
+        let key = Uuid::now_v7().to_string();
+        let gathered = persistently(|| {
+            let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
+            client.call::<Tally>(call.json(&body))
+        });
+        let part = gathered.await?;
+        all = Tally {
+            runs: all.runs + part.runs,
+            events: all.events + part.events,
+            ..part
+        };
+        // A host that looked at nothing would say the same again.
+        if !all.more || part.runs == 0 {
+            return Ok(all);
+        }
+    }
+}
+
+fn show(terminal: &Terminal, tally: &Tally) {
+    for skipped in tally.skipped.iter().take(TOLD_TO_PEOPLE) {
+        terminal.note(&format!(
+            "{} is no evidence: {}",
+            plain(&skipped.run_id),
+            plain(&skipped.reason)
+        ));
+    }
+    let skipped = tally.skipped.len();
+    terminal.print(&format!(
+        "{} recorded from {} runs{}",
+        tally.events,
+        tally.runs,
+        match skipped {
+            0 => String::new(),
+            _ => format!(", {skipped} left out"),
+        }
+    ));
+}

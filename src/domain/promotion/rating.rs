@@ -1,0 +1,340 @@
+//! A rating as a condition of promotion: the version that is to serve has been rated, reaches the tiers that are asked for,
+//! and its badge holds (AAAF S6, S12). Fail-closed: what is not known is not met.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::aaaf::{Axis, Tier};
+
+/// What is demanded of a rating.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RatingPolicy {
+    /// The lowest tier of performance that will do.
+    pub minimum_performance_tier: Option<Tier>,
+    /// The lowest tier of capability that will do.
+    pub minimum_capability_tier: Option<Tier>,
+    /// Whether its badge must hold.
+    pub valid_badge: bool,
+    /// How old the rating may be, in days from its end.
+    pub max_age_days: Option<u32>,
+}
+
+impl Default for RatingPolicy {
+    fn default() -> Self {
+        Self {
+            minimum_performance_tier: None,
+            minimum_capability_tier: None,
+            valid_badge: true,
+            max_age_days: None,
+        }
+    }
+}
+
+impl RatingPolicy {
+    /// The lowest tier of an axis that will do.
+    pub const fn minimum(&self, axis: Axis) -> Option<Tier> {
+        match axis {
+            Axis::Performance => self.minimum_performance_tier,
+            Axis::Capability => self.minimum_capability_tier,
+        }
+    }
+
+    /// The first member that names a tier of the other axis.
+    pub fn misplaced(&self) -> Option<&'static str> {
+        let misplaced = |axis: Axis| self.minimum(axis).is_some_and(|tier| tier.axis() != axis);
+        match Axis::ALL.into_iter().find(|axis| misplaced(*axis))? {
+            Axis::Performance => Some("rating.minimumPerformanceTier"),
+            Axis::Capability => Some("rating.minimumCapabilityTier"),
+        }
+    }
+}
+
+/// What is known of the rating of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// No enrolled agent stands for it.
+    NotEnrolled,
+    /// One does, and was never rated.
+    NotRated,
+    /// Its last rating.
+    Rated(Rated),
+}
+
+/// A rating.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rated {
+    /// Which version it is of; `None` if it does not say.
+    pub version: Option<String>,
+    /// Reached on the first axis.
+    pub performance: Option<Tier>,
+    /// Reached on the second.
+    pub capability: Option<Tier>,
+    /// When it ended.
+    pub at: Timestamp,
+    /// What people say of it.
+    pub review: Review,
+    /// What its badge is worth.
+    pub badge: Badge,
+}
+
+/// What people say of a rating.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Nobody was asked, or somebody approved.
+    Stands,
+    /// Somebody has to decide.
+    Awaited,
+    /// Somebody decided against it.
+    Rejected,
+}
+
+/// What a badge is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Badge {
+    /// It holds.
+    Holds,
+    /// None was issued.
+    None,
+    /// It was taken back.
+    Revoked,
+    /// It is past its time.
+    Expired,
+    /// Its proof does not hold.
+    Unproven,
+}
+
+/// One condition of the rating that is not met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unrated {
+    /// The condition's name, stable.
+    pub condition: Condition,
+    /// In words.
+    pub message: String,
+}
+
+/// The conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// An enrolled agent stands for it.
+    RatingEnrolled,
+    /// There is a rating.
+    Rating,
+    /// Of this version.
+    RatingVersion,
+    /// That people let stand.
+    RatingReview,
+    /// Recent enough.
+    RatingAge,
+    /// High enough.
+    PerformanceTier,
+    /// Wide enough.
+    CapabilityTier,
+    /// With a badge that holds.
+    Badge,
+}
+
+impl Condition {
+    /// The name, as it is shown and recorded.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RatingEnrolled => "rating-enrolled",
+            Self::Rating => "rating",
+            Self::RatingVersion => "rating-version",
+            Self::RatingReview => "rating-review",
+            Self::RatingAge => "rating-age",
+            Self::PerformanceTier => "performance-tier",
+            Self::CapabilityTier => "capability-tier",
+            Self::Badge => "badge",
+        }
+    }
+}
+
+/// Every condition that the rating of `version` does not meet.
+pub fn unmet(
+    policy: &RatingPolicy,
+    version: &str,
+    standing: &Standing,
+    now: Timestamp,
+) -> Vec<Unrated> {
+    let mut unmet = Vec::new();
+    let mut refuse = |condition, message: String| unmet.push(Unrated { condition, message });
+    let rated = match standing {
+        Standing::NotEnrolled => {
+            refuse(
+                Condition::RatingEnrolled,
+                "no enrolled agent stands for this version; enrol it with `openwop_agent`"
+                    .to_owned(),
+            );
+            return unmet;
+        }
+        Standing::NotRated => {
+            refuse(
+                Condition::Rating,
+                "it was never rated; have it assessed".to_owned(),
+            );
+            return unmet;
+        }
+        Standing::Rated(rated) => rated,
+    };
+    match &rated.version {
+        Some(of) if of == version => {}
+        Some(of) => refuse(
+            Condition::RatingVersion,
+            format!("its rating is of version {of}"),
+        ),
+        None => refuse(
+            Condition::RatingVersion,
+            "its rating does not say of which version it is; enrol the agent with its version and have it assessed"
+                .to_owned(),
+        ),
+    }
+    match rated.review {
+        Review::Stands => {}
+        Review::Awaited => refuse(
+            Condition::RatingReview,
+            "its rating moved far, and nobody has decided about it yet".to_owned(),
+        ),
+        Review::Rejected => refuse(
+            Condition::RatingReview,
+            "its rating was rejected by a reviewer".to_owned(),
+        ),
+    }
+    let oldest = policy.max_age_days.and_then(|days| {
+        now.checked_sub(SignedDuration::from_hours(24 * i64::from(days)))
+            .ok()
+    });
+    if oldest.is_some_and(|oldest| rated.at < oldest) {
+        refuse(
+            Condition::RatingAge,
+            format!("its rating of {} is too old", rated.at),
+        );
+    }
+    for (axis, reached, condition) in [
+        (
+            Axis::Performance,
+            rated.performance,
+            Condition::PerformanceTier,
+        ),
+        (
+            Axis::Capability,
+            rated.capability,
+            Condition::CapabilityTier,
+        ),
+    ] {
+        let Some(least) = policy.minimum(axis) else {
+            continue;
+        };
+        match reached {
+            Some(tier) if tier.axis() == axis && tier.rank() >= least.rank() => {}
+            Some(tier) => refuse(
+                condition,
+                format!("its {axis} is {tier} where {least} is needed"),
+            ),
+            None => refuse(condition, format!("its {axis} was not rated")),
+        }
+    }
+    if policy.valid_badge {
+        let why = match rated.badge {
+            Badge::Holds => None,
+            Badge::None => Some("no badge was issued for its rating"),
+            Badge::Revoked => Some("its badge was revoked"),
+            Badge::Expired => Some("its badge has expired; have it assessed again"),
+            Badge::Unproven => Some("the proof of its badge does not hold"),
+        };
+        if let Some(why) = why {
+            refuse(Condition::Badge, why.to_owned());
+        }
+    }
+    unmet
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_776_000_000, 0);
+
+    fn rated() -> Rated {
+        Rated {
+            version: Some("1.2.0".to_owned()),
+            performance: Some("Expert".parse().unwrap()),
+            capability: Some("Versatile".parse().unwrap()),
+            at: NOW - SignedDuration::from_hours(24 * 10),
+            review: Review::Stands,
+            badge: Badge::Holds,
+        }
+    }
+
+    fn names(policy: &RatingPolicy, standing: &Standing) -> Vec<&'static str> {
+        let unmet = unmet(policy, "1.2.0", standing, NOW);
+        unmet.iter().map(|it| it.condition.as_str()).collect()
+    }
+
+    fn strict() -> RatingPolicy {
+        serde_json::from_value(
+            json!({"minimumPerformanceTier": "Expert", "minimumCapabilityTier": "Versatile",
+            "maxAgeDays": 10}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_meets_everything_is_met_and_more_is_no_harm() {
+        assert_eq!(names(&strict(), &Standing::Rated(rated())), [""; 0]);
+        let mut better = rated();
+        better.performance = Some("Elite".parse().unwrap());
+        assert_eq!(names(&strict(), &Standing::Rated(better)), [""; 0]);
+    }
+
+    #[rstest]
+    #[case::another_version(|it: &mut Rated| it.version = Some("1.1.0".to_owned()), &["rating-version"])]
+    #[case::no_version(|it: &mut Rated| it.version = None, &["rating-version"])]
+    #[case::awaited(|it: &mut Rated| it.review = Review::Awaited, &["rating-review"])]
+    #[case::rejected(|it: &mut Rated| it.review = Review::Rejected, &["rating-review"])]
+    #[case::old(|it: &mut Rated| it.at -= SignedDuration::from_secs(1), &["rating-age"])]
+    #[case::low(|it: &mut Rated| it.performance = Some("Proficient".parse().unwrap()), &["performance-tier"])]
+    #[case::narrow(|it: &mut Rated| it.capability = Some("Narrow".parse().unwrap()), &["capability-tier"])]
+    #[case::unrated(|it: &mut Rated| it.capability = None, &["capability-tier"])]
+    #[case::mixed_up(|it: &mut Rated| it.capability = Some("Elite".parse().unwrap()), &["capability-tier"])]
+    #[case::no_badge(|it: &mut Rated| it.badge = Badge::None, &["badge"])]
+    #[case::revoked(|it: &mut Rated| it.badge = Badge::Revoked, &["badge"])]
+    #[case::expired(|it: &mut Rated| it.badge = Badge::Expired, &["badge"])]
+    #[case::unproven(|it: &mut Rated| it.badge = Badge::Unproven, &["badge"])]
+    #[case::several(|it: &mut Rated| { it.version = None; it.badge = Badge::None; }, &["rating-version", "badge"])]
+    fn what_is_not_met_is_named_one_by_one(
+        #[case] change: fn(&mut Rated),
+        #[case] expected: &[&str],
+    ) {
+        let mut rated = rated();
+        change(&mut rated);
+        assert_eq!(names(&strict(), &Standing::Rated(rated)), expected);
+    }
+
+    #[test]
+    fn nothing_known_is_nothing_met() {
+        let least: RatingPolicy = serde_json::from_value(json!({"validBadge": false})).unwrap();
+        assert_eq!(names(&least, &Standing::NotEnrolled), ["rating-enrolled"]);
+        assert_eq!(names(&least, &Standing::NotRated), ["rating"]);
+        let mut bare = rated();
+        bare.badge = Badge::None;
+        assert_eq!(names(&least, &Standing::Rated(bare)), [""; 0]);
+    }
+
+    #[rstest]
+    #[case(json!({"minimumPerformanceTier": "Versatile"}), Some("rating.minimumPerformanceTier"))]
+    #[case(json!({"minimumCapabilityTier": "Elite"}), Some("rating.minimumCapabilityTier"))]
+    #[case(json!({"minimumPerformanceTier": "Elite"}), None)]
+    fn a_tier_of_the_other_axis_is_refused(
+        #[case] policy: serde_json::Value,
+        #[case] expected: Option<&str>,
+    ) {
+        let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
+        assert!(policy.valid_badge);
+        assert_eq!(policy.misplaced(), expected);
+    }
+}

@@ -1,0 +1,100 @@
+//! What is known of the rating of an OpenWOP agent's version, for whoever decides on it.
+
+use serde_json::Value;
+
+use super::Aaaf;
+use super::assessments::needs_review;
+use super::badges::Seen;
+use crate::domain::aaaf::order::Verdict;
+use crate::domain::ids::TenantId;
+use crate::domain::promotion::rating::{Badge, Rated, Review, Standing};
+use crate::ports::StoreError;
+use crate::ports::aaaf::{AssessmentRecord, BadgeState, Finding, OrganizationRecord};
+use crate::protocol::error::Problem;
+use crate::service::fault::internal;
+
+impl Aaaf {
+    /// How a version of an agent is rated: by the last rating of the enrolled agent of the tenant's organization that stands
+    /// for it. What an organization that may not be read has certified counts for nothing.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn standing(
+        &self,
+        tenant: &TenantId,
+        agent: &str,
+        version: &str,
+    ) -> Result<Standing, Problem> {
+        let failed = |cause: StoreError| internal(&cause);
+        let organization = self.store.organization_of(tenant).await.map_err(failed)?;
+        let readable = organization.filter(|it| it.status.hinders(false).is_none());
+        let Some(organization) = readable else {
+            return Ok(Standing::NotEnrolled);
+        };
+        let number = organization.number;
+        let about = self.store.agents_standing_for(number, agent);
+        let about = about.await.map_err(failed)?;
+        let stands = about.into_iter().find(|enrolled| {
+            let named = enrolled.profile.openwop_agent.as_ref();
+            named.is_some_and(|it| {
+                it.id == agent && it.version.as_deref().is_none_or(|of| of == version)
+            })
+        });
+        let Some(enrolled) = stands else {
+            return Ok(Standing::NotEnrolled);
+        };
+        let last = self.store.last_rating(enrolled.number, self.clock.now());
+        let Some(last) = last.await.map_err(failed)? else {
+            return Ok(Standing::NotRated);
+        };
+        let badge = self.worth(&last, &organization).await?;
+        Ok(read(&last, badge).map_or(Standing::NotRated, Standing::Rated))
+    }
+
+    /// What the badge of an assessment is worth now.
+    async fn worth(
+        &self,
+        assessment: &AssessmentRecord,
+        organization: &OrganizationRecord,
+    ) -> Result<Badge, Problem> {
+        let found = self.store.badge_of(organization.number, &assessment.id);
+        let Some(found) = found.await.map_err(|cause| internal(&cause))? else {
+            return Ok(Badge::None);
+        };
+        let state = found.state;
+        let Some(seen) = Seen::of(found, organization.clone(), self.clock.now()) else {
+            return Ok(Badge::None);
+        };
+        let verification = self.verified(&seen).await?;
+        Ok(match state {
+            BadgeState::Issued if verification.valid => Badge::Holds,
+            BadgeState::Revoked => Badge::Revoked,
+            BadgeState::Issued if verification.expired => Badge::Expired,
+            BadgeState::Issued => Badge::Unproven,
+            BadgeState::Withheld | BadgeState::Rejected => Badge::None,
+        })
+    }
+}
+
+/// A rating as a gate looks at it; `None` for what is none.
+fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
+    let Finding::Scored { result, review, .. } = assessment.finding.as_ref()? else {
+        return None;
+    };
+    let tier = |axis: &str| {
+        let named = result.get(axis)?.get("tier").and_then(Value::as_str)?;
+        named.parse().ok()
+    };
+    Some(Rated {
+        version: assessment.asked.agent_version.clone(),
+        performance: tier("performance"),
+        capability: tier("capability"),
+        at: assessment.ended_at?,
+        review: match review {
+            Some(review) if review.decision == Verdict::Reject => Review::Rejected,
+            _ if needs_review(assessment) => Review::Awaited,
+            _ => Review::Stands,
+        },
+        badge,
+    })
+}
