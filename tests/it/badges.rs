@@ -18,8 +18,7 @@ use touchstone::domain::pack::keys::SecretKey;
 
 use crate::support::badges::cases;
 use crate::support::reference::shared;
-
-const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
+use crate::support::vectors::{documents, extra};
 
 fn unsigned(credential: &Value) -> Map<String, Value> {
     let mut document = credential.as_object().unwrap().clone();
@@ -106,21 +105,16 @@ fn our_vectors_hold() {
 
 #[test]
 fn further_vectors_hold() {
-    match std::env::var_os(EXTRA) {
-        Some(folder) => drop(hold_all(Path::new(&folder))),
-        None => eprintln!("SKIPPED: no further vectors of badges ({EXTRA} unset)"),
+    if let Some(folder) = extra() {
+        let held = hold_all(&folder);
+        eprintln!("{held} further vectors of badges hold");
     }
 }
 
 /// Holds those of a folder, and counts them.
 fn hold_all(folder: &Path) -> usize {
     let mut held = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        let vector: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (_, vector) in documents(folder) {
         if vector["kind"] == "badge" {
             hold(&vector);
             held += 1;

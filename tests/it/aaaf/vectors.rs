@@ -5,9 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::vector::computed;
+use crate::support::vectors::{documents, extra};
 
-/// A folder of further files of vectors.
-const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
 const TOLERANCE: f64 = 1e-9;
 
 /// Every member that differs.
@@ -45,9 +44,8 @@ fn sorted(mut document: Value) -> Value {
     document
 }
 
-/// Whether a file is a vector of these rules, and holds.
-fn check(path: &Path) -> bool {
-    let vector: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+/// Whether a document is a vector of these rules, and holds.
+fn check(path: &Path, vector: &Value) -> bool {
     let kind = vector["kind"].as_str().unwrap_or_default();
     let Some(found) = computed(kind, &vector["input"]) else {
         return false;
@@ -70,16 +68,8 @@ fn check(path: &Path) -> bool {
 
 fn check_folder(folder: &Path) -> (usize, Vec<String>) {
     let (mut held, mut foreign) = (0, Vec::new());
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|it| it.unwrap().path())
-        .collect();
-    paths.sort();
-    for path in paths
-        .into_iter()
-        .filter(|it| it.extension().is_some_and(|it| it == "json"))
-    {
-        if check(&path) {
+    for (path, vector) in documents(folder) {
+        if check(&path, &vector) {
             held += 1;
         } else {
             foreign.push(path.file_name().unwrap().to_string_lossy().into_owned());
@@ -94,10 +84,10 @@ fn every_rule_gives_what_its_vector_says() {
     let (held, foreign) = check_folder(&ours);
     assert!(held >= 50, "only {held} vectors are there");
     assert!(foreign.is_empty(), "of no known kind: {foreign:?}");
-    if let Some(folder) = std::env::var_os(EXTRA) {
-        let (held, foreign) = check_folder(Path::new(&folder));
+    if let Some(folder) = extra() {
+        let (held, foreign) = check_folder(&folder);
         eprintln!(
-            "{EXTRA}: {held} vectors hold; about something else: {}",
+            "{held} further vectors hold; about something else: {}",
             foreign.join(", ")
         );
     }

@@ -11,8 +11,7 @@ use touchstone::domain::statistics::{
     sample_size, spearman, student_quantile, wilson,
 };
 
-/// A folder of further files of vectors.
-const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
+use crate::support::vectors::{documents, extra};
 
 fn number(input: &Value, name: &str) -> f64 {
     input[name]
@@ -184,8 +183,7 @@ fn difference(expected: &Value, found: &Value, tolerance: f64) -> Option<String>
 }
 
 /// How many vectors of a file hold, and how many are about something else.
-fn check(path: &Path) -> (usize, usize) {
-    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+fn check(path: &Path, file: &Value) -> (usize, usize) {
     let (mut held, mut foreign) = (0, 0);
     for vector in file["vectors"].as_array().into_iter().flatten() {
         let function = vector["function"].as_str().unwrap_or_default();
@@ -205,18 +203,13 @@ fn check(path: &Path) -> (usize, usize) {
 #[test]
 fn every_formula_gives_the_published_values() {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/statistics/vectors.json");
-    assert_eq!(check(&ours), (35, 0));
-    let Some(folder) = std::env::var_os(EXTRA) else {
-        return;
-    };
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|kind| kind == "json") {
-            let (held, foreign) = check(&path);
-            eprintln!(
-                "{}: {held} vectors hold, {foreign} are about something else",
-                path.display()
-            );
-        }
+    let file = serde_json::from_slice(&std::fs::read(&ours).unwrap()).unwrap();
+    assert_eq!(check(&ours, &file), (35, 0));
+    for (path, file) in extra().iter().flat_map(|folder| documents(folder)) {
+        let (held, foreign) = check(&path, &file);
+        eprintln!(
+            "{}: {held} vectors hold, {foreign} are about something else",
+            path.display()
+        );
     }
 }

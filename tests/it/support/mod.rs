@@ -9,3 +9,4 @@ pub mod postgres;
 pub mod published;
 pub mod reference;
 mod schemas;
+pub mod vectors;

@@ -1,0 +1,36 @@
+//! Vectors: files of ours, and those of a folder that is named, which may hold vectors of other rules too.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Names a folder of further files.
+const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
+
+/// The folder of further files, if one is named.
+pub fn extra() -> Option<PathBuf> {
+    let folder = std::env::var_os(EXTRA).map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("SKIPPED: no further vectors ({EXTRA} unset)");
+    }
+    folder
+}
+
+/// The JSON files of a folder in the order of their names; what is no JSON is left out aloud: it may be a vector of what must be
+/// refused.
+pub fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .filter(|path| path.is_file() && path.extension().is_some_and(|it| it == "json"))
+        .collect();
+    paths.sort();
+    let read = |path: PathBuf| match serde_json::from_slice(&std::fs::read(&path).unwrap()) {
+        Ok(document) => Some((path, document)),
+        Err(cause) => {
+            eprintln!("LEFT OUT: {}: {cause}", path.display());
+            None
+        }
+    };
+    paths.into_iter().filter_map(read).collect()
+}
