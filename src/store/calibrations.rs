@@ -16,6 +16,8 @@ use crate::ports::{Calibrations, FoundAttempt, IdempotencyCompletion, StoreError
 
 const KEEP: &str = "INSERT INTO calibration (tenant, identity, document) VALUES ($1, $2, $3)
     ON CONFLICT (tenant, identity) DO UPDATE SET document = excluded.document";
+const LOOK_AGAIN: &str = "DELETE FROM aaaf_gathered WHERE left_out = 'uncalibrated_judge'
+    AND organization IN (SELECT number FROM aaaf_organization WHERE tenant = $1)";
 const OF_JUDGE: &str = "SELECT document FROM calibration WHERE tenant = $1 AND identity = $2";
 const ALL: &str = "SELECT document FROM calibration WHERE tenant = $1 ORDER BY identity";
 
@@ -118,6 +120,12 @@ macro_rules! calibrations {
                         .bind(tenant.as_str())
                         .bind(&calibration.judge.identity)
                         .bind(document)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    // What it has scored may count from now on.
+                    sqlx::query(LOOK_AGAIN)
+                        .bind(tenant.as_str())
                         .execute(&mut *transaction)
                         .await
                         .map_err(backend)?;

@@ -80,16 +80,19 @@ pub enum LeftOut {
     Unsound,
     /// It is an assessment's stress test, which counts for that one alone.
     StressTest,
+    /// Some of it, or all, was scored by a judge that may not grade: nobody has found lately that it agrees with people.
+    UncalibratedJudge,
 }
 
 impl LeftOut {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::NoProfile,
         Self::NothingJudged,
         Self::Fork,
         Self::TooLong,
         Self::Unsound,
         Self::StressTest,
+        Self::UncalibratedJudge,
     ];
 
     /// The wire name.
@@ -101,6 +104,7 @@ impl LeftOut {
             Self::TooLong => "log_too_long",
             Self::Unsound => "log_unsound",
             Self::StressTest => "stress_test",
+            Self::UncalibratedJudge => "uncalibrated_judge",
         }
     }
 

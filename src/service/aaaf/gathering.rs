@@ -3,6 +3,8 @@
 //! How a run ended says nothing about it: a judged task is evidence in a cancelled run too, else a run that goes badly
 //! could be got rid of by cancelling it.
 
+use std::collections::HashSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -11,7 +13,11 @@ use super::{Aaaf, Member};
 use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::aaaf::evidence::RETENTION_DAYS;
 use crate::domain::aaaf::order::Collection;
-use crate::domain::ids::{RunId, TenantId};
+use crate::domain::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
+use crate::domain::eval::rubric::rubric;
+use crate::domain::eval::suite_rules::read_suite;
+use crate::domain::ids::{RunId, TaskId, TenantId};
+use crate::domain::run::record::EvalSpec;
 use crate::ports::aaaf::{AgentRecord, Gathered, LeftOut, NewEvent, OrganizationNumber, RunsOf};
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -219,26 +225,56 @@ impl Aaaf {
             return Ok(0);
         };
         let suite = format!("{}@{}", eval.suite_id, eval.suite_version);
-        let made = match store.profile(subject.organization, &suite).await? {
-            None => Err(LeftOut::NoProfile),
-            Some(kept) => projected(store, subject.agent, &record, kept.profile, None).await?,
+        let profile = store.profile(subject.organization, &suite).await?;
+        let doubted = self.doubted(subject.tenant, eval).await?;
+        let made = match (profile, doubted) {
+            (None, _) => Err(LeftOut::NoProfile),
+            (_, None) => Err(LeftOut::Unsound),
+            (Some(kept), Some(doubted)) => {
+                projected(store, subject.agent, &record, kept.profile, None, &doubted).await?
+            }
         };
         let mut new = 0;
-        if let Ok(events) = &made {
-            new = keep(store, subject.organization, events, self.clock.now()).await?;
+        if let Ok(made) = &made {
+            new = keep(store, subject.organization, &made.events, self.clock.now()).await?;
         }
         let gathered = Gathered {
             run: run.clone(),
             agent: subject.agent.number,
             suite,
-            events: made.as_ref().map_or(0, Vec::len),
-            left_out: made.err(),
+            events: made.as_ref().map_or(0, |made| made.events.len()),
+            left_out: made.map_or_else(Some, |made| made.left_out),
         };
         // After the events: what was lost in between is done again, and changes nothing.
         store
             .gathered(subject.organization, &gathered, self.clock.now())
             .await?;
         Ok(new)
+    }
+}
+
+impl Aaaf {
+    /// Tasks that a judge scores which may not grade (AAAF S11): it has to have agreed with people lately. `None` where the
+    /// suite cannot be read, so that nobody can tell.
+    async fn doubted(
+        &self,
+        tenant: &TenantId,
+        eval: &EvalSpec,
+    ) -> Result<Option<HashSet<TaskId>>, StoreError> {
+        let Some(judge) = &eval.judge else {
+            return Ok(Some(HashSet::new()));
+        };
+        let found = self.store.calibration(tenant, &judge.identity).await?;
+        if doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
+            return Ok(Some(HashSet::new()));
+        }
+        let octets = self.store.get(&eval.suite_digest).await?;
+        let document = octets.and_then(|octets| read_suite(&octets).ok());
+        Ok(document.map(|it| {
+            let tasks = it.suite.tasks.into_iter();
+            let judged = tasks.filter(|task| rubric(task).is_some());
+            judged.map(|task| task.task_id).collect()
+        }))
     }
 }
 

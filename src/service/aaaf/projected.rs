@@ -6,6 +6,7 @@ use crate::domain::aaaf::Event;
 use crate::domain::aaaf::projection::{
     Finding, FindingSeverity, Profile, Run, RunEvent, Skipped, project,
 };
+use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
 use crate::ports::aaaf::{AgentRecord, LeftOut, NewEvent};
@@ -21,10 +22,21 @@ const NODE: &str = "eval:";
 /// What a log says, as far as it is evidence.
 struct Log {
     events: Vec<RunEvent>,
+    /// Whether tasks were passed over that a judge scores.
+    doubted: bool,
     findings: BTreeMap<String, Vec<Finding>>,
 }
 
-/// What an ended run says of an agent; of an assessment's stress test if one is named.
+/// What a run comes to.
+pub struct Made {
+    /// The events.
+    pub events: Vec<NewEvent>,
+    /// Why there are no more.
+    pub left_out: Option<LeftOut>,
+}
+
+/// What an ended run says of an agent; of an assessment's stress test if one is named. `doubted` tasks are passed over,
+/// however they ended: were only those dropped that a judge has scored, the agent's failures would be left.
 ///
 /// # Errors
 /// The store failed.
@@ -34,12 +46,13 @@ pub async fn projected(
     record: &RunRecord,
     profile: Profile,
     assessment: Option<&str>,
-) -> Result<Result<Vec<NewEvent>, LeftOut>, StoreError> {
+    doubted: &HashSet<TaskId>,
+) -> Result<Result<Made, LeftOut>, StoreError> {
     // What was copied is evidence where it happened.
     let (Some(eval), None) = (record.spec.eval(), &record.fork) else {
         return Ok(Err(LeftOut::Fork));
     };
-    let log = match read(store, record).await? {
+    let log = match read(store, record, doubted).await? {
         Ok(log) => log,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -53,7 +66,11 @@ pub async fn projected(
     Ok(made.unwrap_or(Err(LeftOut::Unsound)))
 }
 
-async fn read(store: &dyn Store, record: &RunRecord) -> Result<Result<Log, LeftOut>, StoreError> {
+async fn read(
+    store: &dyn Store,
+    record: &RunRecord,
+    doubted: &HashSet<TaskId>,
+) -> Result<Result<Log, LeftOut>, StoreError> {
     let mut state = RunState::default();
     let mut events: Vec<RunEvent> = Vec::new();
     loop {
@@ -81,7 +98,9 @@ async fn read(store: &dyn Store, record: &RunRecord) -> Result<Result<Log, LeftO
         .eval
         .tasks
         .iter()
-        .filter(|(_, facts)| facts.reused_from.is_some() || facts.unjudged.is_some())
+        .filter(|(task, facts)| {
+            facts.reused_from.is_some() || facts.unjudged.is_some() || doubted.contains(*task)
+        })
         .map(|(task, _)| format!("{NODE}{task}"))
         .collect();
     events.retain(|it| {
@@ -98,6 +117,7 @@ async fn read(store: &dyn Store, record: &RunRecord) -> Result<Result<Log, LeftO
     });
     Ok(Ok(Log {
         events,
+        doubted: !doubted.is_empty(),
         findings: findings.collect(),
     }))
 }
@@ -116,16 +136,20 @@ fn events_of(
     run: &Run,
     profile: &Profile,
     log: &Log,
-) -> Result<Vec<NewEvent>, LeftOut> {
+) -> Result<Made, LeftOut> {
+    let left_out = log.doubted.then_some(LeftOut::UncalibratedJudge);
     let made = project(&agent.id, run, Some(profile), &log.events, &log.findings)
         .map_err(|_| LeftOut::Unsound)?;
     match made.skipped {
         Some(Skipped::NoProfile | Skipped::ProfileMismatch) => return Err(LeftOut::NoProfile),
         Some(Skipped::NoEval) => return Err(LeftOut::NothingJudged),
-        None if made.events.is_empty() => return Err(LeftOut::NothingJudged),
+        None if made.events.is_empty() => {
+            return Err(left_out.unwrap_or(LeftOut::NothingJudged));
+        }
         None => {}
     }
-    made.events
+    let events: Result<Vec<NewEvent>, LeftOut> = made
+        .events
         .into_iter()
         .map(|document| {
             // The same gate that evidence of others passes.
@@ -141,5 +165,9 @@ fn events_of(
                 data: data.unwrap_or_default(),
             })
         })
-        .collect()
+        .collect();
+    Ok(Made {
+        events: events?,
+        left_out,
+    })
 }

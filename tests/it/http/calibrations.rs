@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::examiner::COST;
 use super::host::{Reply, TestHost};
 
-const PATH: &str = "/v1/host/touchstone/judge/calibrations";
+pub const PATH: &str = "/v1/host/touchstone/judge/calibrations";
 const TONE: &str = "community.bench.evals.tone";
 
 async fn host() -> TestHost {

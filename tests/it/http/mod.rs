@@ -5,7 +5,7 @@ mod annotations;
 mod approvals;
 mod attestation;
 mod bundle;
-mod calibrations;
+pub mod calibrations;
 pub mod clerk;
 mod comparison;
 mod dedup;

@@ -3,9 +3,11 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::ids::RunId;
 use touchstone::service::access::Scope;
 
 use super::{Engine, Organization, Site, refusal, site};
+use crate::http::calibrations;
 use crate::http::host::{AGENT, SUITE, says};
 
 const PROFILE: &str = "profiles/community.bench.evals.echo/1.0.0";
@@ -353,4 +355,64 @@ async fn an_agent_does_not_say_what_would_be_right() {
         refusal(&refused),
         (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
     );
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_a_judge_scores_counts_once_it_was_found_to_agree_with_people(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = Evals::on(&site, &["a"]).await;
+    let mut suite = calibrations::tone();
+    suite["tasks"] = json!([
+        {"taskId": "polite", "input": {"say": "c"},
+         "expected": {"kind": "rubric", "rubric": [{"criterion": "is polite", "weight": 1.0}]}},
+        {"taskId": "exact", "input": {"say": "b"},
+         "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "b"}}}]);
+    let imported = site.host.post("/v1/host/touchstone/suites", &suite).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    let id = suite["suiteId"].as_str().unwrap();
+    let profile = json!({"suiteId": id, "suiteVersion": "1.0.0", "defaults": {"domain": "code", "complexityLevel": 1}});
+    let path = format!("profiles/{id}/1.0.0");
+    evals.send(&site, Method::PUT, &path, &profile).await;
+    let agent = evals
+        .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
+        .await;
+    let body = json!({"mode": "eval", "evalSuiteRef": format!("{id}@1.0.0"), "agentId": AGENT,
+        "configurable": {"evalModes": ["golden", "rubric"]}});
+    let made = site.host.post("/v1/runs", &body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let run = RunId::from(made.json()["runId"].as_str().unwrap());
+    site.host.ended(&run).await;
+
+    let completed = async || {
+        let path = format!("events?agent_id={agent}&type=task_completed");
+        evals.get(&site, &path).await["data"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let doubted = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        doubted["skipped"],
+        json!([{"run_id": run, "reason": "uncalibrated_judge"}])
+    );
+    assert_eq!(completed().await, 1, "code has scored it");
+    let again = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(again["runs"], 0, "{again}");
+
+    let samples = [("Kindly.", 5.0), ("No.", 1.0)].repeat(50);
+    let begun = site
+        .host
+        .post(calibrations::PATH, &calibrations::scored(&samples))
+        .await;
+    let attempt = calibrations::ended(&site.host, &begun).await;
+    assert_eq!(attempt["status"], "completed", "{attempt}");
+    let relied_on = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        (&relied_on["runs"], &relied_on["skipped"]),
+        (&json!(1), &json!([]))
+    );
+    assert_eq!(completed().await, 2);
 }
