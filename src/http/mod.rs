@@ -54,9 +54,9 @@ use crate::domain::run::request::HostLimits;
 use crate::ports::{Clock, Ids, Notifier, Painter, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
-use crate::service::aaaf::Aaaf;
 use crate::service::aaaf::badges::Gallery;
 use crate::service::aaaf::issuer::Issuer;
+use crate::service::aaaf::{Aaaf, AaafDeps};
 use crate::service::annotations::Annotating;
 use crate::service::attestations::{Attestations, Attester};
 use crate::service::audit::Audit;
@@ -195,16 +195,16 @@ impl HttpState {
     /// # Errors
     /// The API description built into this binary cannot be read.
     pub fn new(deps: HttpDeps) -> Result<Arc<Self>, v1::openapi::Unreadable> {
-        let aaaf = Arc::new(Aaaf::new(
-            deps.store.clone(),
-            deps.clock.clone(),
-            deps.ids.clone(),
-            deps.keys.clone(),
-            deps.vault,
-            Gallery::new(deps.issuer, deps.painter),
-            deps.notifier,
-            deps.runs.clone(),
-        ));
+        let aaaf = Arc::new(Aaaf::new(AaafDeps {
+            store: deps.store.clone(),
+            clock: deps.clock.clone(),
+            ids: deps.ids.clone(),
+            keys: deps.keys.clone(),
+            vault: deps.vault,
+            gallery: Gallery::new(deps.issuer, deps.painter),
+            notifier: deps.notifier,
+            runs: deps.runs.clone(),
+        }));
         let gates = Arc::new(Gates::new(
             deps.store.clone(),
             deps.clock.clone(),

@@ -1,8 +1,8 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::aaaf::{
-    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles, StressResults,
-    Upkeep,
+    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles,
+    StressResults, Upkeep,
 };
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,

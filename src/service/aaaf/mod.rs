@@ -36,6 +36,26 @@ use crate::ports::aaaf::OrganizationRecord;
 use crate::ports::{Clock, Ids, Notifier, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 
+/// What the use cases work with.
+pub struct AaafDeps {
+    /// Everything that is kept.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Fresh ids.
+    pub ids: Arc<dyn Ids>,
+    /// Keys of organizations.
+    pub keys: Arc<Keys>,
+    /// Secrets at rest.
+    pub vault: Arc<Vault>,
+    /// Badges and their pictures.
+    pub gallery: Gallery,
+    /// Who tells webhooks.
+    pub notifier: Arc<dyn Notifier>,
+    /// Eval runs.
+    pub runs: Arc<Runs>,
+}
+
 /// The use cases over their ports.
 pub struct Aaaf {
     store: Arc<dyn Store>,
@@ -59,25 +79,16 @@ pub struct Member {
 
 impl Aaaf {
     /// The use cases over their ports.
-    pub fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-        keys: Arc<Keys>,
-        vault: Arc<Vault>,
-        gallery: Gallery,
-        notifier: Arc<dyn Notifier>,
-        runs: Arc<Runs>,
-    ) -> Self {
+    pub fn new(deps: AaafDeps) -> Self {
         Self {
-            store,
-            clock,
-            ids,
-            keys,
-            vault,
-            gallery,
-            notifier,
-            runs,
+            store: deps.store,
+            clock: deps.clock,
+            ids: deps.ids,
+            keys: deps.keys,
+            vault: deps.vault,
+            gallery: deps.gallery,
+            notifier: deps.notifier,
+            runs: deps.runs,
         }
     }
 
