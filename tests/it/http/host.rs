@@ -224,7 +224,7 @@ impl TestHost {
             default_concurrency: 8,
             max_concurrency: 64,
             advisory_budgets: false,
-            scored_modes: scored_modes(false, false),
+            scored_modes: scored_modes(true, false),
         };
         let notifier: Arc<dyn Notifier> =
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());

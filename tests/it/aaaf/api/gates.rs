@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::assessments::{assessed, work};
 use super::{Engine, Site, found, site};
-use crate::http::host::AGENT;
+use crate::http::host::{AGENT, says};
 
 const VERSION: &str = "1.0.0";
 
 /// The organization is that of the tenant whose agent is installed, and whose gates ask for no eval.
 async fn equipped(site: &mut Site) {
-    site.host.equip(&[]).await;
+    site.host.equip(&says(&["a"])).await;
     site.ours = found(
         &site.host,
         &json!({"name": "Acme Evaluations", "tenant": "acme"}),
