@@ -19,7 +19,8 @@ use crate::render::rating::view::Assessed;
 use crate::render::rating::{self, Shown};
 
 const EXAMPLES: &str = "\
-Without --type the evidence that came along is rated (passive_only), and nothing is run against the agent.
+Without --type the evidence that came along is rated (passive_only), and nothing is run against the agent. The types full and
+stress_test_only run the host's stress tests against the OpenWOP agent it stands for, which costs what its model costs.
 
 Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst of them, errors first.
 
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// Which evidence counts [default: passive_only]
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<Type>,
+    /// With --type full: rate what came along, and run nothing
+    #[arg(long, requires = "kind")]
+    no_stress_test: bool,
     /// Rate this dimension only: no minimums, no tiers
     #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension, conflicts_with = "kind")]
     dimension: Option<Dimension>,
@@ -61,6 +65,7 @@ pub struct Arguments {
 enum Type {
     Full,
     PassiveOnly,
+    StressTestOnly,
 }
 
 impl Arguments {
@@ -78,8 +83,11 @@ impl Arguments {
             }
             (None, Some(Type::Full)) => {
                 add("type", json!("full"));
-                add("include_stress_test", json!(false));
+                if self.no_stress_test {
+                    add("include_stress_test", json!(false));
+                }
             }
+            (None, Some(Type::StressTestOnly)) => add("type", json!("stress_test_only")),
             (None, Some(Type::PassiveOnly) | None) => add("type", json!("passive_only")),
         }
         for (name, moment) in [("window_start", self.since), ("window_end", self.until)] {
@@ -94,10 +102,7 @@ impl Arguments {
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.no_wait && context.is_embedded() {
-        return Err(Failure::usage(
-            "--no-wait needs a host that goes on with it; this process is the only one there is",
-        )
-        .or_try("leave it out, or name a host by --server"));
+        return Err(super::nobody_else());
     }
     let session = context.work(Endpoints::default()).await?;
     let outcome = match &arguments.agent {
@@ -114,15 +119,23 @@ async fn one(
     arguments: &Arguments,
     named: &str,
 ) -> Result<Exit, Failure> {
-    let terminal = context.terminal();
     let agent = agent(client, named).await?;
-    let order = arguments.order(&agent);
-    let ordered = asked(client, &order).await?;
+    let ordered = asked(client, "assessments", &arguments.order(&agent)).await?;
     if arguments.no_wait {
-        return show_ordered(terminal, &ordered);
+        return show_ordered(context.terminal(), &ordered);
     }
+    waited_for(context.terminal(), client, &agent, &ordered).await
+}
+
+/// Waits until an assessment has ended, and shows what it has found.
+pub(super) async fn waited_for(
+    terminal: &Terminal,
+    client: &Client,
+    agent: &Agent,
+    ordered: &Value,
+) -> Result<Exit, Failure> {
     let bar = Counted::open(terminal);
-    let ended = follow(client, &ordered, |assessed| {
+    let ended = follow(client, ordered, |assessed| {
         bar.reach(
             0,
             format!("{}: {}", plain(&agent.name), plain(&assessed.status)),
@@ -137,7 +150,7 @@ async fn one(
     if terminal.json() {
         terminal.document(&document);
     } else {
-        terminal.print(&shown(&agent, &assessed, terminal)?);
+        terminal.print(&shown(agent, &assessed, terminal)?);
         if assessed.review_required {
             terminal.note("it moved far since last time: a person other than who asked for it has to decide, by POST /api/v1/assessments/ID/review");
         }
@@ -145,7 +158,7 @@ async fn one(
     Ok(Exit::Good)
 }
 
-fn show_ordered(terminal: &Terminal, ordered: &Value) -> Result<Exit, Failure> {
+pub(super) fn show_ordered(terminal: &Terminal, ordered: &Value) -> Result<Exit, Failure> {
     if terminal.json() {
         terminal.document(ordered);
     } else {
@@ -175,7 +188,7 @@ async fn every(
     let (mut worst, mut documents) = (Exit::Good, Vec::new());
     for (done, agent) in (0..).zip(&agents) {
         bar.reach(done, plain(&agent.name));
-        let outcome = match asked(client, &arguments.order(agent)).await {
+        let outcome = match asked(client, "assessments", &arguments.order(agent)).await {
             Ok(ordered) => follow(client, &ordered, |_| {}).await,
             Err(failure) => Err(failure),
         };
@@ -220,9 +233,9 @@ fn worse(one: Exit, other: Exit) -> Exit {
 }
 
 /// Asks for an assessment, once however often the answer is lost.
-async fn asked(client: &Client, order: &Value) -> Result<Value, Failure> {
+pub(super) async fn asked(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
     let key = Uuid::now_v7().to_string();
-    let path = format!("{API}/assessments");
+    let path = format!("{API}/{what}");
     let ordered = persistently(|| {
         let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
         client.call(call.json(order))

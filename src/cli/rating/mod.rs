@@ -6,6 +6,7 @@ pub mod assess;
 pub mod collect;
 pub mod enroll;
 pub mod report;
+pub mod stress_test;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -139,6 +140,14 @@ pub(super) async fn assessment(client: &Client, named: &str) -> Result<Assessed,
     let agent = agent(client, named).await?;
     let past = report::Past::of(client, &agent).await?;
     past.last.ok_or_else(|| unrated(&agent))
+}
+
+/// Nobody goes on with what was asked for.
+fn nobody_else() -> Failure {
+    Failure::usage(
+        "--no-wait needs a host that goes on with it; this process is the only one there is",
+    )
+    .or_try("leave it out, or name a host by --server")
 }
 
 /// There is no rating.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{AssessmentRecord, Finding, OrganizationNumber, Position};
+use super::{AppealRecord, AssessmentRecord, Finding, OrganizationNumber, Position};
 use crate::domain::aaaf::Kind;
 use crate::domain::aaaf::notice::schedule::{Health, Next};
 use crate::domain::aaaf::notice::{Notice, Topic};
@@ -248,6 +248,27 @@ pub trait Notices: Send + Sync {
     /// Deletes deliveries that are over and older than `before`, and the notices that nobody needs any more: at most `limit` of
     /// each. How many there were.
     async fn forget_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError>;
+}
+
+impl AppealRecord {
+    /// That it was filed, or what was decided on it; nothing of what was argued.
+    pub fn told(&self) -> Notice {
+        let (topic, at) = match self.resolved_at {
+            None => (Topic::AppealFiled, self.created_at),
+            Some(at) => (Topic::AppealResolved, at),
+        };
+        let mut data = Map::new();
+        data.insert("appeal_id".to_owned(), json!(self.id));
+        data.insert("assessment_id".to_owned(), json!(self.assessment));
+        data.insert("dimensions".to_owned(), json!(self.filing.dimensions));
+        data.insert("status".to_owned(), json!(self.state));
+        Notice {
+            topic,
+            subject: self.id.clone(),
+            data,
+            at,
+        }
+    }
 }
 
 impl AssessmentRecord {

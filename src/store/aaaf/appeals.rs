@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::badges::{add_badge, revoke_badge};
+use super::notices::tell::tell;
 use super::taken;
 use crate::domain::aaaf::filing::Filing;
 use crate::domain::audit::Decision;
@@ -161,6 +162,7 @@ macro_rules! appeals {
                         .await
                         .map_err(|cause| taken(cause, "an open appeal of this dimension"))?;
                 }
+                tell!(transaction, appeal.organization, &appeal.told())?;
                 record!(transaction, tenant, decision);
                 transaction.commit().await.map_err(backend)
             }
@@ -256,6 +258,7 @@ macro_rules! appeals {
                         .execute(&mut *transaction)
                         .await
                         .map_err(backend)?;
+                    tell!(transaction, appeal.organization, &appeal.told())?;
                 }
                 if let Some(amended) = amended {
                     amend!(transaction, amended);

@@ -64,6 +64,16 @@ async fn verified(site: &Site, badge: &Value) -> Value {
     site.anonymous(&path).await.json()
 }
 
+/// One that was filed and rejected.
+pub async fn rejected(site: &Site) -> Value {
+    let assessment = rated(site).await;
+    let appeal = filed(site, &assessment, &["speed"]).await;
+    let reject = json!({"decision": "reject", "reason": "The task was possible."});
+    let ruled = resolve(site, &appeal, "dana", &reject).await;
+    assert_eq!(ruled.json()["status"], "rejected", "{ruled:?}");
+    appeal
+}
+
 fn exclude(tasks: std::ops::Range<usize>) -> Value {
     let tasks = tasks.map(|n| json!({"type": "exclude_task", "task_id": format!("bad-{n}")}));
     tasks.collect()

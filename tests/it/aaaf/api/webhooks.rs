@@ -11,6 +11,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::system::SystemClock;
 
+use super::appeals;
 use super::assessments::{assessed, ordered, tasks};
 use super::{Engine, Site, refusal, site};
 use crate::client::python;
@@ -491,4 +492,32 @@ async fn the_library_of_the_standard_verifies_what_is_sent() {
     let read: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(read[0], got.json());
     assert_eq!(read[1..], vec![Value::Null; 4]);
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_appeal_is_told_when_it_is_filed_and_when_it_is_decided(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let topics = ["appeal.filed", "appeal.resolved"];
+    subscribed(&site, &receiver.url(), Some(&topics)).await;
+    site.host.tell(Arc::new(SystemClock));
+    let appeal = appeals::rejected(&site).await;
+    let mut got: Vec<Value> = receiver
+        .wait_for(2)
+        .await
+        .iter()
+        .map(Received::json)
+        .collect();
+    got.sort_by_key(|it| text(it, "type").to_owned());
+    let types: Vec<&str> = got.iter().map(|it| text(it, "type")).collect();
+    assert_eq!(types, topics);
+    let data = |status: &str| {
+        json!({"appeal_id": appeal["id"], "assessment_id": appeal["assessment_id"],
+            "dimensions": appeal["dimensions"], "status": status})
+    };
+    assert_eq!(got[0]["data"], data("filed"));
+    assert_eq!(got[1]["data"], data("rejected"));
 }

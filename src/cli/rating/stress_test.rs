@@ -1,0 +1,64 @@
+//! `touchstone stress-test`: put an agent through the host's stress tests, and wait for what they find.
+
+use clap::Args;
+use serde_json::json;
+
+use super::assess::{asked, show_ordered, waited_for};
+use super::{agent, told};
+use crate::cli::client::Client;
+use crate::cli::context::{Context, Endpoints};
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::aaaf::Dimension;
+
+const EXAMPLES: &str = "\
+Runs suites of the host's library against the OpenWOP agent that AGENT stands for (`enroll --openwop-agent`), and rates it by
+nothing else. What cannot be run for this agent is named with a reason in the assessment. It costs what the agent's model costs.
+
+Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence.
+
+Examples:
+  touchstone stress-test triage --dimension domain_breadth
+  touchstone stress-test triage --json";
+
+/// Run the host's stress tests against an agent
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The agent, by name or id
+    #[arg(value_name = "AGENT")]
+    agent: String,
+    /// Only the test of this dimension of capability: no minimums, no tiers
+    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension)]
+    dimension: Option<Dimension>,
+    /// Ask a host for it and go; what was found is there later
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.no_wait && context.is_embedded() {
+        return Err(super::nobody_else());
+    }
+    let session = context.work(Endpoints::default()).await?;
+    let outcome = test(context, session.client(), arguments).await;
+    session.close().await;
+    outcome.map_err(|failure| told(context, failure))
+}
+
+async fn test(
+    context: &Context<'_>,
+    client: &Client,
+    arguments: &Arguments,
+) -> Result<Exit, Failure> {
+    let agent = agent(client, &arguments.agent).await?;
+    let order = match arguments.dimension {
+        Some(dimension) => json!({"dimension": dimension}),
+        None => json!({}),
+    };
+    let ordered = asked(client, &format!("agents/{}/stress-test", agent.id), &order).await?;
+    if arguments.no_wait {
+        return show_ordered(context.terminal(), &ordered);
+    }
+    waited_for(context.terminal(), client, &agent, &ordered).await
+}
