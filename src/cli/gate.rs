@@ -31,7 +31,7 @@ pub enum Command {
     Show,
     /// Set a policy for an agent, a channel, both or neither; the narrowest that fits counts
     #[command(
-        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient --rating-max-age-days 90\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
+        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient \\\n    --rating-max-age-days 90\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
     )]
     Set(Box<Set>),
     /// Remove a policy

@@ -16,6 +16,7 @@ use crate::render::rating::view::Assessed;
 
 /// Which badge, and how.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Arguments {
     /// The assessment, by id; or an agent, by name or id, for its last rating
     #[arg(value_name = "ASSESSMENT", required = true)]

@@ -354,6 +354,10 @@ async fn furnish_aaaf(api: &Api, asker: &Api, material: &mut Material) {
         let agent = post(api, "/api/v1/agents", json!({"name": operation})).await;
         material.names(operation, &[("path.agentId", &id(&agent))]);
     }
+    let runs = json!({"name": "orderStressTest", "openwop_agent": AGENT, "domains": ["code"]});
+    let agent = post(api, "/api/v1/agents", runs).await;
+    material.names("orderStressTest", &[("path.agentId", &id(&agent))]);
+    material.sends("orderStressTest", json!({"dimension": "domain_breadth"}));
     material.sends("enrolAgent", json!({"name": "probe"}));
     material.sends("changeAaafAgent", json!({"version": "2"}));
     let agent = id(&post(api, "/api/v1/agents", json!({"name": "busy"})).await);

@@ -256,7 +256,8 @@ impl TestHost {
             models,
             Arc::new(Runtime::default()),
             64,
-        );
+        )
+        .judging_with(Arc::new(RubricJudge));
         let executor = Executor::new(
             store.clone(),
             clock.clone(),

@@ -81,7 +81,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
     assert_eq!(document["protocolVersion"], "1.0");
     assert_eq!(
         document["agents"]["evalSuite"]["modes"],
-        json!(["golden", "adversarial", "regression"])
+        json!(["golden", "rubric", "adversarial", "regression"])
     );
     assert!(
         document.get("fixtures").is_none(),

@@ -90,6 +90,7 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     assert_eq!(refused["details"]["unmet"][0]["condition"], "rating");
 
     work(&site, &agent, "good", 36, "accepted").await;
+    work(&site, &agent, "bad", 4, "rejected").await;
     let found = rate(&site, &agent).await;
     assert_eq!(unmet(&site).await, [""; 0]);
     ask_for(

@@ -384,7 +384,9 @@ async fn what_a_judge_scores_counts_once_it_was_found_to_agree_with_people(
     let made = site.host.post("/v1/runs", &body).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
     let run = RunId::from(made.json()["runId"].as_str().unwrap());
-    site.host.ended(&run).await;
+    let log = site.host.ended(&run).await;
+    let judged = log.iter().filter(|it| it["type"] == "eval.scored").count();
+    assert_eq!(judged, 2, "{log:?}");
 
     let completed = async || {
         let path = format!("events?agent_id={agent}&type=task_completed");
