@@ -116,13 +116,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Which version a rating is of: the only one whose runs are evidence, or else the one the agent says it is.
+    /// Which version a rating is of, if it is of one: where eval runs are evidence the version they are limited to, for
+    /// without a limit they are of all versions, whatever the agent says it is. Else the one it says it is.
     pub fn rated_version(&self) -> Option<&str> {
-        let only = self
-            .openwop_agent
-            .as_ref()
-            .and_then(|it| it.version.as_deref());
-        only.or(self.version.as_deref())
+        match &self.openwop_agent {
+            Some(agent) => agent.version.as_deref(),
+            None => self.version.as_deref(),
+        }
     }
 }
 

@@ -186,7 +186,7 @@ pub fn unmet(
         ),
         None => refuse(
             Condition::RatingVersion,
-            "its rating does not say of which version it is; enrol the agent with its version and have it assessed"
+            "its rating is of all versions; enrol the agent with `openwop_agent` as agent@version and have it assessed"
                 .to_owned(),
         ),
     }

@@ -70,4 +70,7 @@ pub trait StressResults: Send + Sync {
         organization: OrganizationNumber,
         assessment: &str,
     ) -> Result<Vec<StressResult>, StoreError>;
+    /// Deletes the oldest recorded before a moment, at most `limit`; how many there were.
+    async fn forget_stress_results(&self, before: Timestamp, limit: u32)
+    -> Result<u64, StoreError>;
 }

@@ -31,6 +31,8 @@ const AGENTS: u32 = 200;
 const ENDED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Rows that are deleted at once: whoever writes waits for no longer than that.
 const ROWS: u32 = 1000;
+/// How long it is known what became of each task of a stress test (AAAF S15); scores are for ever.
+const STRESS_RESULTS: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// How long a delivery can be asked for again.
 const DELIVERIES: SignedDuration = SignedDuration::from_hours(30 * 24);
 
@@ -224,6 +226,15 @@ impl Housekeeper {
         let long_ago = before(now, DELIVERIES);
         while !shutdown.is_cancelled() {
             let some = self.store.forget_deliveries(long_ago, ROWS).await?;
+            deleted += some;
+            if some == 0 {
+                break;
+            }
+            self.hold(Job::Delete).await?;
+        }
+        let long_ago = before(now, STRESS_RESULTS);
+        while !shutdown.is_cancelled() {
+            let some = self.store.forget_stress_results(long_ago, ROWS).await?;
             deleted += some;
             if some == 0 {
                 break;

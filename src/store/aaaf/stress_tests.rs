@@ -15,6 +15,10 @@ const ADD: &str = "INSERT INTO aaaf_stress_test_result
     ON CONFLICT (organization, assessment, test, task) DO NOTHING";
 const ALL: &str = "SELECT test, task, run, outcome, score FROM aaaf_stress_test_result
     WHERE organization = $1 AND assessment = $2 ORDER BY test, task";
+const FORGET: &str = "DELETE FROM aaaf_stress_test_result
+    WHERE (organization, assessment, test, task) IN (
+        SELECT organization, assessment, test, task FROM aaaf_stress_test_result
+        WHERE recorded_at < $1 ORDER BY recorded_at LIMIT $2)";
 
 type Row = (String, String, String, String, f64);
 
@@ -71,6 +75,20 @@ macro_rules! stress_results {
                     })
                 };
                 rows.into_iter().map(result).collect()
+            }
+
+            async fn forget_stress_results(
+                &self,
+                before: Timestamp,
+                limit: u32,
+            ) -> Result<u64, StoreError> {
+                let forgotten = sqlx::query(FORGET)
+                    .bind(before.as_microsecond())
+                    .bind(i64::from(limit))
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(forgotten.rows_affected())
             }
         }
     };

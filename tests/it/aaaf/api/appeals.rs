@@ -10,7 +10,7 @@ use super::{Engine, Site, refusal, site};
 use crate::http::host::Reply;
 
 /// An agent some of whose work was rejected, and its completed assessment.
-async fn rated(site: &Site) -> Value {
+pub async fn rated(site: &Site) -> Value {
     let assessing = site.host.assess();
     let agent = site.enrol("triage").await;
     work(site, &agent, "good", 36, "accepted").await;
@@ -68,10 +68,15 @@ async fn verified(site: &Site, badge: &Value) -> Value {
 pub async fn rejected(site: &Site) -> Value {
     let assessment = rated(site).await;
     let appeal = filed(site, &assessment, &["speed"]).await;
-    let reject = json!({"decision": "reject", "reason": "The task was possible."});
-    let ruled = resolve(site, &appeal, "dana", &reject).await;
-    assert_eq!(ruled.json()["status"], "rejected", "{ruled:?}");
+    reject(site, &appeal).await;
     appeal
+}
+
+/// Somebody decides against an appeal.
+pub async fn reject(site: &Site, appeal: &Value) {
+    let reject = json!({"decision": "reject", "reason": "The task was possible."});
+    let ruled = resolve(site, appeal, "dana", &reject).await;
+    assert_eq!(ruled.json()["status"], "rejected", "{ruled:?}");
 }
 
 fn exclude(tasks: std::ops::Range<usize>) -> Value {

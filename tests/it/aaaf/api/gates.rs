@@ -131,6 +131,11 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     assert_eq!(unmet(&site).await, [""; 0]);
 }
 
+async fn patched(site: &Site, path: &str, changes: Value) {
+    let patched = site.send(Method::PATCH, path, Some(&changes)).await;
+    assert_eq!(patched.status, StatusCode::OK, "{patched:?}");
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_rating_of_another_version_or_one_in_review_does_not_count(
@@ -146,12 +151,14 @@ async fn a_rating_of_another_version_or_one_in_review_does_not_count(
     work(&site, &agent, "good", 36, "accepted").await;
     rate(&site, &agent).await;
     assert_eq!(unmet(&site).await, ["rating-version"]);
-    // A version that is named later does not change what was rated.
+    // What it says of itself does not make the runs of all versions those of one.
     let path = format!("agents/{agent}");
-    let named = site
-        .send(Method::PATCH, &path, Some(&json!({"version": VERSION})))
-        .await;
-    assert_eq!(named.status, StatusCode::OK, "{named:?}");
+    patched(&site, &path, json!({"version": VERSION})).await;
+    rate(&site, &agent).await;
+    assert_eq!(unmet(&site).await, ["rating-version"]);
+    // A version that is named later does not change what was rated.
+    let version = format!("{AGENT}@{VERSION}");
+    patched(&site, &path, json!({"openwop_agent": version})).await;
     assert_eq!(unmet(&site).await, ["rating-version"]);
     rate(&site, &agent).await;
     assert_eq!(unmet(&site).await, [""; 0]);

@@ -7,8 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use touchstone::domain::ids::RunId;
+use touchstone::ports::aaaf::{Outcome, StressResult};
 use touchstone::service::aaaf::housekeeping::Housekeeper;
 
+use super::appeals;
 use super::assessments::{assessed, ordered, tasks};
 use super::{Engine, Site, site};
 use crate::support::clock::Told;
@@ -163,6 +166,57 @@ async fn evidence_is_deleted_after_half_a_year_but_not_under_an_assessment(
     }
     house.keep(2 * DAY).await;
     assert_eq!(events(&busy).await, 0);
+}
+
+#[rstest]
+#[tokio::test]
+async fn evidence_under_an_open_appeal_is_kept_until_it_is_decided(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let assessment = appeals::rated(&site).await;
+    let appeal = appeals::filed(&site, &assessment, &["speed"]).await;
+    let house = House::of(&site);
+    let path = format!(
+        "events?agent_id={}&limit=200",
+        assessment["agent_id"].as_str().unwrap()
+    );
+    let before = listed(&site, &path).await.len();
+    assert!(before > 0);
+    house.keep(181 * DAY).await;
+    assert_eq!(listed(&site, &path).await.len(), before);
+    appeals::reject(&site, &appeal).await;
+    house.keep(2 * DAY).await;
+    assert_eq!(listed(&site, &path).await.len(), 0);
+}
+
+#[rstest]
+#[tokio::test]
+async fn results_of_stress_tests_are_deleted_after_a_year(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let assessment = ordered(&site, &agent).await;
+    let organization = site.host.store.organization(&site.ours.id).await;
+    let organization = organization.unwrap().unwrap().number;
+    let result = |task: &str| StressResult {
+        test: "domain-breadth".to_owned(),
+        task: task.to_owned(),
+        run_id: RunId::from("run_1"),
+        outcome: Outcome::Pass,
+        score: 1.0,
+    };
+    let (store, now) = (&site.host.store, Timestamp::now());
+    let results = [result("a"), result("b")];
+    let recorded = store.record_stress_results(organization, &assessment, &results, now);
+    recorded.await.unwrap();
+    let path = format!("assessments/{assessment}/stress-test");
+    let house = House::of(&site);
+    house.keep(364 * DAY).await;
+    assert_eq!(listed(&site, &path).await.len(), 2);
+    house.keep(2 * DAY).await;
+    assert_eq!(listed(&site, &path).await.len(), 0);
 }
 
 #[rstest]
