@@ -240,7 +240,7 @@ impl HttpState {
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
             limits: Limits::new(deps.settings.rates, deps.settings.max_body_bytes),
-            aaaf,
+            aaaf: aaaf.clone(),
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(
                 &deps.limits,
@@ -251,6 +251,7 @@ impl HttpState {
             openapi: v1::openapi::Document::load()?,
             annotations: Arc::new(Annotating::new(
                 deps.runs.clone(),
+                aaaf.clone(),
                 deps.store.clone(),
                 deps.clock.clone(),
                 deps.ids.clone(),

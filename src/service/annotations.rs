@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::aaaf::Aaaf;
+use super::aaaf::corrections::Correction;
 use super::access::Caller;
 use super::fault::internal;
 use super::runs::Runs;
@@ -20,6 +22,7 @@ use crate::protocol::openwop::workflow::WorkflowNode;
 /// The use cases of annotations.
 pub struct Annotating {
     runs: Arc<Runs>,
+    aaaf: Arc<Aaaf>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -29,12 +32,14 @@ impl Annotating {
     /// The use cases over their ports.
     pub fn new(
         runs: Arc<Runs>,
+        aaaf: Arc<Aaaf>,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Self {
         Self {
             runs,
+            aaaf,
             store,
             clock,
             ids,
@@ -55,15 +60,17 @@ impl Annotating {
     ) -> Result<Annotation, Problem> {
         let record = self.runs.record(&caller.tenant, run).await?;
         let mut task = None;
+        let mut scored = None;
         if let Some(event) = &new.event_id {
-            let (node, scores) = self.node_of(run, event).await?;
+            let (node, scored_at) = self.node_of(run, event).await?;
             if new.node_id.is_some() && new.node_id != node {
                 return Err(Problem::validation(
                     "target.nodeId",
                     "the event is not of this node; leave one of both out",
                 ));
             }
-            task = node.filter(|_| scores);
+            scored = node.zip(scored_at);
+            task = scored.as_ref().map(|(task, _)| task.clone());
         }
         if let Some(node) = &new.node_id {
             require_node(&record, node)?;
@@ -137,6 +144,18 @@ impl Annotating {
             }
         }
         self.store.notify_annotated(run).await;
+        if let (Some(text), Some((task, sequence))) = (&annotation.signal.correction, &scored) {
+            let correction = Correction {
+                run,
+                task,
+                sequence: *sequence,
+                text,
+            };
+            // What was said is recorded and stands, whatever comes of it.
+            if let Err(problem) = self.aaaf.corrected(caller, correction).await {
+                tracing::warn!(run = %run, error = %problem, "no appeal could be started from a correction");
+            }
+        }
         Ok(annotation)
     }
 
@@ -154,12 +173,12 @@ impl Annotating {
         Ok(found.into_iter().map(|record| record.annotation).collect())
     }
 
-    /// The node an event is of, and whether the event scored it.
+    /// The node an event is of, and where in the log it is if it scored it.
     async fn node_of(
         &self,
         run: &RunId,
         event: &EventId,
-    ) -> Result<(Option<TaskId>, bool), Problem> {
+    ) -> Result<(Option<TaskId>, Option<u64>), Problem> {
         let absent = || {
             Problem::validation(
                 "target.eventId",
@@ -179,8 +198,8 @@ impl Annotating {
             .map_err(|cause| internal(&cause))?;
         let stored = found.first().ok_or_else(absent)?;
         let document = EventDocument::read(&stored.body).map_err(|cause| internal(&cause))?;
-        let scores = document.kind == "eval.scored";
-        Ok((document.node_id, scores))
+        let scored_at = (document.kind == "eval.scored").then_some(sequence);
+        Ok((document.node_id, scored_at))
     }
 }
 

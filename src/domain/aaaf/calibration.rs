@@ -86,6 +86,14 @@ impl Scores {
         changed.collect()
     }
 
+    /// The dimensions of an axis that have a score.
+    pub fn scored(&self, axis: Axis) -> Vec<Dimension> {
+        let scores = &self.axis(axis).dimensions;
+        let of = |it: &Dimension| scores.get(it).and_then(|it| it.get());
+        let dimensions = axis.dimensions().iter().copied();
+        dimensions.filter(|it| of(it).is_some()).collect()
+    }
+
     const fn axis(&self, axis: Axis) -> &AxisScores {
         match axis {
             Axis::Performance => &self.performance,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::appeal::Override;
-use super::dimension::Dimension;
+use super::calibration::Scores;
+use super::dimension::{Axis, Dimension};
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
@@ -73,6 +74,20 @@ impl Filing {
             // It is recorded as it is here.
             justification: mask(justification).into_owned(),
             counter_evidence: claims.iter().map(claim).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Filing {
+    /// The appeal that a correction of a task's score starts: of what says how well the agent works, as far as it is rated.
+    /// What it can do takes a wrong score here and there.
+    pub fn of_correction(scores: &Scores, task_id: String, correction: &str) -> Option<Self> {
+        let dimensions = scores.scored(Axis::Performance);
+        let claim: String = mask(correction).chars().take(MAX_TEXT).collect();
+        (!dimensions.is_empty()).then(|| Self {
+            dimensions,
+            justification: "A person has corrected what an eval run scored.".to_owned(),
+            counter_evidence: vec![Claim { task_id, claim }],
         })
     }
 }

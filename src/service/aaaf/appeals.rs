@@ -357,14 +357,15 @@ fn resolution_of(appeal: &AppealRecord) -> Option<Resolution> {
 }
 
 /// What was found, of an assessment that found something.
-fn found(assessment: &AssessmentRecord) -> Option<&Value> {
+pub(super) fn found(assessment: &AssessmentRecord) -> Option<&Value> {
     match &assessment.finding {
         Some(Finding::Scored { result, .. }) => Some(result),
         _ => None,
     }
 }
 
-fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
+/// The evidence that was there when it was found.
+pub(super) fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
     match &assessment.finding {
         Some(Finding::Scored { evidence_until, .. }) => evidence_until.or(assessment.ended_at),
         _ => None,

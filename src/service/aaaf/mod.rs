@@ -10,6 +10,7 @@ pub mod assessor;
 pub mod badges;
 mod collection;
 pub mod config;
+pub mod corrections;
 pub mod deliveries;
 pub mod evidence;
 pub mod gathering;

@@ -77,6 +77,27 @@ pub enum Skipped {
     NoEval,
 }
 
+/// What a task of a run is called as evidence.
+pub fn task_id(run: &str, task: &str) -> String {
+    uuid(&[run, task])
+}
+
+/// The id of the event that says how a task ended which was scored there in the run's log.
+pub fn judgment_id(run: &str, sequence: u64) -> String {
+    event_id(run, sequence, EventType::TaskCompleted, 0)
+}
+
+fn event_id(run: &str, sequence: u64, kind: EventType, n: usize) -> String {
+    let (sequence, n) = (sequence.to_string(), n.to_string());
+    uuid(&[run, &sequence, kind.as_str(), &n])
+}
+
+/// Named after what it is made from, so that it is the same however often it is made.
+fn uuid(parts: &[&str]) -> String {
+    let namespace = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"aaaf.openwop");
+    Uuid::new_v5(&namespace, parts.join(":").as_bytes()).to_string()
+}
+
 /// What a run says of the agent known as `agent_id` to who collects evidence.
 ///
 /// # Errors
@@ -116,7 +137,6 @@ pub fn project(
         common.insert("mode".to_owned(), json!("live-shadow"));
     }
     let mut evidence = Evidence {
-        namespace: Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"aaaf.openwop"),
         agent_id,
         run,
         common,
@@ -178,7 +198,7 @@ impl<'a> Task<'a> {
             .find(|it| matches!(it.said, Said::InvocationStarted(_)));
         Some(Self {
             name,
-            id: evidence.uuid(&[&evidence.run.run_id, name]),
+            id: task_id(&evidence.run.run_id, name),
             profile,
             domain,
             complexity_level: level,
@@ -192,7 +212,6 @@ impl<'a> Task<'a> {
 }
 
 struct Evidence<'a> {
-    namespace: Uuid,
     agent_id: &'a str,
     run: &'a Run,
     common: Map<String, Value>,
@@ -208,10 +227,6 @@ struct Made {
 }
 
 impl Evidence<'_> {
-    fn uuid(&self, parts: &[&str]) -> String {
-        Uuid::new_v5(&self.namespace, parts.join(":").as_bytes()).to_string()
-    }
-
     /// Adds an event: named after the entry it is about, told at `when`.
     fn add(
         &mut self,
@@ -222,8 +237,7 @@ impl Evidence<'_> {
         data: Value,
     ) {
         let (entry, n) = about;
-        let (sequence, n) = (entry.sequence.to_string(), n.to_string());
-        let id = self.uuid(&[&self.run.run_id, &sequence, event_type.as_str(), &n]);
+        let id = event_id(&self.run.run_id, entry.sequence, event_type, n);
         let mut all = self.common.clone();
         all.insert("task_id".to_owned(), json!(task.id));
         if let Value::Object(data) = data {

@@ -5,6 +5,7 @@ pub mod appeals;
 pub mod assessments;
 pub mod badges;
 mod config;
+mod corrections;
 mod events;
 mod gates;
 mod housekeeping;

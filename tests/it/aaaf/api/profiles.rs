@@ -13,8 +13,8 @@ use crate::http::host::{AGENT, SUITE, says};
 const PROFILE: &str = "profiles/community.bench.evals.echo/1.0.0";
 
 /// The tenant of the host's eval runs has a face, and its agents run.
-struct Evals {
-    face: Organization,
+pub struct Evals {
+    pub face: Organization,
 }
 
 impl Evals {
@@ -26,7 +26,7 @@ impl Evals {
         Self { face }
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         site: &Site,
         method: Method,
@@ -36,7 +36,7 @@ impl Evals {
         site.send_as(&self.face, method, path, Some(body)).await
     }
 
-    async fn get(&self, site: &Site, path: &str) -> Value {
+    pub async fn get(&self, site: &Site, path: &str) -> Value {
         site.send_as(&self.face, Method::GET, path, None)
             .await
             .json()
@@ -48,7 +48,7 @@ impl Evals {
         enrolled.json()["id"].as_str().unwrap().to_owned()
     }
 
-    async fn collect(&self, site: &Site, body: &Value) -> Value {
+    pub async fn collect(&self, site: &Site, body: &Value) -> Value {
         let collected = self.send(site, Method::POST, "events/collect", body).await;
         assert_eq!(collected.status, StatusCode::OK, "{collected:?}");
         collected.json()
@@ -67,46 +67,52 @@ fn profile() -> Value {
         "tasks": {"task-0": {"complexityLevel": 3, "maxCostUsd": 1.0}, "task-1": {"baselineSeconds": 60}}})
 }
 
-#[rstest]
-#[tokio::test]
-async fn eval_runs_alone_rate_an_agent(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
-    site!(engine => site);
-    let texts: Vec<String> = (0..11)
-        .map(|n| format!("text {n}"))
-        .chain(["wrong".to_owned()])
-        .collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let evals = Evals::on(&site, &texts).await;
+/// An agent rated on both axes by three eval runs of twelve tasks, of which it fails the last: its id, the runs, what was found.
+pub async fn rated_by_runs(site: &Site, evals: &Evals) -> (String, Vec<String>, Value) {
     site.host.assess();
-    let set = evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    let set = evals.send(site, Method::PUT, PROFILE, &profile()).await;
     assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
-    let agent = evals
-        .enrol(
-            &site,
-            &json!({"name": "echo", "openwop_agent": AGENT, "domains": ["code"]}),
-        )
-        .await;
+    let echo = json!({"name": "echo", "openwop_agent": AGENT, "domains": ["code"]});
+    let agent = evals.enrol(site, &echo).await;
+    let mut runs = Vec::new();
     for _ in 0..3 {
-        run(&site).await;
+        runs.push(run(site).await);
     }
     // An echo calls no tools and leads nobody: what it can be seen to do is what is weighed.
     let weights = json!({"capability_weights": {"domain_breadth": 0.3, "complexity_ceiling": 0.4, "tool_proficiency": 0.0,
         "autonomy_level": 0.3, "learning_rate": 0.0, "delegation_capability": 0.0, "orchestration_skills": 0.0}});
     let set = evals
-        .send(&site, Method::PUT, "config/weights", &weights)
+        .send(site, Method::PUT, "config/weights", &weights)
         .await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
     let order = json!({"agent_id": agent, "type": "passive_only"});
-    let asked = evals.send(&site, Method::POST, "assessments", &order).await;
+    let asked = evals.send(site, Method::POST, "assessments", &order).await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
     let path = format!("assessments/{}", asked.json()["id"].as_str().unwrap());
     let found = loop {
-        let now = evals.get(&site, &path).await;
+        let now = evals.get(site, &path).await;
         if now["completed_at"].is_string() {
             break now;
         }
         tokio::task::yield_now().await;
     };
+    (agent, runs, found)
+}
+
+/// Eleven texts that an echo gets right, and one that it does not.
+pub async fn mostly_right(site: &Site) -> Evals {
+    let right = (0..11).map(|n| format!("text {n}"));
+    let texts: Vec<String> = right.chain(["wrong".to_owned()]).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    Evals::on(site, &texts).await
+}
+
+#[rstest]
+#[tokio::test]
+async fn eval_runs_alone_rate_an_agent(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    site!(engine => site);
+    let evals = mostly_right(&site).await;
+    let (agent, _, found) = rated_by_runs(&site, &evals).await;
     assert_eq!(found["status"], "completed", "{found}");
     let result = &found["result"];
     assert_eq!(
