@@ -222,7 +222,11 @@ fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Ev
         return Ok((agent.clone(), events));
     }
     let Some(first) = events.first() else {
-        return Err(unusable(&arguments.file, &"there is no event in it"));
+        let message = plain(&format!(
+            "{}: there is no event in it",
+            arguments.file.display()
+        ));
+        return Err(Failure::new(Exit::NotDone, Insufficient::CODE, message));
     };
     let agent = first.agent_id.clone();
     if events.iter().any(|event| event.agent_id != agent) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::StoreError;
 use crate::domain::ids::TenantId;
@@ -22,6 +23,17 @@ pub struct IdempotencyClaim {
     pub digest: [u8; 32],
     /// Who carries it out, for the lease.
     pub owner: String,
+}
+
+impl IdempotencyClaim {
+    /// A name space for ids that the operation makes: should it be carried out twice because its answer was lost, it makes the
+    /// same ones again.
+    pub fn names(&self) -> Uuid {
+        let (tenant, endpoint) = (self.tenant.as_str(), self.endpoint.as_str());
+        let mut name = format!("{tenant}\0{endpoint}\0").into_bytes();
+        name.extend(self.key_hash.iter().chain(&self.digest));
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, &name)
+    }
 }
 
 /// What the layer found.

@@ -1,6 +1,6 @@
 //! An assessment (AAAF assessments): which evidence it looks at, how much there must be, and what it finds.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -61,6 +61,20 @@ pub struct Assessment {
     pub window_start: Timestamp,
     /// and before this.
     pub window_end: Timestamp,
+}
+
+/// How long before it is asked for an assessment's window may end that is to be certified.
+const CURRENT: SignedDuration = SignedDuration::from_hours(24);
+
+impl Assessment {
+    /// Whether what is found may be certified, when it is asked for at that moment: a badge speaks of how an agent is now, and
+    /// wants as long a collection as the organization has set (AAAF assessments).
+    pub fn certifies(&self, asked_at: Timestamp, config: &Config) -> bool {
+        let days = i64::from(config.rules.assessment_window_days);
+        let long = self.window_end.duration_since(self.window_start)
+            >= SignedDuration::from_hours(24 * days);
+        long && asked_at.duration_since(self.window_end) <= CURRENT
+    }
 }
 
 #[derive(Deserialize, Serialize)]

@@ -127,6 +127,9 @@ pub struct Subject {
     pub domain: Option<String>,
     /// Tools that it registers and its runs may call.
     pub tools: Vec<String>,
+    /// Domains that the organization knows; what is of another one counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taxonomy: Option<Vec<String>>,
 }
 
 /// A test that is not run, and why.
@@ -196,13 +199,18 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
         | Test::AutonomyLadder
         | Test::LearningSeries
         | Test::ToolChallenge => no_domain(),
+        Test::DomainBreadth
+            if prepare(test, subject).is_none_or(|it| it.profile.tasks.is_empty()) =>
+        {
+            Some("none of its domains is in the organization's taxonomy")
+        }
         _ => None,
     })
 }
 
 /// The suite and the profile of a test for an agent; `None` where the library's own files cannot be read.
 pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
-    let (suite, profile) = match test.files() {
+    let (mut suite, profile) = match test.files() {
         Some(files) => (
             serde_json::from_str(files.suite).ok()?,
             serde_json::from_str(files.profile).ok()?,
@@ -210,29 +218,61 @@ pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
         None => tool_challenge(&subject.tools),
     };
     let mut profile = Profile::read(&profile).ok()?;
+    if let (Test::DomainBreadth, Some(taxonomy)) = (test, &subject.taxonomy) {
+        confine(&mut suite, &mut profile, taxonomy);
+    }
     if profile.defaults.domain.is_none() {
         profile.defaults.domain.clone_from(&subject.domain);
     }
     Some(Prepared { suite, profile })
 }
 
+/// Leaves the tasks of known domains. What is left is another version of the suite, unless it is all of it.
+fn confine(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
+    let all = profile.tasks.len();
+    let is_known =
+        |domain: &Option<String>| domain.as_ref().is_some_and(|it| taxonomy.contains(it));
+    profile.tasks.retain(|_, task| is_known(&task.domain));
+    if profile.tasks.len() == all {
+        return;
+    }
+    let left: Vec<&str> = profile.tasks.keys().map(String::as_str).collect();
+    let version = version_of(&left);
+    let is_left = |task: &Value| {
+        let id = task.get("taskId").and_then(Value::as_str);
+        id.is_some_and(|id| left.contains(&id))
+    };
+    if let Some(tasks) = suite.get_mut("tasks").and_then(Value::as_array_mut) {
+        tasks.retain(is_left);
+    }
+    if let Some(members) = suite.as_object_mut() {
+        members.insert("version".to_owned(), json!(version));
+    }
+    profile.suite_version = version;
+}
+
+/// Of one list there is one version of a suite, and another for every other list.
+fn version_of<T: AsRef<str>>(list: &[T]) -> String {
+    let list: Vec<&str> = list.iter().map(AsRef::as_ref).collect();
+    let digest = Sha256::digest(list.join("\n").as_bytes());
+    format!("1.0.{}", number(digest.get(..5).unwrap_or_default()))
+}
+
+fn number(octets: &[u8]) -> u64 {
+    let append = |sum: u64, it: &u8| sum << 8 | u64::from(*it);
+    octets.iter().fold(0, append)
+}
+
 /// A task a tool: only an answer of the tool holds what has to be told.
 fn tool_challenge(tools: &[String]) -> (Value, Value) {
     let suite_id = format!("core.aaaf.evals.{}", Test::ToolChallenge.as_str());
-    // Of one list of tools there is one suite, and another version for every other list.
-    let digest = Sha256::digest(tools.join("\n").as_bytes());
-    let of = |octets: &[u8]| {
-        octets
-            .iter()
-            .fold(0_u64, |sum, it| sum << 8 | u64::from(*it))
-    };
-    let version = format!("1.0.{}", of(digest.get(..5).unwrap_or_default()));
+    let version = version_of(tools);
     let tasks: Vec<Value> = tools
         .iter()
         .enumerate()
         .map(|(n, tool)| {
             let token = Sha256::digest(format!("{n}:{tool}").as_bytes());
-            let receipt = of(token.get(..4).unwrap_or_default());
+            let receipt = number(token.get(..4).unwrap_or_default());
             json!({
                 "taskId": format!("tool-{}", n + 1),
                 "input": {"task": format!("Call the tool {tool} once, with arguments that fit it, and do not call it again. Its answer holds a receipt; end with the word RECEIPT, an equals sign and that receipt."), "tool": tool},
@@ -260,6 +300,7 @@ mod tests {
             agent: "acme.agents.clerk@1.0.0".parse().unwrap(),
             domain: Some("legal".to_owned()),
             tools: vec!["desk:look-up".to_owned(), "desk:file".to_owned()],
+            taxonomy: None,
         }
     }
 
@@ -316,6 +357,30 @@ mod tests {
         let domains: std::collections::BTreeSet<_> =
             breadth.tasks.values().map(|it| it.domain.clone()).collect();
         assert_eq!(domains.len(), 12);
+    }
+
+    #[test]
+    fn breadth_is_asked_for_in_domains_that_count() {
+        let within = |taxonomy: &[&str]| {
+            let taxonomy = taxonomy.iter().map(|it| (*it).to_owned()).collect();
+            let taxonomy = Some(taxonomy);
+            Subject {
+                taxonomy,
+                ..subject()
+            }
+        };
+        let Prepared { suite, profile } =
+            prepare(Test::DomainBreadth, &within(&["legal", "knitting"])).unwrap();
+        let checked = check_suite(&suite).unwrap();
+        assert_eq!((checked.tasks.len(), profile.tasks.len()), (1, 1));
+        assert_eq!(
+            profile.suite(),
+            format!("{}@{}", checked.suite_id, checked.version)
+        );
+        assert_ne!(checked.version.to_string(), "1.0.0");
+        let none = plan(within(&["knitting"]), Some(Dimension::DomainBreadth));
+        assert_eq!(none.tests, []);
+        assert!(none.left_out[0].reason.contains("taxonomy"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, Query};
 use crate::http::idempotency::{Done, once};
+use crate::ports::IdempotencyClaim;
 use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::aaaf::Member;
@@ -27,11 +28,12 @@ pub async fn record(
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    state.allowances.events(&member.caller.key_id, 1)?;
-    let (aaaf, caller, document) = (state.aaaf.clone(), member.caller.clone(), body.clone());
+    let (host, caller, document) = (state.clone(), member.caller.clone(), body.clone());
     let endpoint = "POST /api/v1/events".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
-        let recorded = aaaf.ingest_one(&member, document).await?;
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        host.allowances.events(&member.caller.key_id, 1)?;
+        let attempt = claim.as_ref().map(IdempotencyClaim::names);
+        let recorded = host.aaaf.ingest_one(&member, document, attempt).await?;
         let status = match recorded.new {
             true => StatusCode::CREATED,
             false => StatusCode::OK,
@@ -49,11 +51,13 @@ pub async fn record_batch(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let many = documents(&body)?.len();
-    state.allowances.events(&member.caller.key_id, many)?;
-    let (aaaf, caller, request) = (state.aaaf.clone(), member.caller.clone(), body.clone());
+    let (host, caller, request) = (state.clone(), member.caller.clone(), body.clone());
     let endpoint = "POST /api/v1/events/batch".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
-        let ingested = aaaf.ingest(&member, documents(&request)?).await?;
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        host.allowances.events(&member.caller.key_id, many)?;
+        let attempt = claim.as_ref().map(IdempotencyClaim::names);
+        let events = documents(&request)?;
+        let ingested = host.aaaf.ingest(&member, events, attempt).await?;
         let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
         let rejected = ingested.errors.len();
         if accepted == 0 {
@@ -79,11 +83,11 @@ pub async fn collect(
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
     let asked = Collection::parse(&body)?;
-    state.allowances.events(&member.caller.key_id, 1)?;
-    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let (host, caller) = (state.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/events/collect".to_owned();
     once(&state, &caller, endpoint, key, &body, |_| async move {
-        let tally = aaaf.gather(&member, &asked).await?;
+        host.allowances.events(&member.caller.key_id, 1)?;
+        let tally = host.aaaf.gather(&member, &asked).await?;
         Ok(Done::new(StatusCode::OK, json!(tally)))
     })
     .await

@@ -1,5 +1,7 @@
 //! Evidence: append-only. A projection may be made anew from it, it never from anything.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -47,6 +49,8 @@ pub struct EventRecord {
     pub source: String,
     /// What it says.
     pub data: Value,
+    /// How long that is, in octets.
+    pub octets: usize,
 }
 
 impl EventRecord {
@@ -119,6 +123,21 @@ pub trait EvidenceLog: Send + Sync {
         after: Option<EventPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
+    /// Which of these tasks were assigned to an agent as a source says.
+    async fn assigned_by(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        source: &str,
+        tasks: &[&str],
+    ) -> Result<HashSet<String>, StoreError>;
+    /// Whether one of these ids is that of another source's event.
+    async fn is_taken(
+        &self,
+        organization: OrganizationNumber,
+        source: &str,
+        ids: &[&str],
+    ) -> Result<bool, StoreError>;
     /// The assignments of these tasks to an agent before a moment, by time and arrival.
     async fn assignments(
         &self,

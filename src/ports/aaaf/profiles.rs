@@ -82,10 +82,12 @@ pub enum LeftOut {
     StressTest,
     /// Some of it, or all, was scored by a judge that may not grade: nobody has found lately that it agrees with people.
     UncalibratedJudge,
+    /// Somebody has used the ids of its events for others.
+    IdTaken,
 }
 
 impl LeftOut {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::NoProfile,
         Self::NothingJudged,
         Self::Fork,
@@ -93,6 +95,7 @@ impl LeftOut {
         Self::Unsound,
         Self::StressTest,
         Self::UncalibratedJudge,
+        Self::IdTaken,
     ];
 
     /// The wire name.
@@ -105,6 +108,7 @@ impl LeftOut {
             Self::Unsound => "log_unsound",
             Self::StressTest => "stress_test",
             Self::UncalibratedJudge => "uncalibrated_judge",
+            Self::IdTaken => "id_taken",
         }
     }
 

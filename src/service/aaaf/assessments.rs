@@ -36,7 +36,10 @@ impl Aaaf {
         self.gather_for(member, &agent, assessment.window_start)
             .await?;
         let stress_test = match order.stress_test {
-            true => Some(self.stress_test(member, &agent, order.dimension).await?),
+            true => {
+                let only = order.dimension;
+                Some(self.stress_test(member, &agent, &config, only).await?)
+            }
             false => None,
         };
         // What a stress test may still bring is not missed yet.

@@ -27,6 +27,9 @@ use crate::service::fault::{chain, internal};
 /// How often one is claimed: once, and once more.
 const CLAIMS: i64 = 2;
 
+/// Polls between two looks at one that waits for its stress test, at most.
+const MOST_WAITS: u32 = 15;
+
 /// How a replica works.
 #[derive(Clone, Copy, Debug)]
 pub struct AssessorSettings {
@@ -183,7 +186,7 @@ impl Assessor {
             match standing {
                 Standing::Running => {
                     // Somebody looks again; others are worked on meanwhile.
-                    let wait = self.settings.poll;
+                    let wait = self.settings.poll * waits(claim);
                     self.store.park_assessment(&record.id, fence, wait).await?;
                     return Ok(Left::Waiting);
                 }
@@ -284,6 +287,9 @@ impl Assessor {
         rating: &Rating,
         config: &Config,
     ) -> Result<Option<BadgeRecord>, StoreError> {
+        if !record.asked.assessment.certifies(record.created_at, config) {
+            return Ok(None);
+        }
         let validity = Validity::of(record.created_at, config.rules.validity_period_days);
         let Some(Validity { valid_until }) = validity else {
             // It would hold for longer than there are dates.
@@ -341,6 +347,12 @@ impl Assessor {
             _ => Ok(calibrate(&now, &now, delta, false)),
         }
     }
+}
+
+/// Less and less often: a stress test takes minutes, and others have their turn meanwhile.
+fn waits(claim: &AssessmentClaim) -> u32 {
+    let parked = claim.fence.0 - claim.attempts;
+    u32::try_from(parked).map_or(1, |it| it.clamp(1, MOST_WAITS))
 }
 
 fn insufficient(cause: &Insufficient) -> Finding {

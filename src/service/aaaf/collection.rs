@@ -1,17 +1,20 @@
 //! The evidence of an assessment, read in pages: what lies in its window, and what its tasks were assigned as before it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::gathering::SOURCE as JUDGED_HERE;
 use crate::domain::aaaf::{Assessment, Event};
 use crate::ports::aaaf::{AgentNumber, EventFilter, EventRecord, OrganizationNumber};
 use crate::ports::{Store, StoreError};
 
 /// Events of one assessment: more are refused, so that it cannot take more memory than a host has.
 pub const MOST: usize = 100_000;
-const PAGE: u32 = 2000;
+/// Octets of what they say.
+const MOST_OCTETS: usize = 64 * 1024 * 1024;
+const PAGE: u32 = 1000;
 /// Tasks whose assignments are asked for at once.
 const TASKS: usize = 500;
 
@@ -19,7 +22,9 @@ const TASKS: usize = 500;
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// There are more than are taken.
-    #[error("the window holds more than {MOST} events; take a shorter one")]
+    #[error(
+        "the window holds more than {MOST} events, or {MOST_OCTETS} octets of them; take a shorter one"
+    )]
     TooMany,
     /// The store failed.
     #[error(transparent)]
@@ -33,6 +38,9 @@ pub struct Collected {
     pub events: Vec<Event>,
     /// When the last of it was recorded.
     pub recorded_until: Option<Timestamp>,
+    octets: usize,
+    /// Of each event, whether this host has made it.
+    made_here: Vec<bool>,
 }
 
 /// Collects it; as far as it was recorded up to a moment, if one is named: what came later about the same time is not in it.
@@ -81,6 +89,7 @@ pub async fn collect(
         let assigned = store.assignments(organization, agent, tasks, before);
         collected.read(assigned.await?, known_at)?;
     }
+    collected.settle();
     Ok(collected)
 }
 
@@ -90,7 +99,8 @@ impl Collected {
         page: Vec<EventRecord>,
         known_at: Option<Timestamp>,
     ) -> Result<(), CollectError> {
-        if self.events.len() + page.len() > MOST {
+        self.octets += page.iter().map(|it| it.octets).sum::<usize>();
+        if self.events.len() + page.len() > MOST || self.octets > MOST_OCTETS {
             return Err(CollectError::TooMany);
         }
         let known = |record: &EventRecord| known_at.is_none_or(|at| record.recorded_at <= at);
@@ -103,7 +113,21 @@ impl Collected {
                 column: "data",
             })?;
             self.events.push(event);
+            self.made_here.push(record.source == JUDGED_HERE);
         }
         Ok(())
+    }
+
+    /// Of a task that this host has judged nothing counts but what it says itself, whoever was told of it first.
+    fn settle(&mut self) {
+        let made_here = std::mem::take(&mut self.made_here);
+        let with_origin = self.events.iter().zip(&made_here);
+        let judged: HashSet<String> = with_origin
+            .filter(|(_, made_here)| **made_here)
+            .map(|(event, _)| event.task_id.clone())
+            .collect();
+        let mut made_here = made_here.into_iter();
+        self.events
+            .retain(|event| made_here.next() == Some(true) || !judged.contains(&event.task_id));
     }
 }

@@ -73,6 +73,14 @@ impl Aaaf {
         mut organization: OrganizationRecord,
         patch: &Map<String, Value>,
     ) -> Result<Config, Problem> {
+        let agent = self
+            .store
+            .agent(organization.number, &caller.principal)
+            .await;
+        if agent.map_err(|cause| internal(&cause))?.is_some() {
+            let message = "a configuration decides how agents are scored, which an agent does not for itself; use another principal's key";
+            return Err(Problem::new(ErrorCode::Forbidden, message));
+        }
         for (name, value) in patch {
             match value {
                 Value::Null => organization.config.remove(name),

@@ -1,12 +1,15 @@
 //! Evidence: judged, recorded once, read in pages.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
+use uuid::{Uuid, Version};
+
+use super::gathering::SOURCE as JUDGED_HERE;
 use super::{Aaaf, Member, is_id};
 use crate::domain::aaaf::evidence::{
-    Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Refusal, judge,
+    Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Refusal, Sound, judge,
 };
 use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord, Known, NewEvent};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -16,6 +19,10 @@ use crate::service::fault::internal;
 pub const MOST: usize = 1000;
 /// What an agent must not say of itself (AAAF S14).
 const GROUND_TRUTH: &str = "Ground truth must not come from the agent itself";
+const OWN_TEST: &str = "What a stress test shows must not come from the agent itself";
+const OWN_NAME: &str =
+    "An agent's own key cannot use ids of version 5: those of evidence that is projected";
+const SETTLED: &str = "An eval run of this host has judged this task; correct its score, or appeal";
 const STRAY: &str = "Unknown assessment_id: no assessment of this agent under way has it";
 /// What came over the API.
 const SOURCE: &str = "api";
@@ -39,13 +46,19 @@ pub struct Recorded {
 }
 
 impl Aaaf {
-    /// Records a batch: what is unsound in it is refused alone.
+    /// Records a batch: what is unsound in it is refused alone. What comes without an id is given one, from the name space
+    /// of the request if it has one.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn ingest(&self, member: &Member, documents: &[Value]) -> Result<Ingested, Problem> {
+    pub async fn ingest(
+        &self,
+        member: &Member,
+        documents: &[Value],
+        names: Option<Uuid>,
+    ) -> Result<Ingested, Problem> {
         let (batch, agents) = self.judged(member, documents).await?;
-        self.record(member, &batch, &agents).await?;
+        self.record(member, &batch, &agents, names).await?;
         Ok(Ingested {
             accepted: batch.accepted(),
             errors: batch.errors,
@@ -56,7 +69,12 @@ impl Aaaf {
     ///
     /// # Errors
     /// `INVALID_EVENT_TYPE`, `validation_error`.
-    pub async fn ingest_one(&self, member: &Member, document: Value) -> Result<Recorded, Problem> {
+    pub async fn ingest_one(
+        &self,
+        member: &Member,
+        document: Value,
+        names: Option<Uuid>,
+    ) -> Result<Recorded, Problem> {
         let named = document.get("type").and_then(Value::as_str);
         if named.is_some_and(|named| EventType::from_name(named).is_none()) {
             return Err(no_such_type());
@@ -69,7 +87,7 @@ impl Aaaf {
                 refusal.error.clone(),
             ));
         }
-        let recorded = self.record(member, &batch, &agents).await?;
+        let recorded = self.record(member, &batch, &agents, names).await?;
         let (id, new) = recorded.first().ok_or_else(nothing_recorded)?;
         let event = self.store.event(member.organization.number, id).await;
         let event = event.map_err(|cause| internal(&cause))?;
@@ -136,9 +154,46 @@ impl Aaaf {
         // A key that an agent acts by is one whose principal is the agent.
         if known.contains_key(principal) {
             refuse(&mut batch, tells_ground_truth, GROUND_TRUTH);
+            refuse(&mut batch, |it| it.assessment_id.is_some(), OWN_TEST);
+            refuse(&mut batch, is_named_like_projected, OWN_NAME);
         }
+        self.refuse_settled(member, &mut batch, &known).await?;
         self.refuse_stray(member, &mut batch, &known).await?;
         Ok((batch, known))
+    }
+
+    /// Takes out what is about a task that the host itself has judged: nobody's word stands beside that.
+    async fn refuse_settled(
+        &self,
+        member: &Member,
+        batch: &mut Batch,
+        agents: &HashMap<String, Known>,
+    ) -> Result<(), Problem> {
+        let mut tasks: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        for Sound { event, .. } in &batch.events {
+            if !is_projected_name(&event.task_id) {
+                continue;
+            }
+            let of_agent = tasks.entry(&event.agent_id).or_default();
+            of_agent.insert(&event.task_id);
+        }
+        let mut settled = HashSet::new();
+        for (agent, tasks) in tasks {
+            let number = agents.get(agent).ok_or_else(nothing_recorded)?.number;
+            let tasks: Vec<&str> = tasks.into_iter().collect();
+            let organization = member.organization.number;
+            let judged = self
+                .store
+                .assigned_by(organization, number, JUDGED_HERE, &tasks);
+            let judged = judged.await.map_err(|cause| internal(&cause))?;
+            settled.extend(judged.into_iter().map(|task| (agent.to_owned(), task)));
+        }
+        if !settled.is_empty() {
+            let is_settled =
+                |it: &Event| settled.contains(&(it.agent_id.clone(), it.task_id.clone()));
+            refuse(batch, is_settled, SETTLED);
+        }
+        Ok(())
     }
 
     /// Takes out what names an assessment that is not under way, or another agent's: what comes later must not count for it
@@ -151,7 +206,7 @@ impl Aaaf {
     ) -> Result<(), Problem> {
         let named = batch.events.iter();
         let named: BTreeSet<&str> = named
-            .filter_map(|(_, event)| event.assessment_id.as_deref())
+            .filter_map(|it| it.event.assessment_id.as_deref())
             .collect();
         if named.is_empty() {
             return Ok(());
@@ -177,18 +232,23 @@ impl Aaaf {
         member: &Member,
         batch: &Batch,
         agents: &HashMap<String, Known>,
+        names: Option<Uuid>,
     ) -> Result<Vec<(String, bool)>, Problem> {
         let mut events = Vec::with_capacity(batch.events.len());
-        for (_, event) in &batch.events {
+        for Sound { index, event, data } in &batch.events {
             let agent = agents.get(&event.agent_id).ok_or_else(nothing_recorded)?;
+            let fresh = || match names {
+                Some(names) => Uuid::new_v5(&names, index.to_string().as_bytes()).to_string(),
+                None => self.fresh_id(),
+            };
             events.push(NewEvent {
-                id: event.id.clone().unwrap_or_else(|| self.fresh_id()),
+                id: event.id.clone().unwrap_or_else(fresh),
                 agent: agent.number,
                 kind: event.event_type().as_str(),
                 occurred_at: event.timestamp,
                 task: event.task_id.clone(),
                 assessment: event.assessment_id.clone(),
-                data: kept(event),
+                data: data.clone(),
             });
         }
         if events.is_empty() {
@@ -201,15 +261,6 @@ impl Aaaf {
         let ids = events.into_iter().map(|event| event.id);
         Ok(ids.zip(recorded).collect())
     }
-}
-
-/// What is kept of an event: ids, counts and scores. Members that nobody scores may be content (AAAF S15).
-fn kept(event: &Event) -> String {
-    event
-        .document()
-        .get("data")
-        .map(Value::to_string)
-        .unwrap_or_default()
 }
 
 /// The answer to what cannot be: a batch that was judged sound names agents that are known.
@@ -232,17 +283,26 @@ fn no_such_type() -> Problem {
 /// Takes out what is refused, and says why.
 fn refuse(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     let errors = &mut batch.errors;
-    batch.events.retain(|(index, event)| {
-        let refused = is_refused(event);
+    batch.events.retain(|it| {
+        let refused = is_refused(&it.event);
         if refused {
             errors.push(Refusal {
-                index: *index,
+                index: it.index,
                 error: why.to_owned(),
             });
         }
         !refused
     });
     errors.sort_by_key(|refusal| refusal.index);
+}
+
+/// Whether its id could be one that a host gives to what an eval run shows (AAAF S10).
+fn is_named_like_projected(event: &Event) -> bool {
+    event.id.as_deref().is_some_and(is_projected_name)
+}
+
+fn is_projected_name(name: &str) -> bool {
+    Uuid::try_parse(name).is_ok_and(|id| id.get_version() == Some(Version::Sha1))
 }
 
 /// Whether it says how delegations should have been decided.

@@ -234,6 +234,12 @@ impl Aaaf {
                 projected(store, subject.agent, &record, kept.profile, None, &doubted).await?
             }
         };
+        let made = match made {
+            Ok(made) if is_taken(store, subject.organization, &made.events).await? => {
+                Err(LeftOut::IdTaken)
+            }
+            made => made,
+        };
         let mut new = 0;
         if let Ok(made) = &made {
             new = keep(store, subject.organization, &made.events, self.clock.now()).await?;
@@ -276,6 +282,21 @@ impl Aaaf {
             judged.map(|task| task.task_id).collect()
         }))
     }
+}
+
+/// Whether somebody has used the ids of these events for others: then what the run says cannot be recorded as it is.
+pub(super) async fn is_taken(
+    store: &dyn Store,
+    organization: OrganizationNumber,
+    events: &[NewEvent],
+) -> Result<bool, StoreError> {
+    for batch in events.chunks(BATCH) {
+        let ids: Vec<&str> = batch.iter().map(|event| event.id.as_str()).collect();
+        if store.is_taken(organization, SOURCE, &ids).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Records what a run says; says how many events are new.

@@ -89,7 +89,10 @@ fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
         version: assessment.asked.agent_version.clone(),
         performance: tier("performance"),
         capability: tier("capability"),
-        at: assessment.ended_at?,
+        // What was computed today of old evidence is as old as that.
+        at: assessment
+            .ended_at?
+            .min(assessment.asked.assessment.window_end),
         review: match review {
             Some(review) if review.decision == Verdict::Reject => Review::Rejected,
             _ if needs_review(assessment) => Review::Awaited,

@@ -11,11 +11,11 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::gathering::keep;
+use super::gathering::{is_taken, keep};
 use super::projected::projected;
 use super::{Aaaf, Member};
-use crate::domain::aaaf::Dimension;
 use crate::domain::aaaf::library::{self, LeftOut as NotRun, Prepared, Subject, Test};
+use crate::domain::aaaf::{Config, Dimension};
 use crate::domain::ids::RunId;
 use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, Finding, Gathered, LeftOut, NewEvent, Outcome, StressResult,
@@ -65,6 +65,7 @@ impl Aaaf {
         &self,
         member: &Member,
         agent: &AgentRecord,
+        config: &Config,
         only: Option<Dimension>,
     ) -> Result<StressTest, Problem> {
         let refuse = |message: &str| Err(Problem::validation("include_stress_test", message));
@@ -86,6 +87,7 @@ impl Aaaf {
             agent: pinned,
             domain: agent.profile.domains.first().cloned(),
             tools: registered.filter(callable).cloned().collect(),
+            taxonomy: Some(config.rules.domain_taxonomy.clone()),
         };
         let mut plan = library::plan(subject, only);
         // An agent that takes tickets and nothing else is not asked to do sums.
@@ -179,7 +181,8 @@ impl Bench {
             }
         }
         if under_way {
-            let since = self.clock.now().duration_since(assessment.created_at);
+            let since = assessment.started_at.unwrap_or(assessment.created_at);
+            let since = self.clock.now().duration_since(since);
             if since > LONGEST {
                 let said = format!("its runs took longer than {} hours", LONGEST.as_hours());
                 return self.give_up(assessment, stress, &said).await;
@@ -279,6 +282,9 @@ impl Bench {
             Ok(made) => made.events,
             Err(reason) => return Ok(Err(reason.as_str())),
         };
+        if is_taken(store, organization, &events).await? {
+            return Ok(Err(LeftOut::IdTaken.as_str()));
+        }
         let now = self.clock.now();
         keep(store, organization, &events, now).await?;
         let results = results(test, run, &events);

@@ -18,9 +18,18 @@ use crate::ports::{Fence, StoreError};
 use crate::store::convert::{Column, backend, column, micros, now};
 use crate::store::{PostgresStore, SqliteStore};
 
-const ADD: &str = "INSERT INTO aaaf_assessment
-        (organization, agent, id, stage, rated, asked, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+/// One that nobody works on has its place among those that are looked at again: whoever waits longest is next.
+macro_rules! add {
+    ($store:ident) => {
+        concat!(
+            "INSERT INTO aaaf_assessment
+                (organization, agent, id, stage, rated, asked, created_at, lease_until)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, ",
+            now!($store),
+            ")"
+        )
+    };
+}
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -50,6 +59,7 @@ const REVIEW: &str = "UPDATE aaaf_assessment SET finding = $3, reviewed = TRUE
     WHERE organization = $1 AND id = $2 AND stage = 'completed' AND NOT reviewed";
 
 impl SqliteStore {
+    const ADD_ASSESSMENT: &str = add!(SqliteStore);
     const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
         WHERE organization = $1 AND stage IN ('pending', 'in_progress')
             AND id IN (SELECT value FROM json_each($2))";
@@ -66,12 +76,13 @@ impl SqliteStore {
         WHERE number = (SELECT number FROM aaaf_assessment
             WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
         now!(SqliteStore),
-        " ORDER BY number LIMIT 1)
+        " ORDER BY lease_until, number LIMIT 1)
         RETURNING organization, id, claims, parked"
     );
 }
 
 impl PostgresStore {
+    const ADD_ASSESSMENT: &str = add!(PostgresStore);
     const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
         WHERE organization = $1 AND stage IN ('pending', 'in_progress')
             AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
@@ -88,7 +99,7 @@ impl PostgresStore {
         WHERE number = (SELECT number FROM aaaf_assessment
             WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
         now!(PostgresStore),
-        " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED)
+        " ORDER BY lease_until, number LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING organization, id, claims, parked"
     );
 }
@@ -147,7 +158,7 @@ macro_rules! assessments {
             ) -> Result<(), StoreError> {
                 let asked = &assessment.asked;
                 let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
-                sqlx::query(ADD)
+                sqlx::query(Self::ADD_ASSESSMENT)
                     .bind(assessment.organization.0)
                     .bind(assessment.agent_number.0)
                     .bind(&assessment.id)

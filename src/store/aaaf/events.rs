@@ -81,6 +81,7 @@ fn record_of(row: Row) -> Result<EventRecord, StoreError> {
         recorded_at: at("recorded_at").time(recorded_at)?,
         source,
         data: at("data").document(&data)?,
+        octets: data.len(),
     })
 }
 
@@ -98,6 +99,11 @@ impl SqliteStore {
             AND e.task IN (SELECT value FROM json_each($3)) AND e.occurred_at < $4
         ORDER BY e.occurred_at, e.number"
     );
+    const ASSIGNED_BY: &str =
+        "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
+        AND kind = 'task_assigned' AND task IN (SELECT value FROM json_each($3)) AND source = $4";
+    const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
+        AND id IN (SELECT value FROM json_each($2)) AND source <> $3";
 
     /// The ids of those that were new.
     async fn insert_events(
@@ -137,6 +143,10 @@ impl PostgresStore {
             AND e.task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND e.occurred_at < $4
         ORDER BY e.occurred_at, e.number"
     );
+    const ASSIGNED_BY: &str = "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
+        AND kind = 'task_assigned' AND task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND source = $4";
+    const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
+        AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb)) AND source <> $3";
 
     /// The ids of those that were new.
     async fn insert_events(
@@ -262,6 +272,40 @@ macro_rules! evidence_log {
                     .await
                     .map_err(backend)?;
                 rows.into_iter().map(record_of).collect()
+            }
+
+            async fn assigned_by(
+                &self,
+                organization: OrganizationNumber,
+                agent: AgentNumber,
+                source: &str,
+                tasks: &[&str],
+            ) -> Result<HashSet<String>, StoreError> {
+                let assigned: Vec<String> = sqlx::query_scalar(Self::ASSIGNED_BY)
+                    .bind(organization.0)
+                    .bind(agent.0)
+                    .bind(at("task").text(&tasks)?)
+                    .bind(source)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(assigned.into_iter().collect())
+            }
+
+            async fn is_taken(
+                &self,
+                organization: OrganizationNumber,
+                source: &str,
+                ids: &[&str],
+            ) -> Result<bool, StoreError> {
+                let taken: i64 = sqlx::query_scalar(Self::TAKEN)
+                    .bind(organization.0)
+                    .bind(at("id").text(&ids)?)
+                    .bind(source)
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(taken > 0)
             }
 
             async fn assignments(

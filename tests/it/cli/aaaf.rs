@@ -159,7 +159,6 @@ fn too_little_evidence_exits_3_and_says_how_much_there_must_be() {
     "[\n{\"type\": \"task_completed\"}\n]",
     "line 2: Missing required field: agent_id"
 )]
-#[case::nothing("[]", "there is no event")]
 #[case::words("hello", "line 1: expected events")]
 #[case::misspelt("{\"events\": [], \"confg\": {}}", "unknown field `confg`")]
 fn a_file_that_is_none_exits_1_and_names_the_line(#[case] text: &str, #[case] told: &str) {
@@ -168,6 +167,18 @@ fn a_file_that_is_none_exits_1_and_names_the_line(#[case] text: &str, #[case] to
     let done = home.run(&["aaaf", "score", "events.json"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains(told), "{}", done.stderr);
+}
+
+#[rstest]
+#[case("[]")]
+#[case("")]
+#[case("{\"events\": []}")]
+fn a_file_without_events_is_too_little_evidence(#[case] text: &str) {
+    let home = Home::empty();
+    std::fs::write(home.path("events.json"), text).unwrap();
+    let done = home.run(&["aaaf", "score", "events.json", "--json"]);
+    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.document()["error"]["code"], "INSUFFICIENT_EVIDENCE");
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub const TOOLS: [&str; 2] = ["desk:look-up", "desk:file"];
 /// What is expected, by task.
 static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     let subject = Subject {
+        taxonomy: None,
         agent: CLERK.parse().unwrap(),
         domain: None,
         tools: TOOLS.map(str::to_owned).to_vec(),

@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::read::{Envelope, Event};
+use super::extent::kept;
+use super::read::{Envelope, Event, Fault};
 
 /// How far ahead a sender's clock may be.
 const AHEAD: SignedDuration = SignedDuration::from_secs(300);
@@ -27,11 +28,22 @@ pub struct Bounds<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// What is new, with its place in the batch. That an id is known from before only the store can tell.
-    pub events: Vec<(usize, Event)>,
+    pub events: Vec<Sound>,
     /// Places of events whose id stood earlier in the batch; they count as accepted.
     pub duplicates: Vec<usize>,
     /// What was refused.
     pub errors: Vec<Refusal>,
+}
+
+/// An event that is taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sound {
+    /// Its place in the batch.
+    pub index: usize,
+    /// The event.
+    pub event: Event,
+    /// What is kept of its data, as JSON.
+    pub data: String,
 }
 
 /// An event that was not taken.
@@ -66,9 +78,9 @@ pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
     for (index, document) in documents.iter().enumerate() {
         match bounds.admit(document) {
             Err(error) => batch.errors.push(Refusal { index, error }),
-            Ok(event) => match &event.id {
+            Ok((event, data)) => match &event.id {
                 Some(id) if !seen.insert(id.clone()) => batch.duplicates.push(index),
-                _ => batch.events.push((index, event)),
+                _ => batch.events.push(Sound { index, event, data }),
             },
         }
     }
@@ -76,7 +88,7 @@ pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
 }
 
 impl Bounds<'_> {
-    fn admit(&self, document: &Value) -> Result<Event, String> {
+    fn admit(&self, document: &Value) -> Result<(Event, String), String> {
         let envelope = Envelope::read(document).map_err(|fault| fault.to_string())?;
         let age = self.now.duration_since(envelope.timestamp);
         let refused = if age < -AHEAD {
@@ -86,7 +98,9 @@ impl Bounds<'_> {
         } else if !(self.is_known)(envelope.agent_id) {
             "Unknown agent_id"
         } else {
-            return envelope.open().map_err(|fault| fault.to_string());
+            let event = envelope.open().map_err(|fault| fault.to_string())?;
+            let data = kept(&event).map_err(|member| Fault::Invalid(member).to_string())?;
+            return Ok((event, data));
         };
         Err(refused.to_owned())
     }

@@ -42,7 +42,9 @@ pub fn list(text: &str) -> Result<Listed, ListingFault> {
             Err(_) if listing.first_line_is_whole() => listing.lines(),
             Err(fault) => Err(wrong(&fault)),
         },
-        _ => Err(ListingFault {
+        // No lines.
+        None => listing.lines(),
+        Some(_) => Err(ListingFault {
             line: 1,
             reason: "expected events as a JSON array or as JSON lines".to_owned(),
         }),

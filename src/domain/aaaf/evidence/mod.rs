@@ -2,12 +2,13 @@
 
 mod batch;
 mod data;
+mod extent;
 mod kinds;
 mod listing;
 mod read;
 mod values;
 
-pub use self::batch::{Batch, Bounds, RETENTION_DAYS, Refusal, judge};
+pub use self::batch::{Batch, Bounds, RETENTION_DAYS, Refusal, Sound, judge};
 pub use self::data::{
     DelegationDecision, DelegationOutcome, Error, OrchestrationPlan, OrchestrationResult,
     TaskAssigned, TaskCompleted, TaskRevised, ToolInvoked, ToolUse,

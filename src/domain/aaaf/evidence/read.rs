@@ -12,7 +12,7 @@ use super::data::{
 use super::kinds::EventType;
 
 /// Characters of an identifier or a name.
-const MAX_NAME: usize = 256;
+pub(super) const MAX_NAME: usize = 256;
 
 /// A recorded fact about an agent.
 #[derive(Clone, Debug, PartialEq)]

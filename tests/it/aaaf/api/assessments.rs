@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::{Assessment, Config, Event, score};
+use touchstone::ports::aaaf::AssessmentClaim;
 use touchstone::service::access::Scope;
 
 use super::{Engine, Site, refusal, site};
@@ -217,8 +218,6 @@ async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
         refusal(&second),
         (StatusCode::CONFLICT, "ASSESSMENT_IN_PROGRESS".to_owned())
     );
-    let other = site.enrol("other").await;
-    let other = ordered(&site, &other).await;
     // Two that had it are gone: their leases are over at once.
     for claim in [1, 2] {
         let lost = site
@@ -236,6 +235,8 @@ async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
         site.get(&format!("assessments/{id}")).await.json()["status"],
         "in_progress"
     );
+    let other = site.enrol("other").await;
+    let other = ordered(&site, &other).await;
     site.host.assess();
     let found = ended(&site, &id).await;
     assert_eq!(
@@ -347,6 +348,70 @@ async fn scores_that_moved_far_wait_for_a_person_who_did_not_ask_for_them(
         refusal(&quiet),
         (StatusCode::CONFLICT, "CONFLICT".to_owned())
     );
+}
+
+#[rstest]
+#[tokio::test]
+async fn one_that_waits_for_its_stress_test_holds_up_nobody(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let store = &site.host.store;
+    let next = async || {
+        let claim = store.claim_assessment("a", Duration::from_secs(60), Timestamp::now());
+        claim.await.unwrap().unwrap()
+    };
+    let park = async |claim: &AssessmentClaim| {
+        let parked = store.park_assessment(&claim.record.id, claim.fence, Duration::ZERO);
+        parked.await.unwrap();
+    };
+    let mut waiting = Vec::new();
+    for name in ["first", "second"] {
+        let agent = site.enrol(name).await;
+        waiting.push(ordered(&site, &agent).await);
+    }
+    for id in &waiting {
+        let claim = next().await;
+        assert_eq!(claim.record.id, *id);
+        park(&claim).await;
+    }
+    let third = site.enrol("third").await;
+    let third = ordered(&site, &third).await;
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        let claim = next().await;
+        park(&claim).await;
+        turns.push(claim.record.id);
+    }
+    assert_eq!(
+        turns,
+        [&waiting[0], &waiting[1], &third, &waiting[0]].map(String::clone)
+    );
+}
+
+#[tokio::test]
+async fn a_badge_speaks_of_how_the_agent_is_now() {
+    site!(Engine::Sqlite => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let long_ago = tasks_since(&agent, "good", 36, "accepted", 60 * 86_400);
+    let recorded = site.post("events/batch", &long_ago).await;
+    assert_eq!(recorded.json()["rejected"], 0, "{recorded:?}");
+    work(&site, &agent, "new", 36, "accepted").await;
+    let day = 86_400;
+    for (start, end, badge) in [
+        (80 * day, 40 * day, json!("none")),
+        (day, 0, json!("none")),
+        (40 * day, 0, json!("issued")),
+    ] {
+        let order = json!({"agent_id": agent, "type": "passive_only", "window_start": ago(start), "window_end": ago(end)});
+        let found = assessed(&site, &order).await;
+        assert_eq!(
+            (&found["status"], &found["badge_state"]),
+            (&json!("completed"), &badge),
+            "{found}"
+        );
+    }
 }
 
 #[rstest]

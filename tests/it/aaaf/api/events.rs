@@ -229,6 +229,97 @@ async fn evidence_is_found_by_agent_type_and_time_page_by_page(
     assert_eq!(refused.json()["error"]["details"]["field"], "from");
 }
 
+#[rstest]
+#[case::no_id("id", json!(""))]
+#[case::no_task("data.task_id", json!(""))]
+#[case::a_story_for_a_name("data.domain", json!("canary ".repeat(100)))]
+#[case::short_to_send_and_long_to_keep("data.errors", json!(vec![0; 501]))]
+#[case::names_of_names("data.review_checklist", json!({"canary ".repeat(100): true}))]
+#[case::many_short("data.tools_used", json!(vec![json!({"tool": "t", "invocations": 1, "successes": 1}); 501]))]
+#[case::long_altogether("data", json!(null))]
+#[tokio::test]
+async fn an_event_that_holds_too_much_is_refused_by_the_member(
+    #[case] member: &str,
+    #[case] value: Value,
+) {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    let mut event = completed(&agent, "e1", 10);
+    match member {
+        "id" => event["id"] = value,
+        "data" => {
+            let tool = |n: usize| json!({"tool": format!("{n}{}", "t".repeat(200)), "invocations": 1, "successes": 1});
+            event["data"]["tools_used"] = (0..80).map(tool).collect();
+        }
+        _ => event["data"][member.trim_start_matches("data.")] = value,
+    }
+    let refused = site.post("events", &event).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    let message = format!("Invalid value: {member}");
+    assert_eq!(refused.json()["error"]["message"], message);
+    assert!(!refused.text().contains("canary"));
+    let none = site.get("events").await.json();
+    assert_eq!(none["data"], json!([]));
+}
+
+#[tokio::test]
+async fn an_agent_does_not_tell_what_its_stress_test_shows_nor_names_events_like_projected_ones() {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    let assessment = super::assessments::ordered(&site, &agent).await;
+    let tenant = site.ours.id.clone();
+    let own = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::EventsWrite, Scope::ConfigWrite];
+        issue.principal = Some(agent.clone());
+    });
+    let own = own.await;
+    let mut active = completed(&agent, "e1", 10);
+    active["data"]["assessment_id"] = json!(assessment);
+    let projected = completed(&agent, "2a7d3a3c-2f1d-5b5e-9c11-6f2f0d3b1a77", 10);
+    for (event, why) in [(active, "stress test"), (projected, "version 5")] {
+        let call = site.host.request(Method::POST, "/api/v1/events").key(&own);
+        let refused = call.json(&event).send().await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+        assert!(refused.text().contains(why), "{refused:?}");
+        let taken = site.post("events", &event).await;
+        assert_eq!(taken.status, StatusCode::CREATED, "{taken:?}");
+    }
+    // Nor does it say what it is measured by.
+    let call = site
+        .host
+        .request(Method::PUT, "/api/v1/config/taxonomy")
+        .key(&own);
+    let body = json!({"domain_taxonomy": ["easy"]});
+    let refused = call.json(&body).send().await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_was_done_under_a_key_is_answered_again_without_being_counted() {
+    let rates = AaafRates {
+        requests_per_minute: 0,
+        events_per_minute: 1,
+        assessments_per_hour: 1,
+    };
+    let site = Site::with(Engine::Sqlite, rates).await.unwrap();
+    let agent = site.enrol("triage").await;
+    let mut event = completed(&agent, "e1", 10);
+    event.as_object_mut().unwrap().remove("id");
+    let send = async |key: &str| {
+        let call = site.host.request(Method::POST, "/api/v1/events");
+        let call = call.key(&site.ours.key).header("idempotency-key", key);
+        call.json(&event).send().await
+    };
+    let first = send("k1").await;
+    assert_eq!(first.status, StatusCode::CREATED, "{first:?}");
+    for _ in 0..3 {
+        let again = send("k1").await;
+        assert_eq!((again.status, again.json()), (first.status, first.json()));
+    }
+    assert_eq!(send("k2").await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
 #[tokio::test]
 async fn an_agent_does_not_tell_how_it_should_have_decided() {
     site!(Engine::Sqlite => site);

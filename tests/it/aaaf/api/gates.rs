@@ -129,6 +129,15 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     assert_eq!(unmet(&site).await, ["badge"]);
     ask_for(&site, json!({"validBadge": false})).await;
     assert_eq!(unmet(&site).await, [""; 0]);
+
+    // What is computed today of old evidence is old.
+    ask_for(&site, json!({"validBadge": false, "maxAgeDays": 1})).await;
+    let then =
+        |hours: i64| (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(hours)).to_string();
+    site.host.clock.ahead(1);
+    let order = json!({"agent_id": agent, "type": "passive_only", "window_start": then(800), "window_end": then(1)});
+    assert_eq!(assessed(&site, &order).await["status"], "completed");
+    assert_eq!(unmet(&site).await, ["rating-age"]);
 }
 
 async fn patched(site: &Site, path: &str, changes: Value) {

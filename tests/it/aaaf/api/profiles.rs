@@ -3,6 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::aaaf::projection::{judgment_id, task_id};
 use touchstone::domain::ids::RunId;
 use touchstone::service::access::Scope;
 
@@ -88,15 +89,19 @@ pub async fn rated_by_runs(site: &Site, evals: &Evals) -> (String, Vec<String>, 
     let order = json!({"agent_id": agent, "type": "passive_only"});
     let asked = evals.send(site, Method::POST, "assessments", &order).await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
-    let path = format!("assessments/{}", asked.json()["id"].as_str().unwrap());
-    let found = loop {
+    let found = ended(site, evals, &asked.json()).await;
+    (agent, runs, found)
+}
+
+async fn ended(site: &Site, evals: &Evals, assessment: &Value) -> Value {
+    let path = format!("assessments/{}", assessment["id"].as_str().unwrap());
+    loop {
         let now = evals.get(site, &path).await;
         if now["completed_at"].is_string() {
-            break now;
+            return now;
         }
         tokio::task::yield_now().await;
-    };
-    (agent, runs, found)
+    }
 }
 
 /// Eleven texts that an echo gets right, and one that it does not.
@@ -237,6 +242,62 @@ async fn a_run_waits_for_its_profile_and_is_one_agents(
     );
     let theirs = evals.get(&site, &format!("events?agent_id={second}")).await;
     assert_eq!(theirs["data"].as_array().unwrap().len(), 4);
+}
+
+#[rstest]
+#[tokio::test]
+async fn nobodys_word_stands_beside_what_the_host_has_judged(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = mostly_right(&site).await;
+    let (agent, runs, found) = rated_by_runs(&site, &evals).await;
+    let events = format!("events?agent_id={agent}&type=task_completed&limit=200");
+    let events = evals.get(&site, &events).await;
+    let events = events["data"].as_array().unwrap();
+    let missed = events
+        .iter()
+        .find(|it| it["data"]["completion_status"] == "rejected")
+        .unwrap();
+    let mut better = json!({"agent_id": agent, "type": "task_completed", "timestamp": jiff::Timestamp::now().to_string(),
+        "data": missed["data"]});
+    better["data"]["completion_status"] = json!("accepted");
+    let refused = evals.send(&site, Method::POST, "events", &better).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert!(
+        refused.text().contains("eval run of this host"),
+        "{refused:?}"
+    );
+
+    // Said beforehand it is recorded, and counts for nothing once the host has judged the task.
+    let later = site.host.create().await.to_string();
+    site.host.ended(&later.as_str().into()).await;
+    better["data"]["task_id"] = json!(task_id(&later, "task-11"));
+    better["data"]["quality_score"] = json!(1.0);
+    let taken = evals.send(&site, Method::POST, "events", &better).await;
+    assert_eq!(taken.status, StatusCode::CREATED, "{taken:?}");
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let asked = evals.send(&site, Method::POST, "assessments", &order).await;
+    let again = ended(&site, &evals, &asked.json()).await;
+    assert_eq!(again["result"]["tasks_performance"], 48, "{again}");
+    let rate = |of: &Value| {
+        of["result"]["performance"]["dimensions"]["task_completion_rate"]["score"].clone()
+    };
+    assert_eq!((rate(&again), runs.len()), (rate(&found), 3));
+
+    // A run whose ids somebody has used is named, and not passed over in silence.
+    let taken = site.host.create().await.to_string();
+    let log = site.host.ended(&taken.as_str().into()).await;
+    let scored = log.iter().rfind(|it| it["type"] == "eval.scored").unwrap();
+    better["data"]["task_id"] = json!("another");
+    better["id"] = json!(judgment_id(&taken, scored["sequence"].as_u64().unwrap()));
+    let squatted = evals.send(&site, Method::POST, "events", &better).await;
+    assert_eq!(squatted.status, StatusCode::CREATED, "{squatted:?}");
+    let collected = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        (&collected["events"], &collected["skipped"]),
+        (&json!(0), &json!([{"run_id": taken, "reason": "id_taken"}]))
+    );
 }
 
 #[tokio::test]

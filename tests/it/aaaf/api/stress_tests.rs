@@ -152,6 +152,46 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
 
 #[rstest]
 #[tokio::test]
+async fn what_one_replica_has_begun_another_one_ends(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    let first = site.host.assess();
+    let path = format!("agents/{agent}/stress-test");
+    let asked = send(&site, &face, &path, &json!({})).await;
+    let tests = asked.json()["stress_test"]["tests"].clone();
+    let runs: Vec<&str> = tests
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["run_id"].as_str().unwrap())
+        .collect();
+    // Nobody executes the runs, so it waits; then the replica that made them is gone.
+    for run in &runs {
+        let path = format!("/v1/runs/{run}");
+        while site.host.get(&path).await.status == StatusCode::NOT_FOUND {
+            tokio::task::yield_now().await;
+        }
+    }
+    first.cancel();
+    site.host.work();
+    site.host.assess();
+    let found = ended(&site, &face, &asked).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    let path = format!("assessments/{}/stress-test", found["id"].as_str().unwrap());
+    let results = get(&site, &face, &path).await;
+    let results = results["data"].as_array().unwrap();
+    let made_by: std::collections::BTreeSet<&str> = results
+        .iter()
+        .map(|it| it["run_id"].as_str().unwrap())
+        .collect();
+    assert_eq!((results.len(), made_by), (38, runs.into_iter().collect()));
+}
+
+#[rstest]
+#[tokio::test]
 async fn a_run_that_is_cancelled_is_no_stress_test(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
