@@ -100,6 +100,29 @@ fn a_pack_goes_from_nothing_to_installed_and_back() {
 }
 
 #[test]
+fn the_stress_tests_are_signed_and_installed_like_any_pack() {
+    let folder = Folder::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/packs/aaaf-stress-tests");
+    folder.expect(0, "pack keygen --out core.pem --key-id core-1");
+    folder.expect(
+        0,
+        &format!("pack sign {source} --key core.pem --key-id core-1 --out stress.tgz"),
+    );
+    let trusted = "--trust-key core-1=core.pub:core.aaaf.*";
+    let sound = folder.json(0, &format!("pack verify stress.tgz {trusted}"));
+    assert_eq!(sound["pack"]["signature"]["coverage"], "tarball");
+    folder.expect(0, &format!("pack install stress.tgz {trusted}"));
+    let suites = folder.json(0, "suite list");
+    let suites = suites["suites"].as_array().unwrap();
+    assert!(
+        suites.iter().all(|suite| suite["signed"] == true),
+        "{suites:?}"
+    );
+    // The seventh is made for the tools of an agent.
+    assert_eq!(suites.len(), 6, "{suites:?}");
+}
+
+#[test]
 fn a_refused_pack_says_why_and_leaves_nothing() {
     let folder = published();
     let refused = folder.json(1, "pack verify triage.tgz");

@@ -1,0 +1,20 @@
+//! An assessment profile of unknown origin: refused by the field, or read, and then the same again when it is written.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone::domain::aaaf::projection::Profile;
+use touchstone::protocol::json;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(document) = json::parse(data) else {
+        return;
+    };
+    match Profile::read(&document) {
+        Err(fault) => assert!(!fault.reason.is_empty(), "refused without a reason"),
+        Ok(profile) => {
+            let written = serde_json::to_value(&profile).expect("it can be written");
+            assert_eq!(Profile::read(&written).as_ref(), Ok(&profile));
+        }
+    }
+});
