@@ -62,7 +62,12 @@ impl Place {
 
     /// Where a badge is verified.
     pub fn verification(&self, badge: Uuid) -> String {
-        format!("{}/api/v1/badges/{badge}/verify", self.base_url)
+        format!("{}{}", self.base_url, verification_path(badge))
+    }
+
+    /// The address of the host that a badge is verified at; `None` for what is no such address.
+    pub fn verified_at(url: &str, badge: Uuid) -> Option<&str> {
+        url.strip_suffix(&verification_path(badge))
     }
 
     /// What an organization is called under the host's public name; `None` without one.
@@ -78,6 +83,10 @@ impl Place {
             None => Signatory::by_key(key),
         }
     }
+}
+
+fn verification_path(badge: Uuid) -> String {
+    format!("/api/v1/badges/{badge}/verify")
 }
 
 #[cfg(test)]

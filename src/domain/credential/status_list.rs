@@ -28,6 +28,11 @@ const ENTRY: &str = "BitstringStatusListEntry";
 /// Multibase of unpadded base64url.
 const BASE64URL: char = 'u';
 
+/// The address of a list of a host that is reached at `base_url`.
+pub fn address(base_url: &str, number: i64) -> String {
+    format!("{base_url}/status/{number}")
+}
+
 /// The bits of a list.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bits(Vec<u8>);

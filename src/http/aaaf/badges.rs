@@ -81,6 +81,7 @@ pub async fn get(
         Some(2) => Scale::Two,
         _ => Scale::One,
     };
+    state.aaaf.hold_to_proof(&seen).await?;
     let (kind, body) = match form {
         Form::Record => ("application/json", text(&record(&seen)?)),
         Form::Document => ("application/json", text(&plain(&seen)?)),
@@ -198,7 +199,10 @@ fn verified(seen: &Seen, verification: &Verification, appealed: bool) -> Result<
     let badge = &seen.badge.badge;
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
-        json!({"score": rating.score, "tier": rating.tier, "coverage": rating.coverage})
+        // Scores that nobody has signed are not told, not even by the way.
+        verification.sound.then(
+            || json!({"score": rating.score, "tier": rating.tier, "coverage": rating.coverage}),
+        )
     };
     let credential = seen.credential()?;
     let credential_id = credential.get("id").and_then(Value::as_str);

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use moka::future::Cache;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use super::issuer::{Issuer, address};
+use super::issuer::Issuer;
 use super::{Aaaf, Member, is_id, not_there};
-use crate::domain::aaaf::badge::{Mark, RevocationReason, Scale, Standing, Verification, verify};
+use crate::domain::aaaf::badge::{
+    Mark, OnRecord, Reason, RevocationReason, Scale, Standing, Verification, unsound, verify_at,
+};
 use crate::domain::credential::baking::{png, svg};
-use crate::domain::credential::did::DidDocument;
+use crate::domain::credential::did::{DidDocument, multibase};
 use crate::domain::credential::proof::issuer;
 use crate::domain::credential::status_list::{self, Bits};
 use crate::domain::credential::{parse, served};
@@ -29,6 +32,8 @@ use crate::service::fault::internal;
 const PICTURES: u64 = 32 * 1024 * 1024;
 /// Status lists that are kept as they were signed.
 const LISTS: u64 = 256;
+/// Badges whose proof is known to hold, or not to.
+const PROOFS: u64 = 10_000;
 /// How old a signed list may be: it holds for a week.
 const SIGNED_ANEW: SignedDuration = SignedDuration::from_hours(24);
 /// Pictures painted, proofs checked and lists signed at once; whoever comes later waits.
@@ -41,7 +46,11 @@ pub struct Gallery {
     painter: Arc<dyn Painter>,
     pictures: Cache<(String, Mark, Scale), Bytes>,
     lists: Cache<StatusListNumber, Arc<SignedList>>,
+    /// What speaks against badges, by the digest of everything that it follows from: it is never out of date.
+    proofs: Cache<[u8; 32], Vec<Reason>>,
     places: Arc<Semaphore>,
+    /// Those of deployments, which no crowd of strangers keeps waiting.
+    gates: Arc<Semaphore>,
 }
 
 /// A list as it was signed.
@@ -65,7 +74,9 @@ impl Gallery {
                 .max_capacity(PICTURES)
                 .build(),
             lists: Cache::new(LISTS),
+            proofs: Cache::new(PROOFS),
             places: Arc::new(Semaphore::new(AT_ONCE)),
+            gates: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -74,7 +85,19 @@ impl Gallery {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let place = self.places.clone().acquire_owned().await;
+        self.work_for(Asking::Anybody, work).await
+    }
+
+    async fn work_for<T: Send + 'static>(
+        &self,
+        asking: Asking,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let places = match asking {
+            Asking::Anybody => &self.places,
+            Asking::Gate => &self.gates,
+        };
+        let place = places.clone().acquire_owned().await;
         let place = place.map_err(|cause| internal(&cause))?;
         let worked = tokio::task::spawn_blocking(move || {
             let worked = work();
@@ -83,6 +106,21 @@ impl Gallery {
         });
         worked.await.map_err(|cause| internal(&cause))
     }
+}
+
+/// Who wants to know whether a badge holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    Anybody,
+    Gate,
+}
+
+/// A badge of a record that nobody can have issued.
+#[derive(Debug, thiserror::Error)]
+#[error("the record of badge {badge} is not what was issued: {codes}")]
+struct Altered {
+    badge: String,
+    codes: String,
 }
 
 /// A badge that somebody may see.
@@ -201,23 +239,83 @@ impl Aaaf {
     /// # Errors
     /// A fault of ours.
     pub async fn verified(&self, seen: &Seen) -> Result<Verification, Problem> {
-        let credential = seen.credential()?;
-        let mut documents: Vec<DidDocument> = Vec::new();
-        if let Some(did) = issuer(&credential).filter(|did| did.starts_with("did:web:")) {
-            let document = self.gallery.issuer.document(&seen.organization, did).await;
-            documents.push(document.map_err(|cause| internal(&cause))?);
-        }
-        let (revoked, now) = (seen.badge.state == BadgeState::Revoked, self.clock.now());
-        let checked = move || {
-            let standing = Standing {
-                recorded: Some(&credential),
-                revoked,
-                status_list: None,
-                documents: &documents,
-            };
-            verify(&credential, &standing, now)
+        self.verified_for(seen, Asking::Anybody).await
+    }
+
+    pub(super) async fn verified_for(
+        &self,
+        seen: &Seen,
+        asking: Asking,
+    ) -> Result<Verification, Problem> {
+        let reasons = self.unsound(seen, asking).await?;
+        let standing = Standing {
+            revoked: seen.badge.state == BadgeState::Revoked,
+            ..Standing::default()
         };
-        self.gallery.work(checked).await
+        let mut verification = verify_at(&seen.credential()?, reasons, &standing, self.clock.now());
+        // The record is at hand, so that is known.
+        verification.revoked = Some(standing.revoked);
+        Ok(verification)
+    }
+
+    /// Holds what is shown of a badge to its proof: neither a picture nor a word is given of a record that says what was not
+    /// issued. One that is revoked is marked so, whatever its proof is worth by now.
+    ///
+    /// # Errors
+    /// The record was altered: a fault of ours.
+    pub async fn hold_to_proof(&self, seen: &Seen) -> Result<(), Problem> {
+        let reasons = self.unsound(seen, Asking::Anybody).await?;
+        if reasons.is_empty() || seen.badge.state == BadgeState::Revoked {
+            return Ok(());
+        }
+        let codes: Vec<&str> = reasons.iter().map(|it| it.code).collect();
+        Err(internal(&Altered {
+            badge: seen.badge.badge.id.to_string(),
+            codes: codes.join(", "),
+        }))
+    }
+
+    /// What speaks against a badge at any time.
+    async fn unsound(&self, seen: &Seen, asking: Asking) -> Result<Vec<Reason>, Problem> {
+        let keys = self.gallery.issuer.believed(&seen.organization).await;
+        let keys = keys.map_err(|cause| internal(&cause))?;
+        let on = json!([
+            seen.issued.credential,
+            seen.issued.status_list.0,
+            seen.issued.status_index,
+            seen.badge.badge,
+            seen.organization.id,
+            keys.iter().map(multibase).collect::<Vec<_>>(),
+        ]);
+        let digest = Sha256::digest(on.to_string()).into();
+        if let Some(known) = self.gallery.proofs.get(&digest).await {
+            return Ok(known);
+        }
+        let (credential, seen) = (seen.credential()?, seen.clone());
+        let checked = move || {
+            let did = issuer(&credential);
+            let documents: Vec<DidDocument> = did
+                .filter(|did| did.starts_with("did:web:"))
+                .map(|did| DidDocument::new(did, &keys))
+                .into_iter()
+                .collect();
+            let recorded = OnRecord {
+                badge: &seen.badge.badge,
+                organization: &seen.organization.id,
+                keys: &keys,
+                status_list: seen.issued.status_list.0,
+                status_index: seen.issued.status_index,
+            };
+            let standing = Standing {
+                recorded: Some(recorded),
+                documents: &documents,
+                ..Standing::default()
+            };
+            unsound(&credential, &standing)
+        };
+        let reasons = self.gallery.work_for(asking, checked).await?;
+        self.gallery.proofs.insert(digest, reasons.clone()).await;
+        Ok(reasons)
     }
 
     /// Whether the assessment behind a badge has an open appeal.
@@ -332,7 +430,7 @@ impl Aaaf {
         // Read after the number of changes: what is revoked in between is in it, and it is signed once more than need be.
         let revoked = self.store.revoked_bits(list.number).await;
         let revoked = revoked.map_err(|cause| internal(&cause))?;
-        let url = address(&list.base_url, list.number.0);
+        let url = status_list::address(&list.base_url, list.number.0);
         let signed = move || {
             let mut bits = Bits::default();
             for bit in revoked {

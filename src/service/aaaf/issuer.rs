@@ -10,7 +10,7 @@ use crate::domain::aaaf::badge::{Badge, Issuance, NoScore, Occasion, Party, Unis
 use crate::domain::aaaf::place::Place;
 use crate::domain::credential::did::{DidDocument, Signatory};
 use crate::domain::credential::{served, status_list};
-use crate::domain::pack::keys::SecretKey;
+use crate::domain::pack::keys::{PublicKey, SecretKey};
 use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, BadgeRecord, BadgeState, Issued, IssuerKeyRecord,
     OrganizationRecord,
@@ -158,7 +158,7 @@ impl Issuer {
             .store
             .open_status_list(organization.number, &signatory.did, &base_url, ROOM, now)
             .await?;
-        let list_url = address(&list.base_url, list.number.0);
+        let list_url = status_list::address(&list.base_url, list.number.0);
         let mut issued = draft.clone();
         issued.state = BadgeState::Issued;
         issued.badge.certified_at = now;
@@ -294,20 +294,26 @@ impl Issuer {
         organization: &OrganizationRecord,
         did: &str,
     ) -> Result<DidDocument, StoreError> {
+        Ok(DidDocument::new(did, &self.believed(organization).await?))
+    }
+
+    /// The keys of an organization that are believed, retired ones among them.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn believed(
+        &self,
+        organization: &OrganizationRecord,
+    ) -> Result<Vec<PublicKey>, StoreError> {
         let keys = self.store.issuer_keys(organization.number).await?;
-        let sound = keys.iter().filter(|key| !key.compromised);
-        Ok(DidDocument::new(did, sound.map(|key| &key.public)))
+        let sound = keys.into_iter().filter(|key| !key.compromised);
+        Ok(sound.map(|key| key.public).collect())
     }
 
     /// The DID that an organization has at this host's public name; `None` without one.
     pub(super) fn did(&self, organization: &OrganizationRecord) -> Option<String> {
         self.place.did(&organization.id)
     }
-}
-
-/// The address of a status list.
-pub(super) fn address(base_url: &str, number: i64) -> String {
-    format!("{base_url}/status/{number}")
 }
 
 /// What a sealed key is sealed as.

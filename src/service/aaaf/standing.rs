@@ -1,11 +1,10 @@
 //! What is known of the rating of an OpenWOP agent's version, for whoever decides on it.
 
-use serde_json::Value;
-
 use super::Aaaf;
 use super::assessments::needs_review;
-use super::badges::Seen;
+use super::badges::{Asking, Seen};
 use crate::domain::aaaf::order::Verdict;
+use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::ids::TenantId;
 use crate::domain::promotion::rating::{Badge, Rated, Review, Standing};
 use crate::ports::StoreError;
@@ -65,8 +64,13 @@ impl Aaaf {
         let Some(seen) = Seen::of(found, organization.clone(), self.clock.now()) else {
             return Ok(Badge::None);
         };
-        let verification = self.verified(&seen).await?;
+        let verification = self.verified_for(&seen, Asking::Gate).await?;
+        // Tiers are asked of the finding, which is not signed: the badge vouches for those that it names.
+        let vouched = Axis::ALL
+            .into_iter()
+            .all(|axis| tier(assessment, axis) == Some(seen.badge.badge.rating(axis).tier));
         Ok(match state {
+            BadgeState::Issued if !vouched => Badge::Unproven,
             BadgeState::Issued if verification.valid => Badge::Holds,
             BadgeState::Revoked => Badge::Revoked,
             BadgeState::Issued if verification.expired => Badge::Expired,
@@ -76,19 +80,24 @@ impl Aaaf {
     }
 }
 
-/// A rating as a gate looks at it; `None` for what is none.
-fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
-    let Finding::Scored { result, review, .. } = assessment.finding.as_ref()? else {
+/// What was reached on an axis.
+fn tier(assessment: &AssessmentRecord, axis: Axis) -> Option<Tier> {
+    let Finding::Scored { result, .. } = assessment.finding.as_ref()? else {
         return None;
     };
-    let tier = |axis: &str| {
-        let named = result.get(axis)?.get("tier").and_then(Value::as_str)?;
-        named.parse().ok()
+    let named = result.get(axis.as_str())?.get("tier")?.as_str()?;
+    named.parse().ok()
+}
+
+/// A rating as a gate looks at it; `None` for what is none.
+fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
+    let Finding::Scored { review, .. } = assessment.finding.as_ref()? else {
+        return None;
     };
     Some(Rated {
         version: assessment.asked.agent_version.clone(),
-        performance: tier("performance"),
-        capability: tier("capability"),
+        performance: tier(assessment, Axis::Performance),
+        capability: tier(assessment, Axis::Capability),
         // What was computed today of old evidence is as old as that.
         at: assessment
             .ended_at?

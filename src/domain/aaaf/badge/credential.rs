@@ -12,13 +12,27 @@ use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME, Tier, axis_name, dimension
 use crate::domain::credential::did::Signatory;
 use crate::domain::credential::proof::{self, Unsignable, moment};
 use crate::domain::credential::{
-    CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, is_ambiguous, status_list,
+    CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, is_ambiguous, same, status_list,
 };
 use crate::domain::pack::keys::SecretKey;
 
 /// The schema of the standard that the credential follows.
 const SCHEMA: &str =
     "https://purl.imsglobal.org/spec/ob/v3p0/schema/json/ob_v3p0_achievementcredential_schema.json";
+
+/// Where a credential says what its badge says. What else it says is wording, which another version of this host may put
+/// otherwise; the proof covers all of it.
+const SAID: [&str; 9] = [
+    "/issuer/name",
+    "/validFrom",
+    "/validUntil",
+    "/credentialSubject/id",
+    "/credentialSubject/identifier",
+    "/credentialSubject/achievement/id",
+    "/credentialSubject/result",
+    "/evidence",
+    "/credentialStatus",
+];
 
 /// What issuing takes beside the badge.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +87,16 @@ pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable
     if issuance.status_index >= status_list::BITS {
         return Err(Unissuable::StatusIndex(issuance.status_index));
     }
-    let document = unsigned(badge, issuance);
+    let document = unsigned(
+        badge,
+        &Wording {
+            credential_id: issuance.credential_id,
+            base_url: issuance.base_url,
+            issuer: &issuance.signatory.did,
+            status_list: issuance.status_list,
+            status_index: issuance.status_index,
+        },
+    );
     Ok(proof::sign(
         document,
         issuance.signatory,
@@ -82,11 +105,45 @@ pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable
     )?)
 }
 
-fn unsigned(badge: &Badge, issuance: &Issuance<'_>) -> Value {
+/// Whether a credential says what this badge says, with this bit of this status list.
+pub(super) fn says(
+    credential: &Value,
+    badge: &Badge,
+    base_url: &str,
+    status_list: &str,
+    status_index: u32,
+) -> bool {
+    let expected = unsigned(
+        badge,
+        &Wording {
+            // These two are no part of the badge.
+            credential_id: Uuid::nil(),
+            issuer: "",
+            base_url,
+            status_list,
+            status_index,
+        },
+    );
+    SAID.iter().all(|place| {
+        let both = expected.pointer(place).zip(credential.pointer(place));
+        both.is_some_and(|(expected, said)| same(expected, said))
+    })
+}
+
+/// What the words of a credential take beside the badge.
+struct Wording<'a> {
+    credential_id: Uuid,
+    base_url: &'a str,
+    issuer: &'a str,
+    status_list: &'a str,
+    status_index: u32,
+}
+
+fn unsigned(badge: &Badge, wording: &Wording<'_>) -> Value {
     let tier = |axis: Axis| badge.rating(axis).tier.name();
     json!({
         "@context": [CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS],
-        "id": urn(issuance.credential_id),
+        "id": urn(wording.credential_id),
         "type": ["VerifiableCredential", "OpenBadgeCredential"],
         "name": format!(
             "AAAF: {} performance, {} capability",
@@ -94,7 +151,7 @@ fn unsigned(badge: &Badge, issuance: &Issuance<'_>) -> Value {
             tier(Axis::Capability),
         ),
         "issuer": {
-            "id": issuance.signatory.did,
+            "id": wording.issuer,
             "type": ["Profile"],
             "name": badge.organization.name,
         },
@@ -109,15 +166,15 @@ fn unsigned(badge: &Badge, issuance: &Issuance<'_>) -> Value {
                 "identityType": "name",
                 "hashed": false,
             }],
-            "achievement": achievement(&achievement_id(issuance.base_url)),
-            "result": results(badge, &achievement_id(issuance.base_url)),
+            "achievement": achievement(&achievement_id(wording.base_url)),
+            "result": results(badge, &achievement_id(wording.base_url)),
         },
         "evidence": [{
             "id": badge.verification_url,
             "type": ["Evidence"],
             "name": format!("Assessment {}", badge.assessment_id),
         }],
-        "credentialStatus": status_list::entry(issuance.status_list, issuance.status_index),
+        "credentialStatus": status_list::entry(wording.status_list, wording.status_index),
         "credentialSchema": [{"id": SCHEMA, "type": "1EdTechJsonSchemaValidator2019"}],
     })
 }
@@ -166,7 +223,7 @@ fn achievement(id: &str) -> Value {
     })
 }
 
-/// What can be scored: each axis with its dimensions, then the tiers.
+/// What can be scored: each axis with its dimensions, then how much of each axis was assessed, then the tiers.
 fn descriptions(id: &str) -> Vec<Value> {
     let score = |key: &str, name: &str| {
         json!({
@@ -184,6 +241,10 @@ fn descriptions(id: &str) -> Vec<Value> {
         std::iter::once(own)
             .chain(dimensions.map(move |it| score(it.as_str(), dimension_name(*it))))
     });
+    let coverages = Axis::ALL.map(|axis| {
+        let name = format!("{} coverage", axis_name(axis));
+        score(&coverage_key(axis), &name)
+    });
     let tiers = Axis::ALL.map(|axis| {
         json!({
             "id": format!("{id}#{}_tier", axis.as_str()),
@@ -193,10 +254,15 @@ fn descriptions(id: &str) -> Vec<Value> {
             "allowedValue": Tier::all(axis).map(Tier::name).collect::<Vec<_>>(),
         })
     });
-    scores.chain(tiers).collect()
+    scores.chain(coverages).chain(tiers).collect()
 }
 
-/// What was scored, in the same order.
+/// The share of an axis's weights that was assessed.
+fn coverage_key(axis: Axis) -> String {
+    format!("{}_coverage", axis.as_str())
+}
+
+/// What was scored, in the same order. Coverage is said where it is not all.
 fn results(badge: &Badge, id: &str) -> Vec<Value> {
     let result = |key: &str, value: String| {
         json!({
@@ -212,6 +278,11 @@ fn results(badge: &Badge, id: &str) -> Vec<Value> {
             if let Some(score) = badge.scored(*dimension) {
                 results.push(result(dimension.as_str(), score.to_string()));
             }
+        }
+    }
+    for axis in Axis::ALL {
+        if let Some(coverage) = badge.rating(axis).partial_coverage() {
+            results.push(result(&coverage_key(axis), coverage.to_string()));
         }
     }
     for axis in Axis::ALL {

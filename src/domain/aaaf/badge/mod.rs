@@ -23,7 +23,7 @@ pub use credential::{Issuance, Unissuable, issue};
 pub use document::document;
 pub use names::{axis_name, dimension_name};
 pub use picture::{Mark, Scale};
-pub use verification::{Reason, Standing, Verification, verify};
+pub use verification::{OnRecord, Reason, Standing, Verification, unsound, verify, verify_at};
 
 /// Version of the framework.
 pub const FRAMEWORK_VERSION: &str = "1.0.0";

@@ -6,7 +6,7 @@ use super::sample::{INDEX, badge, issued, key, list, signatory};
 use super::*;
 use crate::domain::credential::did::{DidDocument, Signatory, did_web};
 use crate::domain::credential::{parse, served};
-use crate::domain::pack::keys::SecretKey;
+use crate::domain::pack::keys::{PublicKey, SecretKey};
 
 const GOOD: &str = "2026-05-01T00:00:00Z";
 
@@ -85,33 +85,111 @@ fn a_status_list_that_is_not_the_issuers_says_nothing() {
     }
 }
 
+/// What a host that issued the sample has on record.
+fn on_record<'a>(badge: &'a Badge, keys: &'a [PublicKey]) -> OnRecord<'a> {
+    OnRecord {
+        badge,
+        organization: "acme",
+        keys,
+        status_list: 3,
+        status_index: INDEX,
+    }
+}
+
+/// The sample, signed in the name of an organization by this key.
+fn signed(signatory: &Signatory, key: &SecretKey) -> Value {
+    let issuance = Issuance {
+        credential_id: Uuid::from_u128(7),
+        base_url: sample::BASE,
+        status_list: sample::LIST,
+        status_index: INDEX,
+        signatory,
+        key,
+    };
+    issue(&badge(), &issuance).unwrap()
+}
+
 #[test]
 fn the_record_has_the_last_word() {
-    let credential = issued(&badge());
-    let recorded = |recorded, revoked| Standing {
-        recorded: Some(recorded),
-        revoked,
-        ..Standing::default()
+    let did = did_web("assess.example.org", "acme");
+    let (ours, other) = (key(), SecretKey::from_random([3; 32]));
+    let keys = [ours.public()];
+    let documents = [DidDocument::new(&did, &keys)];
+    let by =
+        |did: &str, key: &SecretKey| signed(&Signatory::by_web(did.to_owned(), &key.public()), key);
+    let credential = by(&did, &ours);
+    let badge = badge();
+    let judged = |presented: &Value, recorded, revoked| {
+        let standing = Standing {
+            recorded: Some(recorded),
+            revoked,
+            documents: &documents,
+            ..Standing::default()
+        };
+        codes(presented, &standing, GOOD)
     };
-    assert_eq!(
-        codes(&credential, &recorded(&credential, false), GOOD),
-        [""; 0]
-    );
-    assert_eq!(
-        codes(&credential, &recorded(&credential, true), GOOD),
-        ["revoked"]
-    );
+    let recorded = on_record(&badge, &keys);
+    assert_eq!(judged(&credential, recorded, false), [""; 0]);
+    assert_eq!(judged(&credential, recorded, true), ["revoked"]);
     // The order of results is not signed, and nothing that a reader has to care about; the record notices it all the same.
     let mut turned = credential.clone();
     turned["credentialSubject"]["result"]
         .as_array_mut()
         .unwrap()
         .reverse();
-    assert_eq!(codes(&turned, &Standing::default(), GOOD), [""; 0]);
+    assert_eq!(judged(&turned, recorded, false), ["not_as_recorded"]);
+    // What others sign in their own name is sound, and not the organization's.
+    let theirs = signed(&Signatory::by_key(&other.public()), &other);
+    assert_eq!(judged(&theirs, recorded, false), ["other_issuer"]);
+    // Nor is it believed by a name that it had nowhere, or with a key that is believed no more.
+    let elsewhere = did_web("assess.example.org", "other");
     assert_eq!(
-        codes(&turned, &recorded(&credential, false), GOOD),
-        ["not_as_issued"]
+        judged(&by(&elsewhere, &ours), recorded, false),
+        ["unproven", "other_issuer"]
     );
+    assert_eq!(
+        judged(&credential, on_record(&badge, &[]), false),
+        ["other_issuer"]
+    );
+}
+
+#[rstest]
+#[case::score(|badge: &mut Badge| badge.performance.score = "0.99".parse().unwrap())]
+#[case::tier(|badge: &mut Badge| badge.capability.tier = "Full-Stack".parse().unwrap())]
+#[case::coverage(|badge: &mut Badge| badge.capability.coverage = "1.00".parse().unwrap())]
+#[case::dimension(|badge: &mut Badge| { badge.dimensions.pop(); badge.dimensions.pop(); })]
+#[case::agent(|badge: &mut Badge| badge.agent.name = "other".to_owned())]
+#[case::agent_id(|badge: &mut Badge| badge.agent.id = Uuid::from_u128(9))]
+#[case::organization(|badge: &mut Badge| badge.organization.name = "other".to_owned())]
+#[case::assessment(|badge: &mut Badge| badge.assessment_id = Uuid::from_u128(9))]
+#[case::id(|badge: &mut Badge| badge.id = Uuid::from_u128(9))]
+#[case::certified(|badge: &mut Badge| badge.certified_at = at("2026-04-17T13:45:00Z"))]
+#[case::until(|badge: &mut Badge| badge.valid_until = at("2027-07-15T12:00:00Z"))]
+#[case::url(|badge: &mut Badge| badge.verification_url = "https://example.org".to_owned())]
+fn whatever_is_changed_in_the_record_is_noticed(#[case] change: impl FnOnce(&mut Badge)) {
+    let mut badge = badge();
+    let (credential, keys) = (issued(&badge), [key().public()]);
+    change(&mut badge);
+    let mut recorded = on_record(&badge, &keys);
+    let agrees = |recorded| {
+        let standing = Standing {
+            recorded: Some(recorded),
+            ..Standing::default()
+        };
+        !codes(&credential, &standing, GOOD).contains(&"not_as_recorded")
+    };
+    assert!(!agrees(recorded));
+    let sound = sample::badge();
+    recorded.badge = &sound;
+    assert!(agrees(recorded));
+    assert!(!agrees(OnRecord {
+        status_index: 1,
+        ..recorded
+    }));
+    assert!(!agrees(OnRecord {
+        status_list: 4,
+        ..recorded
+    }));
 }
 
 #[test]
@@ -135,6 +213,7 @@ fn what_was_not_assessed_has_no_result() {
             ("accuracy", "0.95"),
             ("capability", "0.64"),
             ("tool_proficiency", "1.00"),
+            ("capability_coverage", "0.85"),
             ("performance_tier", "Elite"),
             ("capability_tier", "Versatile"),
         ]
@@ -142,7 +221,7 @@ fn what_was_not_assessed_has_no_result() {
     let described = subject["achievement"]["resultDescription"]
         .as_array()
         .unwrap();
-    assert_eq!(described.len(), 2 + 5 + 7 + 2);
+    assert_eq!(described.len(), 2 + 5 + 7 + 2 + 2);
 }
 
 #[test]

@@ -4,17 +4,63 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::credential::did::DidDocument;
+use super::Badge;
+use super::credential::says;
+use crate::domain::aaaf::place::Place;
+use crate::domain::credential::did::{DidDocument, Signatory};
 use crate::domain::credential::proof::{self, issuer};
-use crate::domain::credential::same;
 use crate::domain::credential::status_list::{self, has_type};
+use crate::domain::pack::keys::PublicKey;
+
+/// What a host has on record of a badge that it issued. A record can be changed by whoever gets at the database; what it says
+/// is believed only as far as a credential of the organization says the same.
+#[derive(Clone, Copy, Debug)]
+pub struct OnRecord<'a> {
+    /// What the badge says.
+    pub badge: &'a Badge,
+    /// Id of the organization.
+    pub organization: &'a str,
+    /// The keys of the organization that are believed.
+    pub keys: &'a [PublicKey],
+    /// Number of the status list.
+    pub status_list: i64,
+    /// Its bit in it.
+    pub status_index: u32,
+}
+
+impl OnRecord<'_> {
+    /// Where the host was reached when it issued the badge.
+    fn base_url(&self) -> Option<&str> {
+        Place::verified_at(&self.badge.verification_url, self.badge.id)
+    }
+
+    fn agrees(&self, credential: &Value) -> bool {
+        self.base_url().is_some_and(|base_url| {
+            let list = status_list::address(base_url, self.status_list);
+            says(credential, self.badge, base_url, &list, self.status_index)
+        })
+    }
+
+    /// Whether the organization signed it, by the name it had at the host's address.
+    fn is_signed_by_it(&self, credential: &Value) -> bool {
+        let place = self.base_url().map(Place::public);
+        let method = credential.pointer("/proof/verificationMethod");
+        self.keys.iter().any(|key| {
+            let signatory = match &place {
+                Some(Ok(place)) => place.signatory(self.organization, key),
+                _ => Signatory::by_key(key),
+            };
+            issuer(credential) == Some(&signatory.did)
+                && method.and_then(Value::as_str) == Some(&signatory.method)
+        })
+    }
+}
 
 /// What is known of a badge beside what is presented.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standing<'a> {
-    /// The credential on record, where there is a record. What is presented has to say the very same: a signature does not
-    /// see everything.
-    pub recorded: Option<&'a Value>,
+    /// What is on record, where there is a record.
+    pub recorded: Option<OnRecord<'a>>,
     /// Whether the record says that it is revoked.
     pub revoked: bool,
     /// The issuer's status list, where it is at hand.
@@ -34,6 +80,9 @@ pub struct Verification {
     pub expired: bool,
     /// Whether it is revoked; `None` if nobody could say.
     pub revoked: Option<bool>,
+    /// Whether it is what was issued, whatever became of it since. Without that nothing it says is believed.
+    #[serde(skip)]
+    pub sound: bool,
 }
 
 /// Why a badge does not hold.
@@ -56,6 +105,12 @@ impl Reason {
 
 /// Checks a credential, presented at `now`.
 pub fn verify(presented: &Value, standing: &Standing<'_>, now: Timestamp) -> Verification {
+    verify_at(presented, unsound(presented, standing), standing, now)
+}
+
+/// What speaks against a credential whenever it is presented. It takes some milliseconds, and depends on nothing but what is
+/// given.
+pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if !(has_type(presented, "VerifiableCredential") && has_type(presented, "OpenBadgeCredential"))
     {
@@ -67,15 +122,31 @@ pub fn verify(presented: &Value, standing: &Standing<'_>, now: Timestamp) -> Ver
     if let Err(fault) = proof::verify(presented, standing.documents) {
         reasons.push(Reason::new("unproven", fault.to_string()));
     }
-    if standing
-        .recorded
-        .is_some_and(|recorded| !same(recorded, presented))
-    {
-        reasons.push(Reason::new(
-            "not_as_issued",
-            "it says something else than the credential on record",
-        ));
+    if let Some(recorded) = &standing.recorded {
+        if !recorded.is_signed_by_it(presented) {
+            reasons.push(Reason::new(
+                "other_issuer",
+                "it is not signed with a key of its organization that is believed",
+            ));
+        }
+        if !recorded.agrees(presented) {
+            reasons.push(Reason::new(
+                "not_as_recorded",
+                "the credential says something else than the record of the badge",
+            ));
+        }
     }
+    reasons
+}
+
+/// The rest, which depends on when it is presented; `reasons` are what speaks against it whenever that is.
+pub fn verify_at(
+    presented: &Value,
+    mut reasons: Vec<Reason>,
+    standing: &Standing<'_>,
+    now: Timestamp,
+) -> Verification {
+    let sound = reasons.is_empty();
     let expired = timeliness(presented, now, &mut reasons);
     let revoked = revocation(presented, standing, now, &mut reasons);
     Verification {
@@ -83,6 +154,7 @@ pub fn verify(presented: &Value, standing: &Standing<'_>, now: Timestamp) -> Ver
         reasons,
         expired,
         revoked,
+        sound,
     }
 }
 

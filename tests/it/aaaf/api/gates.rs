@@ -26,8 +26,20 @@ async fn ask_for(site: &Site, rating: Value) {
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
 }
 
+/// An agent whose rating meets what its gate asks for; gives the id of its badge.
+pub async fn rated(site: &mut Site) -> String {
+    equipped(site).await;
+    site.host.assess();
+    ask_for(site, json!({})).await;
+    let version = format!("{AGENT}@{VERSION}");
+    let agent = enrol(site, json!({"name": "echo", "openwop_agent": version})).await;
+    work(site, &agent, "good", 36, "accepted").await;
+    let found = rate(site, &agent).await;
+    found["badge_id"].as_str().unwrap().to_owned()
+}
+
 /// The conditions that are not met.
-async fn unmet(site: &Site) -> Vec<String> {
+pub async fn unmet(site: &Site) -> Vec<String> {
     let question = json!({"agentId": AGENT, "version": VERSION});
     let path = "/v1/host/touchstone/gates/check";
     let answer = site.host.post(path, &question).await;

@@ -11,6 +11,7 @@ mod gates;
 mod housekeeping;
 mod organizations;
 mod profiles;
+mod records;
 mod stress_tests;
 mod walk;
 mod webhooks;
