@@ -52,14 +52,23 @@ fn openbadgeslib() -> Option<Command> {
     Some(command)
 }
 
-/// The libraries in JavaScript, if they are there.
-fn digitalbazaar() -> Option<Command> {
+/// The libraries in JavaScript, if they are there: those of Digital Bazaar, and the verifier of the Digital Credentials
+/// Consortium.
+const IN_JAVASCRIPT: [(&str, &str); 2] = [
+    ("@digitalbazaar/vc", "tests/node/verify_badges.mjs"),
+    (
+        "@digitalcredentials/verifier-core",
+        "tests/node/verify_badges_core.mjs",
+    ),
+];
+
+fn javascript(path: &str) -> Option<Command> {
     if std::env::var_os(NODE_MODULES).is_none() {
         not_run("the check of badges in JavaScript", NODE_MODULES);
         return None;
     }
     let mut command = Command::new("node");
-    command.arg(script("tests/node/verify_badges.mjs"));
+    command.arg(script(path));
     Some(command)
 }
 
@@ -74,21 +83,24 @@ fn a_python_library_accepts_good_badges_only() {
 
 #[test]
 fn javascript_libraries_accept_good_badges_only() {
-    let folder = tempfile::tempdir().unwrap();
-    if let Some(mut library) = digitalbazaar() {
+    for (what, path) in IN_JAVASCRIPT {
+        let Some(mut library) = javascript(path) else {
+            continue;
+        };
+        let folder = tempfile::tempdir().unwrap();
         let cases = cases(folder.path());
-        hold_to_account("@digitalbazaar/vc", &mut library, folder.path(), &cases);
+        hold_to_account(what, &mut library, folder.path(), &cases);
     }
 }
 
 /// What a host serves, not made for the test: strangers accept it, and no longer once it is revoked, past its time or changed.
 #[tokio::test]
 async fn libraries_of_others_accept_what_a_host_serves_while_it_holds() {
-    let libraries = [
-        ("openbadgeslib", openbadgeslib()),
-        ("@digitalbazaar/vc", digitalbazaar()),
-    ];
-    for (what, library) in libraries {
+    let in_javascript = IN_JAVASCRIPT.map(|(what, path)| (what, javascript(path)));
+    for (what, library) in [("openbadgeslib", openbadgeslib())]
+        .into_iter()
+        .chain(in_javascript)
+    {
         let Some(mut library) = library else { continue };
         let folder = tempfile::tempdir().unwrap();
         let cases = served(folder.path()).await;
