@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::assessment::{self, Assessment, Measured, Rating, Unscored};
 use super::config::Config;
 use super::dimension::Dimension;
-use super::evidence::Event;
+use super::evidence::{Data, Event, EventType};
 use super::measure::{Appealed, Measure};
 
 /// How long an assessment can be appealed, to the second.
@@ -54,6 +54,83 @@ pub struct OverrideFault {
     pub field: String,
     /// Why.
     pub reason: String,
+}
+
+/// An override that would change nothing because there is nothing that it is about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what they are")]
+pub enum Idle {
+    #[error("the assessment has no evidence about task `{task_id}`; name one of its tasks")]
+    Task { task_id: String },
+    #[error("task `{task_id}` has no revision {revision_number}; name one that is recorded")]
+    Revision {
+        task_id: String,
+        revision_number: u32,
+    },
+    #[error("the assessment has no event `{event_id}` among its evidence; name one of its events")]
+    Event { event_id: String },
+    #[error(
+        "a {kind} event says nothing by `{field}` that is scored; name a member of its data that is read"
+    )]
+    Field { kind: EventType, field: String },
+}
+
+/// The first override that is about nothing in the evidence, with its place. An appeal is resolved once, so a slip of the pen
+/// must not resolve it.
+pub fn idle(events: &[Event], overrides: &[Override]) -> Option<(usize, Idle)> {
+    let mut tasks: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
+    let mut by_id = BTreeMap::new();
+    for event in events {
+        tasks.entry(&event.task_id).or_default().push(event);
+        if let Some(id) = &event.id {
+            by_id.insert(id.as_str(), event);
+        }
+    }
+    let about = |it: &Override| match it {
+        Override::ExcludeTask { task_id } if !tasks.contains_key(task_id.as_str()) => {
+            Some(Idle::Task {
+                task_id: task_id.clone(),
+            })
+        }
+        Override::RevisionNotError {
+            task_id,
+            revision_number,
+        } => match tasks.get(task_id.as_str()) {
+            None => Some(Idle::Task {
+                task_id: task_id.clone(),
+            }),
+            Some(events) => (!is_revised(events, *revision_number)).then(|| Idle::Revision {
+                task_id: task_id.clone(),
+                revision_number: *revision_number,
+            }),
+        },
+        Override::SetField {
+            event_id, field, ..
+        } => match by_id.get(event_id.as_str()) {
+            None => Some(Idle::Event {
+                event_id: event_id.clone(),
+            }),
+            Some(event) => {
+                let kind = event.event_type();
+                (!kind.reads(field)).then(|| Idle::Field {
+                    kind,
+                    field: field.clone(),
+                })
+            }
+        },
+        Override::ExcludeTask { .. } => None,
+    };
+    let mut judged = overrides.iter().map(about).enumerate();
+    judged.find_map(|(place, idle)| Some((place, idle?)))
+}
+
+/// Whether a task was revised so many times, by what was recorded of each or by what was counted at its end.
+fn is_revised(events: &[&Event], revision: u32) -> bool {
+    events.iter().any(|event| match &event.data {
+        Data::TaskRevised(revised) => revised.revision_number.get() == revision,
+        Data::TaskCompleted(done) => (1..=done.revision_count.get()).contains(&revision),
+        _ => false,
+    })
 }
 
 /// Whether an appeal filed then is in time.

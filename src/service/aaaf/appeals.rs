@@ -269,13 +269,19 @@ impl Aaaf {
         let events = collect(self.store.as_ref(), organization, agent, &asked, until).await;
         let events = events.map_err(uncollected)?.events;
         let rated = tokio::task::spawn_blocking(move || {
-            appeal::rate(&events, &asked, &config, &resolutions)
+            // What was accepted before was looked at then, and some of it may be past its time by now.
+            let new = resolutions.last().map(|it| it.overrides.as_slice());
+            if let Some((place, idle)) = appeal::idle(&events, new.unwrap_or_default()) {
+                let message = format!("at place {place}: {idle}");
+                return Err(Problem::validation("overrides", message));
+            }
+            let rated = appeal::rate(&events, &asked, &config, &resolutions);
+            rated.map_err(|unscored| match unscored {
+                Unscored::Insufficient(cause) => too_little(&cause),
+                Unscored::Override(fault) => Problem::validation("overrides", fault.to_string()),
+            })
         });
-        let rated = rated.await.map_err(|cause| internal(&cause))?;
-        rated.map_err(|unscored| match unscored {
-            Unscored::Insufficient(cause) => too_little(&cause),
-            Unscored::Override(fault) => Problem::validation("overrides", fault.to_string()),
-        })
+        rated.await.map_err(|cause| internal(&cause))?
     }
 
     /// The next revision of a badge, which holds as long as the one before.

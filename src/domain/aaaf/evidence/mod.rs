@@ -5,6 +5,7 @@ mod data;
 mod extent;
 mod kinds;
 mod listing;
+mod members;
 mod read;
 mod values;
 

@@ -278,14 +278,37 @@ async fn what_overrides_cannot_do_is_refused_and_the_appeal_stays_open() {
         (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
     );
     assert_eq!(refused.json()["error"]["details"]["field"], "overrides");
-    // Overrides that touch nothing are accepted, and nothing changes.
-    let idle = json!({"decision": "accept", "overrides": [{"type": "exclude_task", "task_id": "unheard-of"}]});
-    let accepted = resolve(&site, &appeal, "dana", &idle).await.json();
-    assert_eq!(
-        (&accepted["changed_dimensions"], &accepted["badge_id"]),
-        (&json!([]), &Value::Null)
-    );
+    // A slip of the pen cannot be taken back once the appeal is resolved.
+    let set = |event: &Value, field: &str| json!({"type": "set_field", "event_id": event, "field": field, "value": "accepted"});
+    let revision = |task: &str, number: u32| json!({"type": "revision_not_error", "task_id": task, "revision_number": number});
+    for (idle, said) in [
+        (exclude(7..8)[0].clone(), "bad-7"),
+        (revision("bad-7", 1), "bad-7"),
+        (revision("bad-1", 1), "revision 1"),
+        (set(&json!("unheard-of"), "completion_status"), "unheard-of"),
+        (set(event, "completion_stats"), "completion_stats"),
+        (set(event, "tool"), "task_completed"),
+    ] {
+        let overrides = json!([exclude(0..1)[0], idle]);
+        let accept = json!({"decision": "accept", "overrides": overrides});
+        let refused = resolve(&site, &appeal, "dana", &accept).await;
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
+        );
+        let error = refused.json()["error"].clone();
+        assert_eq!(error["details"]["field"], "overrides");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("place 1") && message.contains(said),
+            "{message}"
+        );
+    }
     assert_eq!(found(&site, &before).await, before);
+    // It is open still.
+    let accept = json!({"decision": "accept", "overrides": [set(event, "completion_status")]});
+    let accepted = resolve(&site, &appeal, "dana", &accept).await;
+    assert_eq!(accepted.json()["status"], "accepted", "{accepted:?}");
 }
 
 #[tokio::test]

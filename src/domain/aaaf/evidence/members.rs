@@ -1,0 +1,109 @@
+//! The members that are read of an event's data, as its type declares them.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::data::{
+    DelegationDecision, DelegationOutcome, OrchestrationPlan, OrchestrationResult, TaskAssigned,
+    TaskCompleted, TaskRevised, ToolInvoked,
+};
+use super::kinds::EventType;
+
+/// Members that every type has.
+const COMMON: [&str; 2] = ["task_id", "assessment_id"];
+
+impl EventType {
+    /// Whether a member of an event's data is looked at by anybody.
+    pub fn reads(self, member: &str) -> bool {
+        let own = match self {
+            Self::TaskAssigned => members::<TaskAssigned>(),
+            Self::TaskCompleted => members::<TaskCompleted>(),
+            Self::TaskRevised => members::<TaskRevised>(),
+            Self::ToolInvoked => members::<ToolInvoked>(),
+            Self::DelegationDecision => members::<DelegationDecision>(),
+            Self::DelegationOutcome => members::<DelegationOutcome>(),
+            Self::OrchestrationPlan => members::<OrchestrationPlan>(),
+            Self::OrchestrationResult => members::<OrchestrationResult>(),
+        };
+        COMMON.contains(&member) || own.contains(&member)
+    }
+}
+
+/// The members a struct asks for when it is read: a second list of them would some day be another one.
+fn members<T: DeserializeOwned>() -> &'static [&'static str] {
+    match T::deserialize(Asked) {
+        Err(Answer(members)) => members,
+        // None of them can be read out of nothing.
+        Ok(_) => &[],
+    }
+}
+
+/// Has nothing to read from, and tells what it was asked for.
+struct Asked;
+
+/// What a struct asked for.
+#[derive(Debug)]
+struct Answer(&'static [&'static str]);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0.join(", "))
+    }
+}
+
+impl std::error::Error for Answer {}
+
+impl de::Error for Answer {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self(&[])
+    }
+}
+
+impl<'de> Deserializer<'de> for Asked {
+    type Error = Answer;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Answer> {
+        Err(Answer(&[]))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        members: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Answer> {
+        Err(Answer(members))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_reads_what_it_must_say_and_what_it_may() {
+        for kind in EventType::ALL {
+            for required in kind.required() {
+                // Asked of the producer, and scored by nobody.
+                let scored = (kind, required.name) != (EventType::TaskRevised, "changes");
+                assert_eq!(
+                    kind.reads(required.name),
+                    scored,
+                    "{kind}.{}",
+                    required.name
+                );
+            }
+            assert!(kind.reads("assessment_id"));
+            assert!(!kind.reads("completion_stats"));
+        }
+        assert!(EventType::TaskCompleted.reads("quality_score"));
+        assert!(!EventType::ToolInvoked.reads("quality_score"));
+    }
+}
