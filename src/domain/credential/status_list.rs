@@ -64,6 +64,11 @@ pub enum BitsFault {
 }
 
 impl Bits {
+    /// All of them: nothing that names the list is to be believed.
+    pub fn all() -> Self {
+        Self(vec![u8::MAX; OCTETS])
+    }
+
     /// Sets or clears a bit; the first is the most significant of the first octet.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod config;
 mod door;
 pub(super) mod envelope;
 mod events;
+mod issuer_keys;
 mod organizations;
 mod page;
 mod profiles;

@@ -9,7 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
 use super::{
-    agents, appeals, assessments, badges, config, events, organizations, profiles, webhooks,
+    agents, appeals, assessments, badges, config, events, issuer_keys, organizations, profiles,
+    webhooks,
 };
 use crate::http::HttpState;
 use crate::http::routes::Operation;
@@ -110,6 +111,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/organizations/{organizationId}",
             Access::ANYBODY,
             organizations::change,
+        )
+        .add(
+            "POST",
+            "/api/v1/organizations/{organizationId}/issuer-keys/rotate",
+            Access::ANYBODY,
+            issuer_keys::rotate,
         )
         .add(
             "GET",

@@ -132,6 +132,21 @@ pub struct IssuerKeyRecord {
     pub compromised: bool,
 }
 
+/// The end of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Retirement<'a> {
+    /// Whose it is.
+    pub organization: &'a OrganizationRecord,
+    /// The key.
+    pub key: &'a PublicKey,
+    /// What takes its place, of the current one; one that is retired has been followed already.
+    pub successor: Option<&'a IssuerKeyRecord>,
+    /// How everything it signed is taken back, if it fell into other hands.
+    pub compromised: Option<&'a Revocation>,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// Badges of organizations. They are added and approved with their assessments.
 #[async_trait]
 pub trait Badges: Send + Sync {
@@ -146,6 +161,13 @@ pub trait Badges: Send + Sync {
         organization: OrganizationNumber,
         key: &IssuerKeyRecord,
     ) -> Result<(), StoreError>;
+    /// Ends a key, with everything that follows from it, and records the decision; how many badges were taken back.
+    /// [`StoreError::Stale`] if it is another kind of key by now.
+    async fn retire_issuer_key(
+        &self,
+        retirement: &Retirement<'_>,
+        decision: &Decision,
+    ) -> Result<u64, StoreError>;
     /// The list of an issuer at an address that has room, made if need be: fewer than `room` of its bits are given out.
     async fn open_status_list(
         &self,

@@ -18,8 +18,8 @@ pub use assessments::{
     Stage, StressTest,
 };
 pub use badges::{
-    BadgeRecord, BadgeStanding, BadgeState, Badges, Issued, IssuerKeyRecord, Revocation,
-    StatusListNumber, StatusListRecord,
+    BadgeRecord, BadgeStanding, BadgeState, Badges, Issued, IssuerKeyRecord, Retirement,
+    Revocation, StatusListNumber, StatusListRecord,
 };
 pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
 pub use notices::{

@@ -423,7 +423,7 @@ impl Aaaf {
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| not_there("status list"))?;
         let issuer = &self.gallery.issuer;
-        let (key, signatory) = issuer
+        let (key, signatory, disowned) = issuer
             .speaking_for(&owner, &list.issuer)
             .await
             .map_err(|cause| internal(&cause))?;
@@ -432,7 +432,12 @@ impl Aaaf {
         let revoked = revoked.map_err(|cause| internal(&cause))?;
         let url = status_list::address(&list.base_url, list.number.0);
         let signed = move || {
-            let mut bits = Bits::default();
+            // Whoever has the key can sign badges with any bit of the list.
+            let mut bits = if disowned {
+                Bits::all()
+            } else {
+                Bits::default()
+            };
             for bit in revoked {
                 bits.set(bit, true).map_err(|cause| internal(&cause))?;
             }

@@ -35,6 +35,9 @@ pub enum NotIssued {
     /// What is sealed is no key, or another one.
     #[error("what is sealed is not the key of the organization")]
     OtherKey,
+    /// The organization may not sign anything now.
+    #[error("the organization is suspended or archived")]
+    Hindered,
     /// There is nothing to certify.
     #[error(transparent)]
     NoScore(#[from] NoScore),
@@ -130,6 +133,9 @@ impl Issuer {
         occasion: &dyn Keeps,
     ) -> Result<BadgeRecord, NotIssued> {
         let organization = self.organization(draft).await?;
+        if organization.status.hinders(true).is_some() {
+            return Err(NotIssued::Hindered);
+        }
         let key = Arc::new(self.key(&organization).await?);
         let signatory = self.place.signatory(&organization.id, &key.public());
         for _ in 0..DRAWS {
@@ -212,15 +218,7 @@ impl Issuer {
         if let Some(key) = self.current(organization).await? {
             return Ok(key);
         }
-        let octets = self.ids.secret();
-        let sealed = self.vault.seal(&label(organization), &octets).await;
-        let key = IssuerKeyRecord {
-            public: SecretKey::from_random(octets).public(),
-            sealed: sealed.map_err(NotIssued::Key)?,
-            created_at: self.clock.now(),
-            retired_at: None,
-            compromised: false,
-        };
+        let key = self.fresh_key(organization).await?;
         match self.store.add_issuer_key(organization.number, &key).await {
             // Another replica may have been faster.
             Ok(()) | Err(StoreError::Exists(_)) => {}
@@ -228,6 +226,25 @@ impl Issuer {
         }
         let key = self.current(organization).await?;
         key.ok_or(NotIssued::OtherKey)
+    }
+
+    /// A key that nobody has yet.
+    ///
+    /// # Errors
+    /// It cannot be sealed.
+    pub(super) async fn fresh_key(
+        &self,
+        organization: &OrganizationRecord,
+    ) -> Result<IssuerKeyRecord, NotIssued> {
+        let octets = self.ids.secret();
+        let sealed = self.vault.seal(&label(organization), &octets).await;
+        Ok(IssuerKeyRecord {
+            public: SecretKey::from_random(octets).public(),
+            sealed: sealed.map_err(NotIssued::Key)?,
+            created_at: self.clock.now(),
+            retired_at: None,
+            compromised: false,
+        })
     }
 
     async fn current(
@@ -260,7 +277,8 @@ impl Issuer {
         }
     }
 
-    /// The key that speaks for an issuer: the one a `did:key` is, the current one of a `did:web`.
+    /// The key that speaks for an issuer: the one a `did:key` is, the current one of a `did:web`. With it comes whether nothing
+    /// the issuer signed is believed: of a `did:key` that is compromised, no other key can say so.
     ///
     /// # Errors
     /// [`NotIssued`].
@@ -268,19 +286,20 @@ impl Issuer {
         &self,
         organization: &OrganizationRecord,
         issuer: &str,
-    ) -> Result<(SecretKey, Signatory), NotIssued> {
+    ) -> Result<(SecretKey, Signatory, bool), NotIssued> {
         let keys = self.store.issuer_keys(organization.number).await?;
-        let usable = keys.iter().filter(|key| !key.compromised);
-        for key in usable {
+        for key in &keys {
             let by_key = Signatory::by_key(&key.public);
             let signatory = if by_key.did == issuer {
                 by_key
-            } else if issuer.starts_with("did:web:") && key.retired_at.is_none() {
+            } else if issuer.starts_with("did:web:") && key.retired_at.is_none() && !key.compromised
+            {
                 Signatory::by_web(issuer.to_owned(), &key.public)
             } else {
                 continue;
             };
-            return Ok((self.opened(organization, key).await?, signatory));
+            let secret = self.opened(organization, key).await?;
+            return Ok((secret, signatory, key.compromised));
         }
         Err(NotIssued::OtherKey)
     }

@@ -16,6 +16,7 @@ pub mod evidence;
 pub mod gathering;
 pub mod housekeeping;
 pub mod issuer;
+pub mod issuer_keys;
 pub mod organizations;
 pub mod profiles;
 mod projected;

@@ -112,7 +112,7 @@ impl Aaaf {
     ///
     /// # Errors
     /// `not_found`, `forbidden`.
-    pub(super) async fn changeable(
+    pub async fn changeable(
         &self,
         caller: &Caller,
         id: &str,

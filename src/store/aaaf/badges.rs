@@ -5,11 +5,12 @@ use jiff::Timestamp;
 
 use super::taken;
 use crate::domain::audit::Decision;
+use crate::domain::credential::did::multibase;
 use crate::domain::pack::keys::PublicKey;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentNumber, BadgeRecord, BadgeState, Badges, Issued, IssuerKeyRecord, OrganizationNumber,
-    OrganizationRecord, Organizations, Revocation, StatusListNumber, StatusListRecord,
+    OrganizationRecord, Organizations, Retirement, Revocation, StatusListNumber, StatusListRecord,
 };
 use crate::store::audit::record;
 use crate::store::convert::{Column, backend, column};
@@ -20,6 +21,15 @@ const KEYS: &str = "SELECT public, sealed, created_at, retired_at, compromised
 const ADD_KEY: &str = "INSERT INTO aaaf_issuer_key
         (organization, public, sealed, created_at, retired_at, compromised)
     VALUES ($1, $2, $3, $4, $5, $6)";
+const RETIRE_KEY: &str = "UPDATE aaaf_issuer_key
+    SET retired_at = COALESCE(retired_at, $3), compromised = $4
+    WHERE organization = $1 AND public = $2 AND (retired_at IS NULL) = $5 AND NOT compromised";
+/// The proof names its key: nothing else in a credential has a `#` before the name of one.
+const REVOKE_SIGNED: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $3
+    WHERE organization = $1 AND state = 'issued' AND credential LIKE '%#' || $2 || '\"%'";
+/// Lists are signed anew, also those that the key would have signed.
+const ALL_CHANGED: &str =
+    "UPDATE aaaf_status_list SET changes = changes + 1 WHERE organization = $1";
 const LIST_WITH_ROOM: &str = "SELECT number, organization, issuer, base_url, changes
     FROM aaaf_status_list
     WHERE organization = $1 AND issuer = $2 AND base_url = $3 AND given_out < $4
@@ -121,6 +131,23 @@ fn key_of(row: KeyRow) -> Result<IssuerKeyRecord, StoreError> {
         retired_at: retired_at.transpose()?,
         compromised,
     })
+}
+
+/// Adds a key as the current one.
+macro_rules! add_key {
+    ($executor:expr, $organization:expr, $key:expr) => {{
+        let key: &IssuerKeyRecord = $key;
+        sqlx::query(ADD_KEY)
+            .bind($organization.0)
+            .bind(key.public.to_base64())
+            .bind(&key.sealed)
+            .bind(key.created_at.as_microsecond())
+            .bind(key.retired_at.map(Timestamp::as_microsecond))
+            .bind(key.compromised)
+            .execute($executor)
+            .await
+            .map_err(|cause| taken(cause, "a current key of this organization"))?;
+    }};
 }
 
 /// Adds a badge within a transaction.
@@ -232,17 +259,51 @@ macro_rules! badges {
                 organization: OrganizationNumber,
                 key: &IssuerKeyRecord,
             ) -> Result<(), StoreError> {
-                sqlx::query(ADD_KEY)
-                    .bind(organization.0)
-                    .bind(key.public.to_base64())
-                    .bind(&key.sealed)
-                    .bind(key.created_at.as_microsecond())
-                    .bind(key.retired_at.map(Timestamp::as_microsecond))
-                    .bind(key.compromised)
-                    .execute(self.writer())
-                    .await
-                    .map_err(|cause| taken(cause, "a current key of this organization"))?;
+                add_key!(self.writer(), organization, key);
                 Ok(())
+            }
+
+            async fn retire_issuer_key(
+                &self,
+                retirement: &Retirement<'_>,
+                decision: &Decision,
+            ) -> Result<u64, StoreError> {
+                let organization = retirement.organization;
+                let mut transaction = self.begin_write().await?;
+                let retired = sqlx::query(RETIRE_KEY)
+                    .bind(organization.number.0)
+                    .bind(retirement.key.to_base64())
+                    .bind(retirement.at.as_microsecond())
+                    .bind(retirement.compromised.is_some())
+                    .bind(retirement.successor.is_some())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if retired.rows_affected() == 0 {
+                    return Err(StoreError::Stale);
+                }
+                if let Some(successor) = retirement.successor {
+                    add_key!(&mut *transaction, organization.number, successor);
+                }
+                let mut revoked = 0;
+                if let Some(revocation) = retirement.compromised {
+                    let badges = sqlx::query(REVOKE_SIGNED)
+                        .bind(organization.number.0)
+                        .bind(multibase(retirement.key))
+                        .bind(at("revocation").text(revocation)?)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    revoked = badges.rows_affected();
+                    sqlx::query(ALL_CHANGED)
+                        .bind(organization.number.0)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                record!(transaction, &organization.tenant, decision);
+                transaction.commit().await.map_err(backend)?;
+                Ok(revoked)
             }
 
             async fn open_status_list(

@@ -9,6 +9,7 @@ mod corrections;
 mod events;
 mod gates;
 mod housekeeping;
+mod issuer_keys;
 mod organizations;
 mod profiles;
 mod records;

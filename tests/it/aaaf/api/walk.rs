@@ -136,6 +136,9 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         (_, "/api/v1/organizations/{organizationId}/config") => {
             json!({"assessment_window_days": 7})
         }
+        (_, "/api/v1/organizations/{organizationId}/issuer-keys/rotate") => {
+            json!({"compromised": true})
+        }
         (_, "/api/v1/config/weights") => json!({"performance_weights": null}),
         (_, "/api/v1/config/taxonomy") => json!({"domain_taxonomy": null}),
         (_, "/api/v1/assessments") => {
@@ -253,6 +256,8 @@ async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
     }
     let organization = format!("organizations/{}", site.ours.id);
     seen.push(site.get(&organization).await.json());
+    let keys = format!("/orgs/{}/did.json", site.ours.id);
+    seen.push(site.anonymous(&keys).await.json());
     seen
 }
 

@@ -1,0 +1,75 @@
+//! `/api/v1/organizations/{organizationId}/issuer-keys`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::domain::credential::did::{multibase, parse_multibase};
+use crate::domain::fields::{Fields, Nulls};
+use crate::http::HttpState;
+use crate::http::answer::Answer;
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use crate::http::idempotency::{Done, once};
+use crate::ports::aaaf::IssuerKeyRecord;
+use crate::protocol::error::Problem;
+use crate::service::aaaf::issuer_keys::{Rotated, Rotation};
+use crate::service::access::Caller;
+
+/// Characters of the name of a key; one has fewer.
+const MAX_KEY: usize = 128;
+
+/// `POST /api/v1/organizations/{organizationId}/issuer-keys/rotate`.
+pub async fn rotate(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let id = path.get("organizationId").to_owned();
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.changeable(&caller, &id).await?;
+    let asked = rotation(&body)?;
+    let (aaaf, who) = (state.aaaf.clone(), caller.clone());
+    let endpoint = format!("POST /api/v1/organizations/{id}/issuer-keys/rotate");
+    // It is done in somebody's name, and not replayed to another.
+    let digested = json!({"body": body, "principal": caller.principal});
+    once(&state, &caller, endpoint, key, &digested, |_| async move {
+        let rotated = aaaf.rotate_issuer_key(&who, &id, asked).await?;
+        Ok(Done::new(StatusCode::OK, shown(&id, &rotated)))
+    })
+    .await
+}
+
+fn rotation(body: &Value) -> Result<Rotation, Problem> {
+    let fields = Fields::closed(body, "", &["key", "compromised"], Nulls::Wrong)?;
+    let key = fields.text_of("key", 1..=MAX_KEY)?.map(|name| {
+        parse_multibase(name).ok_or_else(|| {
+            let shape = "must be the name of an Ed25519 key as a Multikey, like z6Mk…";
+            fields.invalid("key", shape)
+        })
+    });
+    Ok(Rotation {
+        key: key.transpose()?,
+        compromised: fields.boolean("compromised")?.unwrap_or(false),
+    })
+}
+
+fn shown(organization: &str, rotated: &Rotated) -> Value {
+    let key = |it: &IssuerKeyRecord| {
+        json!({
+            "key": multibase(&it.public),
+            "created_at": it.created_at,
+            "retired_at": it.retired_at,
+            "compromised": it.compromised,
+        })
+    };
+    json!({
+        "organization_id": organization,
+        "keys": rotated.keys.iter().map(key).collect::<Vec<_>>(),
+        "revoked_badges": rotated.revoked,
+    })
+}

@@ -1,0 +1,126 @@
+//! The keys organizations sign badges with (AAAF S12): another one takes the place of the current one, and what one signed that
+//! fell into other hands is taken back.
+
+use super::{Aaaf, changed_meanwhile, is_operator};
+use crate::domain::aaaf::badge::RevocationReason;
+use crate::domain::credential::did::multibase;
+use crate::domain::pack::keys::PublicKey;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{IssuerKeyRecord, OrganizationRecord, Retirement, Revocation};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::{Caller, Scope, authorise};
+use crate::service::fault::internal;
+
+/// What is to become of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    /// Which; the current one if it is not said.
+    pub key: Option<PublicKey>,
+    /// Whether it fell into other hands.
+    pub compromised: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Rotated {
+    /// Every key of the organization, the oldest first.
+    pub keys: Vec<IssuerKeyRecord>,
+    /// Badges that were taken back.
+    pub revoked: u64,
+}
+
+impl Aaaf {
+    /// Puts another key in the place of the current one. What the old one signed goes on holding, unless it is compromised: then
+    /// all of it is taken back at once.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`; `validation_error` for a key that is not the organization's; `conflict` for one that has been
+    /// retired or called compromised already, or if nothing was signed yet.
+    pub async fn rotate_issuer_key(
+        &self,
+        caller: &Caller,
+        id: &str,
+        asked: Rotation,
+    ) -> Result<Rotated, Problem> {
+        let organization = self.changeable(caller, id).await?;
+        if asked.compromised && !is_operator(caller) {
+            authorise(caller, Scope::BadgesRevoke)?;
+        }
+        let key = self.named(&organization, asked.key.as_ref()).await?;
+        let conflict = |message| Err(Problem::new(ErrorCode::Conflict, message));
+        if key.compromised {
+            return conflict("this key is known to be compromised; nothing it signed is believed");
+        }
+        let current = key.retired_at.is_none();
+        if !current && !asked.compromised {
+            return conflict(
+                "this key is retired already; say `compromised` if it fell into other hands",
+            );
+        }
+        let successor = match current {
+            true => {
+                let fresh = self.gallery.issuer.fresh_key(&organization).await;
+                Some(fresh.map_err(|cause| internal(&cause))?)
+            }
+            false => None,
+        };
+        let now = self.clock.now();
+        let revocation = Revocation {
+            reason: RevocationReason::KeyCompromise,
+            note: None,
+            by: caller.principal.clone(),
+            at: now,
+        };
+        let retirement = Retirement {
+            organization: &organization,
+            key: &key.public,
+            successor: successor.as_ref(),
+            compromised: asked.compromised.then_some(&revocation),
+            at: now,
+        };
+        let action = match asked.compromised {
+            true => "issuer-keys:compromised",
+            false => "issuer-keys:rotate",
+        };
+        let mut decision = self.decided(caller, action, &organization.id);
+        decision.reasons.push(multibase(&key.public));
+        let revoked = match self.store.retire_issuer_key(&retirement, &decision).await {
+            Ok(revoked) => revoked,
+            Err(StoreError::Stale | StoreError::Exists(_)) => {
+                return Err(changed_meanwhile("key"));
+            }
+            Err(cause) => return Err(internal(&cause)),
+        };
+        Ok(Rotated {
+            keys: self.issuer_keys(&organization).await?,
+            revoked,
+        })
+    }
+
+    async fn issuer_keys(
+        &self,
+        organization: &OrganizationRecord,
+    ) -> Result<Vec<IssuerKeyRecord>, Problem> {
+        let keys = self.store.issuer_keys(organization.number).await;
+        keys.map_err(|cause| internal(&cause))
+    }
+
+    async fn named(
+        &self,
+        organization: &OrganizationRecord,
+        key: Option<&PublicKey>,
+    ) -> Result<IssuerKeyRecord, Problem> {
+        let keys = self.issuer_keys(organization).await?.into_iter();
+        let Some(key) = key else {
+            let current = keys.into_iter().find(|it| it.retired_at.is_none());
+            let message =
+                "this organization has signed nothing yet; its key is made when it is first needed";
+            return current.ok_or_else(|| Problem::new(ErrorCode::Conflict, message));
+        };
+        let own = keys.into_iter().find(|it| it.public == *key);
+        own.ok_or_else(|| {
+            let message = "`key` is no key of this organization; it is named in `proof.verificationMethod` of its badges";
+            Problem::validation("key", message)
+        })
+    }
+}
