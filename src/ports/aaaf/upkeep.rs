@@ -19,8 +19,8 @@ pub struct Looked {
     pub agent: AgentNumber,
     /// Its id.
     pub id: String,
-    /// Whether it was archived.
-    pub archived: bool,
+    /// Whether nobody is told of it: it was archived, or its organization is not active.
+    pub retired: bool,
 }
 
 /// A badge that ends.
@@ -66,7 +66,7 @@ pub trait Upkeep: Send + Sync {
         since: Timestamp,
         most: u32,
     ) -> Result<u32, StoreError>;
-    /// Badges that hold, of every organization, by their ends: those after `after` (an end, and a place among the like) that end
+    /// Badges that hold, of every active organization, by their ends: those after `after` (an end, and a place among the like) that end
     /// until `until`.
     async fn ending_badges(
         &self,

@@ -194,7 +194,9 @@ impl Assessor {
                 Standing::Done => self.find(record).await?,
             }
         };
-        self.end(claim, &outcome).await?;
+        if let Left::Waiting = self.end(claim, &outcome).await? {
+            return Ok(Left::Waiting);
+        }
         // Somebody may be waiting to be told.
         self.store.notify_work().await;
         Ok(Left::Ended)
@@ -202,7 +204,7 @@ impl Assessor {
 
     /// Ends it, in one transaction with the badge. That no badge can be issued is for the operator to mend, and no reason to
     /// lose what was found.
-    async fn end(&self, claim: &AssessmentClaim, outcome: &Outcome) -> Result<(), StoreError> {
+    async fn end(&self, claim: &AssessmentClaim, outcome: &Outcome) -> Result<Left, StoreError> {
         let ending = Ending {
             store: self.store.as_ref(),
             claim,
@@ -210,7 +212,7 @@ impl Assessor {
             now: self.clock.now(),
         };
         let Some(draft) = &outcome.draft else {
-            return ending.with(None).await;
+            return ending.with(None).await.map(|()| Left::Ended);
         };
         if let Finding::Scored {
             calibration: Some(calibration),
@@ -218,11 +220,17 @@ impl Assessor {
         } = &outcome.finding
             && calibration.badge == BadgeDecision::Withheld
         {
-            return ending.with(Some(draft)).await;
+            return ending.with(Some(draft)).await.map(|()| Left::Ended);
         }
         match self.issuer.issue(draft, &ending).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(Left::Ended),
             Err(NotIssued::Store(cause)) => Err(cause),
+            // It was suspended meanwhile. What waits is taken on again once it is active.
+            Err(NotIssued::Hindered) => {
+                let (id, wait) = (&claim.record.id, self.settings.poll);
+                self.store.park_assessment(id, claim.fence, wait).await?;
+                Ok(Left::Waiting)
+            }
             Err(cause) => {
                 let id = &claim.record.id;
                 error!(
@@ -230,7 +238,7 @@ impl Assessor {
                     cause = chain(&cause),
                     "no badge can be issued"
                 );
-                ending.with(None).await
+                ending.with(None).await.map(|()| Left::Ended)
             }
         }
     }

@@ -143,7 +143,7 @@ impl Housekeeper {
             let agents = self.store.every_agent(after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
-            for agent in agents.iter().filter(|agent| !agent.archived) {
+            for agent in agents.iter().filter(|agent| !agent.retired) {
                 told += u64::from(self.look_at(agent, now).await?);
             }
             self.hold(Job::Look).await?;

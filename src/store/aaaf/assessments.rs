@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::badges::{add_badge, decide_badge};
 use super::notices::tell::tell;
+use super::organizations::active;
 use super::taken;
 use crate::domain::aaaf::Kind;
 use crate::ports::aaaf::{
@@ -76,6 +77,8 @@ impl SqliteStore {
         WHERE number = (SELECT number FROM aaaf_assessment
             WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
         now!(SqliteStore),
+        " AND ",
+        active!("aaaf_assessment.organization"),
         " ORDER BY lease_until, number LIMIT 1)
         RETURNING organization, id, claims, parked"
     );
@@ -99,6 +102,8 @@ impl PostgresStore {
         WHERE number = (SELECT number FROM aaaf_assessment
             WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
         now!(PostgresStore),
+        " AND ",
+        active!("aaaf_assessment.organization"),
         " ORDER BY lease_until, number LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING organization, id, claims, parked"
     );

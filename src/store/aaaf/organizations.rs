@@ -13,6 +13,18 @@ use crate::store::convert::{Column, backend, column};
 use crate::store::keys::add_key;
 use crate::store::{PostgresStore, SqliteStore};
 
+/// That the organization a column names is neither suspended nor archived: work is done, and told of, for no other.
+macro_rules! active {
+    ($column:literal) => {
+        concat!(
+            "EXISTS (SELECT 1 FROM aaaf_organization o WHERE o.number = ",
+            $column,
+            " AND o.status = 'active')"
+        )
+    };
+}
+pub(super) use active;
+
 const ADD: &str = "INSERT INTO aaaf_organization
         (id, tenant, name, status, private_badges, config, created_at, updated_at, revision)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";

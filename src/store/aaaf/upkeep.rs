@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::notices::tell::tell;
+use super::organizations::active;
 use crate::domain::aaaf::notice::Notice;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, Ending, Looked, OrganizationNumber, Upkeep};
@@ -17,18 +18,24 @@ const KNOW: &str = "INSERT INTO aaaf_job (name) VALUES ($1) ON CONFLICT (name) D
 const DONE: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_job WHERE name = $1 AND done_at >= $2)";
 const END: &str = "UPDATE aaaf_job SET done_at = $3, lease_owner = NULL, lease_until = 0
     WHERE name = $1 AND lease_owner = $2";
-const AGENTS: &str = "SELECT organization, number, id, archived FROM aaaf_agent
-    WHERE number > $1 ORDER BY number LIMIT $2";
+const AGENTS: &str = concat!(
+    "SELECT organization, number, id, archived OR NOT ",
+    active!("aaaf_agent.organization"),
+    " FROM aaaf_agent WHERE number > $1 ORDER BY number LIMIT $2"
+);
 /// Tasks of stress tests are not new evidence: an assessment made them.
 const COMPLETED: &str = "SELECT COUNT(*) FROM (
         SELECT DISTINCT task FROM aaaf_event
         WHERE organization = $1 AND agent = $2 AND occurred_at >= $3 AND kind = 'task_completed'
             AND assessment IS NULL
         LIMIT $4) AS completed";
-const ENDING: &str = "SELECT b.number, b.organization, b.id, a.id, b.assessment, b.valid_until
+const ENDING: &str = concat!(
+    "SELECT b.number, b.organization, b.id, a.id, b.assessment, b.valid_until
     FROM aaaf_badge b JOIN aaaf_agent a ON a.number = b.agent
-    WHERE b.state = 'issued' AND (b.valid_until, b.number) > ($1, $2) AND b.valid_until <= $3
-    ORDER BY b.valid_until, b.number LIMIT $4";
+    WHERE b.state = 'issued' AND (b.valid_until, b.number) > ($1, $2) AND b.valid_until <= $3 AND ",
+    active!("b.organization"),
+    " ORDER BY b.valid_until, b.number LIMIT $4"
+);
 /// Most of what is looked at was told before: that takes no lock.
 const TOLD: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
 const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
@@ -153,11 +160,11 @@ macro_rules! upkeep {
                     .map_err(backend)?;
                 let looked = rows
                     .into_iter()
-                    .map(|(organization, agent, id, archived)| Looked {
+                    .map(|(organization, agent, id, retired)| Looked {
                         organization: OrganizationNumber(organization),
                         agent: AgentNumber(agent),
                         id,
-                        archived,
+                        retired,
                     });
                 Ok(looked.collect())
             }

@@ -13,6 +13,7 @@ use crate::ports::aaaf::{
     Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,
     OrganizationNumber, Position, Redelivery, SealedSecrets,
 };
+use crate::store::aaaf::organizations::active;
 use crate::store::convert::{backend, micros, now};
 use crate::store::{PostgresStore, SqliteStore};
 use async_trait::async_trait;
@@ -109,6 +110,8 @@ macro_rules! notices {
                 "SELECT EXISTS (SELECT 1 FROM aaaf_webhook
                 WHERE due_at <= $1 AND disabled_at IS NULL AND lease_until <= ",
                 now!($store),
+                " AND ",
+                active!("aaaf_webhook.organization"),
                 ")"
             );
             const CLAIM_NOTICES: &str = concat!(
@@ -118,6 +121,8 @@ macro_rules! notices {
                 WHERE number = (SELECT number FROM aaaf_webhook
                     WHERE due_at <= $3 AND disabled_at IS NULL AND lease_until <= ",
                 now!($store),
+                " AND ",
+                active!("aaaf_webhook.organization"),
                 " ORDER BY due_at, number LIMIT 1 ",
                 $skip,
                 ") RETURNING fence, ",

@@ -14,6 +14,7 @@ mod organizations;
 mod profiles;
 mod records;
 mod stress_tests;
+mod suspended;
 mod walk;
 mod webhooks;
 
