@@ -64,6 +64,11 @@ pub fn presentable(text: &str, glyphs: Glyphs) -> String {
         .collect()
 }
 
+/// Whether a presentable text shows no character of its own.
+pub fn is_all_boxes(text: &str) -> bool {
+    text.contains(BOX) && text.chars().all(|c| c == BOX || c == ' ')
+}
+
 fn has_glyph(c: char) -> bool {
     let in_face = |weight: Weight| {
         weight

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::font::{Cut, Glyphs, Weight, fitted, presentable, width};
+use super::font::{Cut, Glyphs, Weight, fitted, is_all_boxes, presentable, width};
 use super::picture::{Picture, Style};
 use super::{HEIGHT, Mark, WIDTH, colours};
 use crate::domain::aaaf::Axis;
@@ -32,13 +32,7 @@ pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs) -> String {
 
     let name = Style::new(14.0, Weight::Bold, INK);
     picture.begin_clip("n", [LEFT, 25.0, ROOM, 19.0]);
-    line(
-        &mut picture,
-        40.0,
-        name,
-        &shown(&badge.agent.name),
-        Cut::End,
-    );
+    line(&mut picture, 40.0, name, &agent(badge, glyphs), Cut::End);
     picture.end_clip();
     let small = Style::new(8.0, Weight::Medium, FAINT);
     line(
@@ -62,6 +56,16 @@ pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs) -> String {
     let url = badge.verification_url.trim_start_matches("https://");
     line(&mut picture, 141.0, small, &shown(url), Cut::Middle);
     picture.finish()
+}
+
+/// The agent by its name, or by how its id begins where nothing of the name can be shown: two such agents are still told apart.
+fn agent(badge: &Badge, glyphs: Glyphs) -> String {
+    let name = presentable(&badge.agent.name, glyphs);
+    if !is_all_boxes(&name) {
+        return name;
+    }
+    let (begin, ..) = badge.agent.id.as_fields();
+    format!("Agent {begin:08x}")
 }
 
 fn line(picture: &mut Picture, y: f32, style: Style, text: &str, cut: Cut) {

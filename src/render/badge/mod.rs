@@ -27,8 +27,8 @@ pub fn svg(badge: &Badge, mark: Mark) -> String {
     layout::draw(badge, mark, Glyphs::Any)
 }
 
-/// The badge as PNG. Characters the font at hand does not have show as boxes, so that nothing is silently missing; the
-/// agent's id stands below its name.
+/// The badge as PNG. Characters the font at hand does not have show as boxes, so that nothing is silently missing; an agent
+/// none of whose name can be shown goes by the begin of its id, and the whole id stands below.
 ///
 /// # Errors
 /// [`Unpainted`].

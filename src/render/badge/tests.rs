@@ -188,6 +188,27 @@ fn no_name_is_painted_as_nothing(#[case] name: &str) {
     assert!(ink(&painted(name, Scale::One)) > 40, "{name}");
 }
 
+#[rstest]
+#[case("发票阅读器", "Agent 5eed0000", Glyphs::Bundled)]
+#[case("🤖 🧾", "Agent 5eed0000", Glyphs::Bundled)]
+#[case("发票 reader", "□□ reader", Glyphs::Bundled)]
+#[case("Ωμέγα", "Ωμέγα", Glyphs::Bundled)]
+// Whoever shows it may have the letters.
+#[case("发票阅读器", "发票阅读器", Glyphs::Any)]
+fn an_agent_goes_by_its_id_where_nothing_of_its_name_can_be_shown(
+    #[case] name: &str,
+    #[case] shown: &str,
+    #[case] glyphs: Glyphs,
+) {
+    let mut badge = badge();
+    badge.agent.name = name.to_owned();
+    let drawn = layout::draw(&badge, Mark::None, glyphs);
+    let drawn = Document::parse(&drawn).unwrap();
+    let texts = drawn.descendants().filter(|it| it.has_tag_name("text"));
+    let texts: Vec<&str> = texts.filter_map(|it| it.text()).collect();
+    assert!(texts.contains(&shown), "{texts:?}");
+}
+
 #[test]
 fn baked_pictures_are_still_pictures() {
     let svg = baking::svg::bake(&svg(&badge(), Mark::None), "{\"a\":\"]]>\"}").unwrap();
