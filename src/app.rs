@@ -14,11 +14,11 @@ use crate::agent::model::command::CommandModel;
 use crate::agent::model::{self, ModelCatalog, OwnModels};
 use crate::agent::tools::{self, ToolCatalog};
 use crate::agent::{RubricJudge, Runtime};
-use crate::config::{self, Config};
+use crate::config::{self, AgentCardSettings, Config};
 use crate::domain::ids::TenantId;
 use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::http::{self, AaafRates, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
-use crate::net::{self, WebhookClient};
+use crate::net::{self, CardProber, WebhookClient};
 use crate::ports::{
     Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
 };
@@ -28,6 +28,7 @@ use crate::service::aaaf::housekeeping::Housekeeper;
 use crate::service::aaaf::issuer::Issuer;
 use crate::service::aaaf::stress_tests::Bench;
 use crate::service::attestations::Attester;
+use crate::service::cards::Cards;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
@@ -392,6 +393,20 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {
         }
     };
     store::open(&location).await.map_err(Error::Store)
+}
+
+/// What scores agent cards, here and now.
+///
+/// # Errors
+/// A setting cannot be used.
+pub fn cards(settings: &AgentCardSettings) -> Result<Cards, Error> {
+    let prober = Arc::new(CardProber::new(settings.allowed()?));
+    Ok(Cards::new(
+        prober,
+        Arc::new(SystemClock),
+        Arc::new(SystemIds),
+        settings.keys()?,
+    ))
 }
 
 /// Nobody else's eyes: the folder holds task contents.

@@ -3,6 +3,7 @@
 //! Secrets never stand in it: a model's key is *named* by `api_key_env`, API keys live hashed in the store.
 
 mod aaaf;
+mod agent_cards;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 pub use self::aaaf::AaafSettings;
+pub use self::agent_cards::AgentCardSettings;
 use crate::agent::model::{self, ModelConfig};
 use crate::agent::tools::ToolSettings;
 use crate::domain::access::Roles;
@@ -70,6 +72,8 @@ pub struct Config {
     pub secrets: SecretSettings,
     /// The AAAF API and its badges.
     pub aaaf: AaafSettings,
+    /// How agent cards are scored.
+    pub agent_cards: AgentCardSettings,
 }
 
 /// What secrets at rest are sealed with.
@@ -339,6 +343,7 @@ impl Default for Config {
             attest: AttestSettings::default(),
             secrets: SecretSettings::default(),
             aaaf: AaafSettings::default(),
+            agent_cards: AgentCardSettings::default(),
         }
     }
 }
@@ -385,6 +390,9 @@ impl Config {
             }
             if let Some(key) = &mut config.secrets.key_file {
                 *key = folder.join(&*key);
+            }
+            if let Some(keys) = &mut config.agent_cards.trusted_keys {
+                *keys = folder.join(&*keys);
             }
             for stderr in config
                 .tools

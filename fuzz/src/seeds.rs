@@ -17,7 +17,7 @@ use touchstone_fuzz::event_id;
 fn main() -> io::Result<()> {
     let pack =
         new_pack("vendor.acme.triage").ok_or_else(|| io::Error::other("the template's name"))?;
-    let seeds: [(&str, Vec<Vec<u8>>); 12] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 13] = [
         ("pack_archive", archives(&pack)?),
         ("pack_manifest", manifests(&pack)?),
         ("suite", suites(&pack)?),
@@ -30,6 +30,7 @@ fn main() -> io::Result<()> {
         ("a2a_reply", texts(&replies())),
         ("mcp_result", texts(&results())),
         ("cassette", cassettes()),
+        ("agent_card", texts(&cards())),
     ];
     for (target, inputs) in seeds {
         let folder = Path::new("corpus").join(target);
@@ -70,6 +71,28 @@ fn replies() -> Vec<Value> {
         .collect();
     replies.push(json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "x"}}));
     replies
+}
+
+/// A card with everything a card can have, and the key set it is to be mistaken for.
+fn cards() -> Vec<Value> {
+    let flows = json!({"clientCredentials": {"tokenUrl": "https://login.example/token", "scopes": {}}});
+    let protected = base64::Engine::encode(
+        &base64::engine::general_purpose::URL_SAFE_NO_PAD,
+        r#"{"alg":"ES256","kid":"k","jku":"https://keys.example/set","iat":1799999999}"#,
+    );
+    let key = json!({"kty": "EC", "crv": "P-256", "kid": "k", "x": "AAAA", "y": "AAAA"});
+    let card = json!({
+        "protocolVersion": "0.3.0", "name": "a", "description": "b", "url": "https://agents.example/a2a",
+        "preferredTransport": "JSONRPC", "version": "1.0.0", "capabilities": {"extensions": [{"uri": "urn:x", "required": false}]},
+        "additionalInterfaces": [{"url": "https://agents.example/rest", "transport": "HTTP+JSON"}],
+        "provider": {"organization": "c", "url": "https://agents.example"}, "iconUrl": "http://10.0.0.1/icon.svg",
+        "securitySchemes": {"o": {"type": "oauth2", "flows": flows}}, "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["application/json; a=b"],
+        "skills": [{"id": "s", "name": "n", "description": "d", "tags": ["t"], "examples": []}],
+        "signatures": [{"protected": protected, "signature": "AAAA"}], "keys": [key],
+    });
+    let empty = json!({});
+    vec![card, empty]
 }
 
 /// Every kind of answer of a tool server.

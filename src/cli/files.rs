@@ -1,21 +1,32 @@
 //! Files that are looked at, whole and within a bound.
 
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use super::exit::Failure;
 
 /// Reads a file of at most `most` octets.
 pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, Failure> {
-    let unreadable = |cause: String| {
-        Failure::bad_input(
-            "unreadable",
-            format!("{} cannot be read: {cause}", file.display()),
-        )
-    };
+    within(&file.display().to_string(), most, || {
+        std::fs::File::open(file)
+    })
+}
+
+/// The same of what comes in.
+pub fn read_stdin(most: u64) -> Result<Vec<u8>, Failure> {
+    within("stdin", most, || Ok(std::io::stdin()))
+}
+
+fn within<R: Read>(
+    name: &str,
+    most: u64,
+    open: impl FnOnce() -> std::io::Result<R>,
+) -> Result<Vec<u8>, Failure> {
+    let unreadable =
+        |cause: String| Failure::bad_input("unreadable", format!("{name} cannot be read: {cause}"));
     let mut octets = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|file| file.take(most + 1).read_to_end(&mut octets))
+    open()
+        .and_then(|from| from.take(most + 1).read_to_end(&mut octets))
         .map_err(|cause| unreadable(cause.to_string()))?;
     if octets.len() as u64 > most {
         return Err(unreadable(format!("it has more than {most} octets")));

@@ -8,6 +8,7 @@ mod aaaf;
 mod attest;
 mod audit;
 mod badge;
+mod card;
 pub mod client;
 mod compare;
 mod context;
@@ -103,6 +104,8 @@ enum Command {
     Verify(verify::Arguments),
     Badge(badge::Arguments),
     #[command(subcommand)]
+    Card(card::Command),
+    #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
     Key(key::Command),
@@ -123,6 +126,7 @@ impl Command {
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
             Self::Aaaf(command) => command.reach(),
+            Self::Card(command) => command.reach(),
             _ => Reach::Host,
         }
     }
@@ -199,6 +203,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Badge(arguments) => badge::run(&context, &arguments).await,
+        Command::Card(command) => card::run(&context, command).await,
         Command::Audit(command) => audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => webhook::run(&context, command).await,

@@ -7,6 +7,7 @@ pub mod attestation;
 pub mod audit;
 pub mod base62;
 pub mod budget;
+pub mod card;
 pub mod credential;
 pub mod deployment;
 pub mod eval;

@@ -42,7 +42,10 @@ pub fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
+    let [a, b, c, d] = address.octets();
+    if [a, b, c, d] == [168, 63, 129, 16] {
+        return false; // a large cloud's metadata and health probes, on an address that looks public
+    }
     !matches!(
         (a, b, c),
         (0 | 10 | 127 | 224..=255, _, _)          // this network, private, loopback, multicast, reserved, broadcast

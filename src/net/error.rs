@@ -98,11 +98,7 @@ impl Error {
             }
             let io = cause.downcast_ref::<io::Error>();
             refused |= io.is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
-            // `source` of an io::Error skips the very error it wraps, which is where a TLS failure sits.
-            next = match io.and_then(io::Error::get_ref) {
-                Some(inner) => Some(inner),
-                None => cause.source(),
-            };
+            next = inner(cause);
         }
         if error.is_redirect() {
             Self::Redirect
@@ -117,6 +113,31 @@ impl Error {
         } else {
             Self::Reset
         }
+    }
+}
+
+/// Whether it was the certificate that kept a connection from coming about.
+pub(super) fn is_refused_certificate(error: &reqwest::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if let Some(fault) = cause.downcast_ref::<rustls::Error>() {
+            return matches!(fault, rustls::Error::InvalidCertificate(_));
+        }
+        next = inner(cause);
+    }
+    false
+}
+
+/// What caused an error. `source` of an `io::Error` skips the very error it wraps, which is where a TLS failure sits.
+fn inner<'a>(
+    cause: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a (dyn std::error::Error + 'static)> {
+    match cause
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        Some(inner) => Some(inner),
+        None => cause.source(),
     }
 }
 

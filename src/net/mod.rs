@@ -11,6 +11,7 @@
 mod address;
 mod error;
 mod policy;
+mod prober;
 mod target;
 mod webhooks;
 
@@ -24,9 +25,12 @@ use reqwest::redirect;
 use tokio::time::Instant;
 use url::{Host, Url};
 
+use crate::ports::{Certificates, Wire};
+
 pub use address::{Reach, is_public};
 pub use error::Error;
 pub use policy::{Policy, Redirects};
+pub use prober::CardProber;
 pub use target::PrivateTarget;
 pub use webhooks::WebhookClient;
 
@@ -325,10 +329,15 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
             reach: policy.reach,
             every: policy.every_address,
         });
-    let builder = if secure {
-        builder
-    } else {
-        builder.tls_certs_only([])
+    // Nobody but who asks for HTTP/2 is to speak it, whatever servers offer.
+    let builder = match policy.wire {
+        Wire::Http1 => builder.http1_only(),
+        Wire::Http2 => builder.http2_prior_knowledge(),
+    };
+    let builder = match (secure, policy.certificates) {
+        (false, _) => builder.tls_certs_only([]),
+        (true, Certificates::Verified) => builder,
+        (true, Certificates::Any) => builder.tls_danger_accept_invalid_certs(true),
     };
     builder.build().map_err(|_| {
         Error::Setup(if secure {

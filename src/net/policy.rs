@@ -5,6 +5,7 @@ use std::time::Duration;
 use url::{Host, Url};
 
 use super::address::Reach;
+use crate::ports::{Certificates, Wire};
 
 /// Redirects a request follows. Following one elsewhere would let the far side choose the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub struct Policy {
     pub redirects: Redirects,
     /// Idle connections kept to one host.
     pub idle_connections: usize,
+    /// What is spoken.
+    pub wire: Wire,
+    /// Whose certificates are put up with.
+    pub certificates: Certificates,
 }
 
 impl Policy {
@@ -48,6 +53,8 @@ impl Policy {
             total_timeout,
             redirects: Redirects::None,
             idle_connections: concurrency,
+            wire: Wire::Http1,
+            certificates: Certificates::Verified,
         }
     }
 
@@ -76,6 +83,30 @@ impl Policy {
             total_timeout,
             redirects: Redirects::None,
             idle_connections: 0,
+            wire: Wire::Http1,
+            certificates: Certificates::Verified,
+        }
+    }
+
+    /// For a look at whoever an agent card names: every address is judged, each request has a connection of its own, and how
+    /// long and how much is up to the request, within these bounds.
+    pub fn probe(
+        reach: Reach,
+        wire: Wire,
+        certificates: Certificates,
+        connect_timeout: Duration,
+    ) -> Self {
+        Self {
+            reach,
+            every_address: true,
+            max_response_bytes: 2 << 20,
+            connect_timeout,
+            first_byte_timeout: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(10),
+            redirects: Redirects::None,
+            idle_connections: 0,
+            wire,
+            certificates,
         }
     }
 
@@ -90,6 +121,8 @@ impl Policy {
             total_timeout: Duration::from_secs(30),
             redirects: Redirects::None,
             idle_connections: 4,
+            wire: Wire::Http1,
+            certificates: Certificates::Verified,
         }
     }
 }

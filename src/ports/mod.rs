@@ -23,6 +23,7 @@ mod model;
 mod pack_source;
 mod painter;
 mod pauses;
+mod prober;
 mod queue;
 mod run_log;
 mod signals;
@@ -54,6 +55,7 @@ pub use model::{
 pub use pack_source::{PackSource, SourceError};
 pub use painter::{Painter, Unpainted};
 pub use pauses::{PauseRequest, Pauses};
+pub use prober::{Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
 pub use run_log::{Beside, Head, RunLog, StoredEvent};
 pub use signals::Signals;

@@ -3,6 +3,7 @@
 //! Pure functions over the eval report. Whatever is shown here was folded from the log; nothing is decided here.
 
 pub mod badge;
+pub mod card;
 pub mod comparison;
 pub mod diff;
 mod flips;

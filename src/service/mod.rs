@@ -6,6 +6,7 @@ pub mod annotations;
 pub mod attestations;
 pub mod audit;
 pub mod bundles;
+pub mod cards;
 pub mod deployments;
 pub mod diffs;
 pub mod executor;

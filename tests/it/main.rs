@@ -11,6 +11,7 @@
 
 mod aaaf;
 mod agent;
+mod agent_cards;
 mod architecture;
 mod badges;
 mod cli;

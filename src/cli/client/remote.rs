@@ -39,7 +39,7 @@ impl Remote {
             first_byte_timeout: Duration::from_secs(90),
             total_timeout: Duration::MAX,
             redirects: Redirects::None,
-            idle_connections: 4,
+            ..Policy::public()
         })
         .map_err(|cause| Failure::not_done("no_client", cause.to_string()))?;
         client

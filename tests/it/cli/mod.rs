@@ -5,6 +5,7 @@ mod adversarial;
 mod agent_command;
 mod attest;
 mod badge;
+mod card;
 mod cassettes;
 mod compare;
 mod demo;

@@ -1,0 +1,28 @@
+//! An agent card from anybody, with signatures and all. Every axis lies within 0 and 100, the same card scores the same, and
+//! what nobody signed is not taken for signed.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone::domain::card::points::Points;
+use touchstone::domain::card::signature::{KeySetAnswer, Keys, State};
+use touchstone::domain::card::{Card, Context, Live, score, signature};
+use touchstone_fuzz::now;
+
+fuzz_target!(|data: &[u8]| {
+    let mut keys = Keys::default();
+    // The card stands for every key set it names: whatever is in one is read, too.
+    if let Ok(card) = Card::parse(data) {
+        for url in signature::needed_key_sets(&card, &keys) {
+            keys.key_sets.insert(url, KeySetAnswer::Answered { status: 200, body: data.to_vec() });
+        }
+    }
+    let context = Context { now: now(), keys: Some(&keys), live: Live::Disabled };
+    let found = score(data, &context);
+    let most = Points::whole(100);
+    assert!(found.compliance.total <= most && found.trust.total <= most);
+    assert!(found.availability.total.is_none());
+    assert!(found.trust.signature_results.iter().all(|it| it.state != State::Valid), "nobody signed this");
+    let document = serde_json::to_string(&found).expect("a document");
+    assert_eq!(document, serde_json::to_string(&score(data, &context)).expect("a document"));
+});

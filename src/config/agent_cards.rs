@@ -1,0 +1,77 @@
+//! How agent cards are scored: whose signatures count, and which places in private networks may be asked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::Error;
+use crate::domain::card::signature::{
+    Allowed, Endpoint, Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS,
+};
+
+/// How agent cards are scored.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentCardSettings {
+    /// A key set (RFC 7517) of keys that are trusted by their `kid`, before any key set a signature names.
+    pub trusted_keys: Option<PathBuf>,
+    /// Hosts whose key sets may speak for agents of others.
+    pub trusted_issuers: Vec<String>,
+    /// Places in private networks that cards may name, each a host with its port: `10.1.0.7:8443`, `agents.internal:8080`.
+    pub private_targets: Vec<String>,
+}
+
+impl AgentCardSettings {
+    /// What signatures are checked with, before anything was fetched.
+    ///
+    /// # Errors
+    /// [`Error`] naming the setting.
+    pub fn keys(&self) -> Result<Keys, Error> {
+        Ok(Keys {
+            trust_store: self.trust_store()?,
+            trusted_issuers: self.trusted_issuers.iter().cloned().collect(),
+            allowed: self.allowed()?,
+            ..Keys::default()
+        })
+    }
+
+    /// The places in private networks that may be asked.
+    ///
+    /// # Errors
+    /// [`Error`] naming the one that cannot be read.
+    pub fn allowed(&self) -> Result<Allowed, Error> {
+        let read = |text: &String| {
+            text.parse::<Endpoint>().map_err(|fault| {
+                Error::Unusable(format!("`agent_cards.private_targets`, `{text}`: {fault}"))
+            })
+        };
+        let places: Vec<Endpoint> = self
+            .private_targets
+            .iter()
+            .map(read)
+            .collect::<Result<_, _>>()?;
+        Ok(Allowed::of(places))
+    }
+
+    fn trust_store(&self) -> Result<BTreeMap<String, Jwk>, Error> {
+        let Some(file) = &self.trusted_keys else {
+            return Ok(BTreeMap::new());
+        };
+        let unusable = |what: &str| {
+            Error::Unusable(format!(
+                "`agent_cards.trusted_keys`, {}: {what}",
+                file.display()
+            ))
+        };
+        let octets =
+            std::fs::read(file).map_err(|cause| unusable(&format!("cannot be read: {cause}")))?;
+        let set = KeySet::parse(&octets).ok_or_else(|| {
+            unusable(&format!(
+                "is no key set of at most {MAX_KEYS} keys and {MAX_KEY_SET_OCTETS} octets; write {{\"keys\": […]}}"
+            ))
+        })?;
+        set.by_id()
+            .ok_or_else(|| unusable("has a key without a `kid` of its own; give every key one"))
+    }
+}

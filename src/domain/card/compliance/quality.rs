@@ -1,0 +1,100 @@
+//! Whether values make sense: skills told apart by their ids, texts of bearable length, no URLs into somebody's network.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::Value;
+use url::Url;
+
+use crate::domain::card::document::{Card, text};
+use crate::domain::card::finding::{Code, Finding, Findings};
+use crate::domain::card::host;
+
+/// Longest texts of the card, in code points.
+const CARD_LIMITS: [(&str, usize); 3] = [("name", 100), ("description", 1_000), ("url", 500)];
+/// Longest texts of a skill, in code points.
+const SKILL_LIMITS: [(&str, usize); 3] = [("id", 200), ("name", 200), ("description", 2_000)];
+
+/// Points for data quality.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DataQuality {
+    /// Points.
+    pub score: u64,
+    /// The most there are.
+    pub max_score: u64,
+    /// Whether no two skills share an id.
+    pub no_duplicate_skill_ids: bool,
+    /// Whether no text is too long.
+    pub field_lengths_valid: bool,
+    /// Whether no URL has an internal host.
+    pub no_ssrf_risks: bool,
+}
+
+pub(super) fn score(card: &Card, findings: &mut Findings) -> DataQuality {
+    let no_duplicate_skill_ids = ids_differ(card, findings);
+    let field_lengths_valid = lengths_fit(card, findings);
+    let no_ssrf_risks = hosts_are_public(card, findings);
+    DataQuality {
+        score: 2 * u64::from(no_duplicate_skill_ids)
+            + 2 * u64::from(field_lengths_valid)
+            + u64::from(no_ssrf_risks),
+        max_score: 5,
+        no_duplicate_skill_ids,
+        field_lengths_valid,
+        no_ssrf_risks,
+    }
+}
+
+fn ids_differ(card: &Card, findings: &mut Findings) -> bool {
+    let before = findings.count();
+    let mut seen = HashSet::new();
+    for (index, skill) in card.items("skills").iter().enumerate() {
+        if text(skill.get("id")).is_some_and(|id| !seen.insert(id)) {
+            findings.push(Finding::new(
+                Code::SkillIdDuplicate,
+                format!("/skills/{index}/id"),
+                "An earlier skill has the same `id`; give each its own.",
+            ));
+        }
+    }
+    findings.count() == before
+}
+
+fn lengths_fit(card: &Card, findings: &mut Findings) -> bool {
+    let before = findings.count();
+    let mut measure = |value: Option<&Value>, path: String, limit: usize| {
+        let text = value.and_then(Value::as_str).unwrap_or_default();
+        if text.len() > limit && text.chars().count() > limit {
+            findings.push(Finding::new(
+                Code::FieldTooLong,
+                path,
+                format!("The text has more than {limit} characters; shorten it."),
+            ));
+        }
+    };
+    for (name, limit) in CARD_LIMITS {
+        measure(card.members().get(name), format!("/{name}"), limit);
+    }
+    for (index, skill) in card.items("skills").iter().enumerate() {
+        for (name, limit) in SKILL_LIMITS {
+            measure(skill.get(name), format!("/skills/{index}/{name}"), limit);
+        }
+    }
+    findings.count() == before
+}
+
+fn hosts_are_public(card: &Card, findings: &mut Findings) -> bool {
+    let before = findings.count();
+    for (path, text) in card.urls() {
+        // Read as a library would that is about to follow it, which is less strict than what counts as a URL.
+        if Url::parse(text).is_ok_and(|url| host::is_internal(&url)) {
+            findings.push(Finding::new(
+                Code::SsrfRisk,
+                path,
+                "The URL leads to an internal host, which is of no use to others and a danger to whoever follows it; give a public one.",
+            ));
+        }
+    }
+    findings.count() == before
+}

@@ -1,0 +1,167 @@
+//! A card as it was read: an object, strictly parsed, nothing assumed about its members (A2A 0.3.0 §5.5).
+
+use serde_json::{Map, Value};
+
+use super::finding::pointer_token;
+use crate::protocol::json;
+
+/// Octets a card may have.
+pub const MAX_OCTETS: usize = 1024 * 1024;
+
+/// Links beside the endpoint and its provider.
+const LINKS: [&str; 4] = [
+    "documentationUrl",
+    "iconUrl",
+    "termsOfServiceUrl",
+    "privacyPolicyUrl",
+];
+/// URLs of one flow of OAuth 2.0.
+const FLOW_URLS: [&str; 4] = [
+    "authorizationUrl",
+    "tokenUrl",
+    "refreshUrl",
+    "deviceAuthorizationUrl",
+];
+/// What a security scheme is wrapped in by the protobuf mapping, as far as the kind has URLs.
+const WRAPPERS_WITH_URLS: [&str; 2] = ["oauth2SecurityScheme", "openIdConnectSecurityScheme"];
+
+/// Why nothing can be said about a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unparseable {
+    /// Too long.
+    #[error("it has more than {MAX_OCTETS} octets")]
+    TooLong,
+    /// Not JSON that everybody reads alike.
+    #[error("it {0}")]
+    NotJson(#[from] json::Error),
+    /// Something else than an object.
+    #[error("it is JSON, but not an object")]
+    NotAnObject,
+}
+
+/// A card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Card {
+    members: Map<String, Value>,
+}
+
+impl Card {
+    /// Reads a card.
+    ///
+    /// # Errors
+    /// [`Unparseable`].
+    pub fn parse(octets: &[u8]) -> Result<Self, Unparseable> {
+        if octets.len() > MAX_OCTETS {
+            return Err(Unparseable::TooLong);
+        }
+        match json::parse(octets)? {
+            Value::Object(members) => Ok(Self { members }),
+            _ => Err(Unparseable::NotAnObject),
+        }
+    }
+
+    /// Its members.
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.members
+    }
+
+    /// A member, unless it is absent or null.
+    pub fn member(&self, name: &str) -> Option<&Value> {
+        self.members.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A member that is a string with something in it.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        text(self.members.get(name))
+    }
+
+    /// The elements of a member that is an array; none of any other.
+    pub fn items(&self, name: &str) -> &[Value] {
+        items(self.members.get(name))
+    }
+
+    /// The provider's member `name`, if it is a string with something in it.
+    pub fn provider_text(&self, name: &str) -> Option<&str> {
+        text(self.members.get("provider").and_then(|it| it.get(name)))
+    }
+
+    /// The security schemes by name; none if there is no object of them.
+    pub fn security_schemes(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let schemes = self
+            .members
+            .get("securitySchemes")
+            .and_then(Value::as_object);
+        schemes.into_iter().flatten()
+    }
+
+    /// Every URL for people or machines the card gives, with the pointer to it. Identifiers of extensions are names and
+    /// lead nowhere; where keys are fetched from is judged with the signatures.
+    pub fn urls(&self) -> Vec<(String, &str)> {
+        let mut found = Vec::new();
+        let own = |name: &str| (format!("/{name}"), self.members.get(name));
+        found.push(own("url"));
+        for (index, interface) in self.items("additionalInterfaces").iter().enumerate() {
+            found.push((
+                format!("/additionalInterfaces/{index}/url"),
+                interface.get("url"),
+            ));
+        }
+        let provider = self.members.get("provider");
+        found.push((
+            "/provider/url".to_owned(),
+            provider.and_then(|it| it.get("url")),
+        ));
+        for name in LINKS {
+            found.push(own(name));
+        }
+        for (name, scheme) in self.security_schemes() {
+            scheme_urls(
+                &format!("/securitySchemes/{}", pointer_token(name)),
+                scheme,
+                &mut found,
+            );
+        }
+        let given = found
+            .into_iter()
+            .filter_map(|(path, value)| Some((path, text(value)?)));
+        given.collect()
+    }
+}
+
+fn scheme_urls<'a>(path: &str, scheme: &'a Value, found: &mut Vec<(String, Option<&'a Value>)>) {
+    unwrapped_scheme_urls(path, scheme, found);
+    for wrapper in WRAPPERS_WITH_URLS {
+        if let Some(inner) = scheme.get(wrapper) {
+            unwrapped_scheme_urls(&format!("{path}/{wrapper}"), inner, found);
+        }
+    }
+}
+
+fn unwrapped_scheme_urls<'a>(
+    path: &str,
+    scheme: &'a Value,
+    found: &mut Vec<(String, Option<&'a Value>)>,
+) {
+    for name in ["openIdConnectUrl", "oauth2MetadataUrl"] {
+        found.push((format!("{path}/{name}"), scheme.get(name)));
+    }
+    let flows = scheme.get("flows").and_then(Value::as_object);
+    for (kind, flow) in flows.into_iter().flatten() {
+        for name in FLOW_URLS {
+            let path = format!("{path}/flows/{}/{name}", pointer_token(kind));
+            found.push((path, flow.get(name)));
+        }
+    }
+}
+
+/// A string with something in it.
+pub fn text(value: Option<&Value>) -> Option<&str> {
+    value
+        .and_then(Value::as_str)
+        .filter(|text| !text.trim().is_empty())
+}
+
+/// The elements of an array; none of anything else.
+pub fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,170 @@
+//! What is to be said about a card: a code, where, and what to do about it.
+//!
+//! A message never repeats what the card says: a stranger wrote that.
+
+use serde::{Deserialize, Serialize};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Should be better.
+    Warning,
+    /// Is wrong.
+    Error,
+}
+
+/// What is scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dimension {
+    /// Whether the card keeps to the specification.
+    Compliance,
+    /// Whether it can be relied on.
+    Trust,
+    /// Whether the agent answers.
+    Availability,
+}
+
+macro_rules! codes {
+    ($($dimension:ident $severity:ident { $($code:ident),+ $(,)? })+) => {
+        /// What was found.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+        #[expect(missing_docs, reason = "a code says what it means; the message says it in full")]
+        pub enum Code { $($($code,)+)+ }
+
+        impl Code {
+            /// The dimension it belongs to.
+            pub const fn dimension(self) -> Dimension {
+                match self { $($(Self::$code)|+ => Dimension::$dimension,)+ }
+            }
+
+            /// How bad it is.
+            pub const fn severity(self) -> Severity {
+                match self { $($(Self::$code)|+ => Severity::$severity,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    Compliance Error {
+        CardUnparseable, CoreFieldMissing, CoreFieldWrongType, SkillsEmpty, SkillRequiredFieldMissing, SkillIdDuplicate,
+        VersionNotSemver, ProtocolVersionUnsupported, UrlInvalid, TransportInvalid, MimeTypeInvalid,
+    }
+    Compliance Warning { SkillTagsMissing, FieldTooLong, SsrfRisk, TransportUrlConflict, SkillModeInvalid }
+    Compliance Info { MainInterfaceNotListed, PreferredTransportDefaulted }
+    Trust Error { SignatureInvalid, SignatureExpired, HttpUrl }
+    Trust Warning {
+        SignaturesAbsent, SignatureUnverifiable, SignatureCoveragePartial, SignatureTimeFuture, NonHttpsUrl,
+        ProviderOrganizationMissing, ProviderUrlMissing, ProviderUrlUnreachable, SecuritySchemesMissing,
+        StrongAuthMissing,
+    }
+    Trust Info {
+        SignatureNotRecent, SignatureTimeUnknown, SignatureKidMissing, SignatureIssuerUnbound, SignaturesNotChecked,
+        DocumentationUrlMissing, TermsOfServiceUrlMissing, PrivacyPolicyUrlMissing,
+    }
+    Availability Error {
+        EndpointUnreachable, EndpointServerError, AddressBlocked, PreferredTransportFailed, ResponseStructureInvalid,
+        TlsInvalid,
+    }
+    Availability Warning {
+        ResponseSlow, CorsMissing, TlsAbsent, InterfaceFailed, ContentTypeInvalid, ErrorHandlingPoor, AuthRequired,
+        LegacyWellKnownPath,
+    }
+    Availability Info { InterfaceNotTested, AvailabilityNotTested }
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What.
+    pub code: Code,
+    /// How bad.
+    pub severity: Severity,
+    /// In which dimension.
+    pub dimension: Dimension,
+    /// Where: a JSON Pointer (RFC 6901) into the card.
+    pub path: String,
+    /// In words, with the remedy.
+    pub message: String,
+}
+
+impl Finding {
+    /// Something found at `path`.
+    pub fn new(code: Code, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: code.severity(),
+            dimension: code.dimension(),
+            path: path.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Findings that are kept of one card: a card of a mebibyte can have a fault in every octet.
+pub const MAX_FINDINGS: usize = 1_000;
+
+/// What was found so far. Everything counts, and the first [`MAX_FINDINGS`] are kept.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    kept: Vec<Finding>,
+    count: usize,
+}
+
+impl Findings {
+    /// Adds something found.
+    pub fn push(&mut self, finding: Finding) {
+        self.count += 1;
+        if self.kept.len() < MAX_FINDINGS {
+            self.kept.push(finding);
+        }
+    }
+
+    /// How many there are, kept or not.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Those that were kept, in order.
+    pub fn into_kept(self) -> Vec<Finding> {
+        self.kept
+    }
+}
+
+/// A member name as it stands in a JSON Pointer (RFC 6901 §3).
+pub fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_carries_the_dimension_and_severity_of_its_code() {
+        let finding = Finding::new(Code::SsrfRisk, "/url", "m");
+        assert_eq!(
+            serde_json::to_value(&finding).unwrap(),
+            serde_json::json!({"code": "SSRF_RISK", "severity": "warning", "dimension": "compliance",
+                "path": "/url", "message": "m"})
+        );
+        assert_eq!(
+            serde_json::json!([
+                Code::VersionNotSemver,
+                Code::NonHttpsUrl,
+                Code::MimeTypeInvalid
+            ]),
+            serde_json::json!(["VERSION_NOT_SEMVER", "NON_HTTPS_URL", "MIME_TYPE_INVALID"])
+        );
+    }
+
+    #[test]
+    fn a_name_is_escaped_in_a_pointer() {
+        assert_eq!(pointer_token("a/b~1"), "a~1b~01");
+    }
+}

@@ -1,0 +1,241 @@
+//! What stays of a look at a card: its scores and which findings it had, not what the card says; and what has become worse
+//! since.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::finding::{Code, Dimension};
+use super::points::Points;
+use super::rating::{AvailabilityRating, ComplianceRating, TrustRating};
+use super::scorecard::{Blocker, Scorecard};
+
+/// A look at the card of a URL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Look {
+    /// Its id.
+    pub id: String,
+    /// Where the card is.
+    pub url: String,
+    /// When it was.
+    pub scored_at: Timestamp,
+    /// Whether the agent was asked.
+    pub live: bool,
+    /// The SHA-256 of the card's octets, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// What it came to; absent if there was no card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<Scores>,
+    /// Why there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// The scores of a card without their reasons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scores {
+    /// How well it keeps to the specification.
+    pub compliance: Scored<ComplianceRating>,
+    /// How far it can be relied on.
+    pub trust: Scored<TrustRating>,
+    /// How well its agent answers; absent if it was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub availability: Option<Scored<AvailabilityRating>>,
+    /// Whether that is enough for production.
+    pub production_ready: bool,
+    /// What is not.
+    pub blockers: Vec<Blocker>,
+    /// How often each finding was there.
+    pub findings: BTreeMap<Code, u32>,
+}
+
+/// A score and its band.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scored<R> {
+    /// Of 100.
+    pub total: Points,
+    /// Its band.
+    pub rating: R,
+}
+
+impl From<&Scorecard> for Scores {
+    fn from(scorecard: &Scorecard) -> Self {
+        let mut findings = BTreeMap::new();
+        for finding in &scorecard.issues {
+            *findings.entry(finding.code).or_default() += 1;
+        }
+        let availability = &scorecard.availability;
+        Self {
+            compliance: Scored {
+                total: scorecard.compliance.total,
+                rating: scorecard.compliance.rating,
+            },
+            trust: Scored {
+                total: scorecard.trust.total,
+                rating: scorecard.trust.rating,
+            },
+            availability: availability.total.map(|total| Scored {
+                total,
+                rating: availability.rating,
+            }),
+            production_ready: scorecard.production_ready,
+            blockers: scorecard.blockers.clone(),
+            findings,
+        }
+    }
+}
+
+/// A dimension that has dropped to a lower band.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fall {
+    /// The dimension.
+    pub dimension: Dimension,
+    /// Where it was.
+    pub from: String,
+    /// Where it is.
+    pub to: String,
+}
+
+/// What a look has found to be worse than before. Each dimension is compared with the last time it was scored: a look that did
+/// not ask the agent says nothing about whether it answers. `earlier` is newest first.
+pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
+    let Some(scores) = &now.scores else {
+        return vanished(now, earlier);
+    };
+    let before = || earlier.iter().filter_map(|it| it.scores.as_ref());
+    let availability = before().find_map(|it| it.availability);
+    let last = before().next();
+    [
+        last.and_then(|it| fall(Dimension::Compliance, it.compliance, scores.compliance)),
+        last.and_then(|it| fall(Dimension::Trust, it.trust, scores.trust)),
+        availability
+            .zip(scores.availability)
+            .and_then(|(before, now)| fall(Dimension::Availability, before, now)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// An agent whose card is gone does not answer. That is told once.
+fn vanished(now: &Look, earlier: &[Look]) -> Vec<Fall> {
+    let told = earlier.first().is_some_and(|it| it.scores.is_none());
+    let mut before = earlier.iter().filter_map(|it| it.scores.as_ref());
+    let before = before.find_map(|it| it.availability).map(|it| it.rating);
+    let worst = AvailabilityRating::Unavailable;
+    match before {
+        Some(before) if now.live && !told && worst < before => vec![Fall {
+            dimension: Dimension::Availability,
+            from: code_of(before),
+            to: code_of(worst),
+        }],
+        _ => Vec::new(),
+    }
+}
+
+fn fall<R: Ord + Copy + Serialize>(
+    dimension: Dimension,
+    before: Scored<R>,
+    now: Scored<R>,
+) -> Option<Fall> {
+    (now.rating < before.rating).then(|| Fall {
+        dimension,
+        from: code_of(before.rating),
+        to: code_of(now.rating),
+    })
+}
+
+fn code_of(rating: impl Serialize) -> String {
+    match serde_json::to_value(rating) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn look(compliance: u64, trust: u64, availability: Option<u64>) -> Look {
+        let scored = |total| Points::whole(total);
+        Look {
+            id: "look_1".to_owned(),
+            url: "https://agents.example/".to_owned(),
+            scored_at: Timestamp::UNIX_EPOCH,
+            live: availability.is_some(),
+            digest: None,
+            scores: Some(Scores {
+                compliance: Scored {
+                    total: scored(compliance),
+                    rating: ComplianceRating::of(scored(compliance)),
+                },
+                trust: Scored {
+                    total: scored(trust),
+                    rating: TrustRating::of(scored(trust)),
+                },
+                availability: availability.map(|it| Scored {
+                    total: scored(it),
+                    rating: AvailabilityRating::of(scored(it)),
+                }),
+                production_ready: false,
+                blockers: Vec::new(),
+                findings: BTreeMap::from([(Code::UrlInvalid, 1)]),
+            }),
+            fault: None,
+        }
+    }
+
+    fn nothing(live: bool) -> Look {
+        Look {
+            scores: None,
+            fault: Some("unreachable".to_owned()),
+            live,
+            ..look(0, 0, None)
+        }
+    }
+
+    #[rstest]
+    #[case::first(look(10, 10, Some(10)), &[], &[])]
+    #[case::the_same(look(90, 60, Some(80)), &[look(90, 60, Some(80))], &[])]
+    #[case::within_a_band(look(90, 60, Some(80)), &[look(99, 79, Some(94))], &[])]
+    #[case::better(look(100, 90, Some(99)), &[look(90, 60, Some(80))], &[])]
+    #[case::all(look(89, 59, Some(79)), &[look(90, 60, Some(80))],
+        &["compliance EXCELLENT GOOD", "trust TRUSTED MODERATE_TRUST", "availability AVAILABLE DEGRADED"])]
+    #[case::not_asked_now(look(90, 60, None), &[look(90, 60, Some(80))], &[])]
+    #[case::not_asked_last_time(look(90, 60, Some(39)), &[look(90, 60, None), look(90, 60, Some(80))],
+        &["availability AVAILABLE UNAVAILABLE"])]
+    #[case::after_a_fault(look(59, 60, None), &[nothing(false), look(90, 60, None)], &["compliance EXCELLENT POOR"])]
+    #[case::gone(nothing(true), &[look(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
+    #[case::still_gone(nothing(true), &[nothing(true), look(90, 60, Some(80))], &[])]
+    #[case::gone_without_having_been_asked(nothing(true), &[look(90, 60, None)], &[])]
+    #[case::gone_and_nobody_asks(nothing(false), &[look(90, 60, Some(80))], &[])]
+    fn a_fall_is_a_lower_band_than_last_time(
+        #[case] now: Look,
+        #[case] earlier: &[Look],
+        #[case] expected: &[&str],
+    ) {
+        let falls = falls(&now, earlier);
+        let told: Vec<String> = falls
+            .iter()
+            .map(|it| {
+                let dimension = code_of(it.dimension);
+                format!("{dimension} {} {}", it.from, it.to)
+            })
+            .collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_look_survives_being_kept() {
+        for look in [look(93, 33, Some(85)), look(100, 36, None), nothing(true)] {
+            let text = serde_json::to_string(&look).unwrap();
+            assert_eq!(serde_json::from_str::<Look>(&text).unwrap(), look);
+        }
+    }
+}

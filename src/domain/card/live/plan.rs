@@ -1,0 +1,68 @@
+//! Whom to ask.
+
+use url::Url;
+
+use crate::domain::card::document::Card;
+use crate::domain::card::transport::{self, Transport};
+use crate::domain::card::{trust, web_url};
+
+/// Whom a live test asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The agent's URL, if it can be asked at.
+    pub endpoint: Option<Url>,
+    /// Its transport, if it is one.
+    pub transport: Option<Transport>,
+    /// The further interfaces, without the agent's URL over its main transport.
+    pub interfaces: Vec<Interface>,
+    /// Places of interfaces whose transport is unknown.
+    pub unknown: Vec<usize>,
+    /// The provider's site.
+    pub provider: Option<Url>,
+}
+
+/// A further interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its place in `additionalInterfaces`.
+    pub index: usize,
+    /// Its URL; without one it fails unasked.
+    pub url: Option<Url>,
+    /// Its transport.
+    pub transport: Transport,
+}
+
+impl Plan {
+    /// For a card.
+    pub fn of(card: &Card) -> Self {
+        let main = transport::main_pair(card);
+        let (mut interfaces, mut unknown) = (Vec::new(), Vec::new());
+        for (index, interface) in card.items("additionalInterfaces").iter().enumerate() {
+            let named = interface.get("transport").and_then(|it| it.as_str());
+            let Some(transport) = named.and_then(Transport::named) else {
+                unknown.push(index);
+                continue;
+            };
+            if main.is_none() || transport::pair(interface) != main {
+                let url = interface.get("url").and_then(|it| it.as_str());
+                interfaces.push(Interface {
+                    index,
+                    url: url.and_then(usable_url),
+                    transport,
+                });
+            }
+        }
+        Self {
+            endpoint: card.text("url").and_then(usable_url),
+            transport: transport::preferred(card),
+            interfaces,
+            unknown,
+            provider: trust::site(card),
+        }
+    }
+}
+
+/// A URL that can be asked at.
+pub fn usable_url(text: &str) -> Option<Url> {
+    web_url::parse_http(text)
+}

@@ -1,0 +1,93 @@
+//! How the agent is spoken with: only over https (10 points), with authentication (5) that is strong (5); 10 less for any
+//! URL without encryption.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::domain::card::document::Card;
+use crate::domain::card::finding::{Code, Finding, Findings};
+use crate::domain::card::web_url;
+
+/// Kinds of schemes that are strong (A2A 0.3.0 §5.5.3); an API key or a password is not.
+const STRONG: [&str; 3] = ["oauth2", "openIdConnect", "mutualTLS"];
+/// The same as the protobuf mapping has them.
+const STRONG_WRAPPERS: [&str; 3] = [
+    "oauth2SecurityScheme",
+    "openIdConnectSecurityScheme",
+    "mtlsSecurityScheme",
+];
+
+/// Points for security.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Security {
+    /// Points.
+    pub score: u64,
+    /// The most there are.
+    pub max_score: u64,
+    /// Whether there are URLs, and all of them are https.
+    pub https_only: bool,
+    /// Whether there are security schemes.
+    pub has_security_schemes: bool,
+    /// Whether one of them is strong.
+    pub has_strong_auth: bool,
+    /// Whether there is a URL without encryption.
+    pub has_http_urls: bool,
+}
+
+pub(super) fn score(card: &Card, findings: &mut Findings) -> Security {
+    let urls = card.urls();
+    let (mut has_http_urls, mut https_only) = (false, !urls.is_empty());
+    for (path, text) in urls {
+        if web_url::starts_as_http(text) {
+            (has_http_urls, https_only) = (true, false);
+            findings.push(Finding::new(
+                Code::HttpUrl,
+                path,
+                "The URL is plain http, which anybody on the way can read and change; use https.",
+            ));
+        } else if web_url::parse_https(text).is_none() {
+            https_only = false;
+            findings.push(Finding::new(
+                Code::NonHttpsUrl,
+                path,
+                "The value is no https URL; give one, or leave the member out.",
+            ));
+        }
+    }
+    let has_security_schemes = card.security_schemes().next().is_some();
+    let has_strong_auth = card.security_schemes().any(|(_, scheme)| is_strong(scheme));
+    if !has_security_schemes {
+        findings.push(Finding::new(
+            Code::SecuritySchemesMissing,
+            "/securitySchemes",
+            "The card does not say how callers authenticate; declare it in `securitySchemes`.",
+        ));
+    }
+    if !has_strong_auth {
+        findings.push(Finding::new(
+            Code::StrongAuthMissing,
+            "/securitySchemes",
+            "No scheme is OAuth 2.0, OpenID Connect or mutual TLS; offer one of these.",
+        ));
+    }
+    let awarded = 10 * u64::from(https_only)
+        + 5 * u64::from(has_security_schemes)
+        + 5 * u64::from(has_strong_auth);
+    Security {
+        score: awarded.saturating_sub(10 * u64::from(has_http_urls)),
+        max_score: 20,
+        https_only,
+        has_security_schemes,
+        has_strong_auth,
+        has_http_urls,
+    }
+}
+
+fn is_strong(scheme: &Value) -> bool {
+    let kind = scheme.get("type").and_then(Value::as_str);
+    kind.is_some_and(|kind| STRONG.contains(&kind))
+        || STRONG_WRAPPERS
+            .iter()
+            .any(|wrapper| scheme.get(wrapper).is_some_and(Value::is_object))
+}

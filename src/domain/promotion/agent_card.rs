@@ -1,0 +1,227 @@
+//! An agent card's scores as a condition of promotion, for agents that run elsewhere: the card of a URL was looked at lately,
+//! and its scores suffice. Fail-closed: what is not known is not met.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::card::Thresholds;
+use crate::domain::card::history::Look;
+use crate::domain::card::points::Points;
+
+/// What is demanded of a card.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CardPolicy {
+    /// Where the card is.
+    pub url: String,
+    /// The least compliance.
+    #[serde(default = "compliance")]
+    pub minimum_compliance: Points,
+    /// The least trust.
+    #[serde(default = "trust")]
+    pub minimum_trust: Points,
+    /// The least availability; `null` if the agent need not have been asked.
+    #[serde(default = "availability")]
+    pub minimum_availability: Option<Points>,
+    /// How old the look may be, in hours.
+    #[serde(default = "max_age_hours")]
+    pub max_age_hours: u32,
+}
+
+const fn compliance() -> Points {
+    Thresholds::PRODUCTION.compliance
+}
+
+const fn trust() -> Points {
+    Thresholds::PRODUCTION.trust
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the type of the member it is the default of"
+)]
+const fn availability() -> Option<Points> {
+    Some(Thresholds::PRODUCTION.availability)
+}
+
+/// A week: cards are looked at far more often where anybody cares.
+const fn max_age_hours() -> u32 {
+    24 * 7
+}
+
+impl CardPolicy {
+    /// What is demanded of the card at `url` where nobody says more: what production takes.
+    pub fn of(url: String) -> Self {
+        Self {
+            url,
+            minimum_compliance: compliance(),
+            minimum_trust: trust(),
+            minimum_availability: availability(),
+            max_age_hours: max_age_hours(),
+        }
+    }
+}
+
+/// One condition of the card that is not met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unscored {
+    /// The condition's name, stable.
+    pub condition: Condition,
+    /// In words.
+    pub message: String,
+}
+
+/// The conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// The card was looked at.
+    CardScored,
+    /// Lately.
+    CardAge,
+    /// It keeps to the specification.
+    CardCompliance,
+    /// It can be relied on.
+    CardTrust,
+    /// Its agent answers.
+    CardAvailability,
+}
+
+impl Condition {
+    /// The name, as it is shown and recorded.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CardScored => "card-scored",
+            Self::CardAge => "card-age",
+            Self::CardCompliance => "card-compliance",
+            Self::CardTrust => "card-trust",
+            Self::CardAvailability => "card-availability",
+        }
+    }
+}
+
+/// Every condition that the last look at the card does not meet.
+pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Unscored> {
+    let mut unmet = Vec::new();
+    let mut refuse = |condition, message: String| unmet.push(Unscored { condition, message });
+    let Some(look) = last else {
+        refuse(
+            Condition::CardScored,
+            "the agent's card was never scored; `POST /v1/host/touchstone/agent-cards/score` does"
+                .to_owned(),
+        );
+        return unmet;
+    };
+    let Some(scores) = &look.scores else {
+        refuse(
+            Condition::CardScored,
+            format!("there was no card when it was last looked for, {}", look.scored_at),
+        );
+        return unmet;
+    };
+    let age = SignedDuration::from_hours(i64::from(policy.max_age_hours));
+    if now.checked_sub(age).is_ok_and(|oldest| look.scored_at < oldest) {
+        refuse(
+            Condition::CardAge,
+            format!("its card's scores of {} are too old; score it again", look.scored_at),
+        );
+    }
+    let mut compare = |condition, name: &str, total: Points, least: Points| {
+        if total < least {
+            refuse(
+                condition,
+                format!("its card's {name} is {total} where {least} is needed"),
+            );
+        }
+    };
+    compare(
+        Condition::CardCompliance,
+        "compliance",
+        scores.compliance.total,
+        policy.minimum_compliance,
+    );
+    compare(
+        Condition::CardTrust,
+        "trust",
+        scores.trust.total,
+        policy.minimum_trust,
+    );
+    match (policy.minimum_availability, &scores.availability) {
+        (None, _) => {}
+        (Some(least), Some(found)) => {
+            compare(
+                Condition::CardAvailability,
+                "availability",
+                found.total,
+                least,
+            );
+        }
+        (Some(_), None) => refuse(
+            Condition::CardAvailability,
+            "it was not asked whether it answers; score its card live".to_owned(),
+        ),
+    }
+    unmet
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_780_000_000, 0);
+
+    fn look(change: impl FnOnce(&mut Value)) -> Look {
+        let mut look = json!({
+            "id": "look_1", "url": "https://agents.example/", "live": true,
+            "scoredAt": NOW - SignedDuration::from_hours(24),
+            "scores": {
+                "compliance": {"total": 95, "rating": "EXCELLENT"},
+                "trust": {"total": 60.5, "rating": "TRUSTED"},
+                "availability": {"total": 80, "rating": "AVAILABLE"},
+                "productionReady": true, "blockers": [], "findings": {},
+            },
+        });
+        change(&mut look);
+        serde_json::from_value(look).unwrap()
+    }
+
+    fn names(policy: &Value, look: Option<&Look>) -> Vec<&'static str> {
+        let mut all = json!({"url": "https://agents.example/"});
+        let members = policy.as_object().unwrap().clone();
+        all.as_object_mut().unwrap().extend(members);
+        let policy: CardPolicy = serde_json::from_value(all).unwrap();
+        let unmet = unmet(&policy, look, NOW);
+        unmet.iter().map(|it| it.condition.as_str()).collect()
+    }
+
+    #[rstest]
+    #[case::production(json!({}), &[])]
+    #[case::old(json!({"maxAgeHours": 23}), &["card-age"])]
+    #[case::as_old_as_it_may_be(json!({"maxAgeHours": 24}), &[])]
+    #[case::more(json!({"minimumCompliance": 95.01, "minimumTrust": 61, "minimumAvailability": 95}),
+        &["card-compliance", "card-trust", "card-availability"])]
+    fn what_is_not_met_is_named_one_by_one(#[case] policy: Value, #[case] expected: &[&str]) {
+        assert_eq!(names(&policy, Some(&look(|_| {}))), expected);
+    }
+
+    #[test]
+    fn nothing_known_is_nothing_met() {
+        assert_eq!(names(&json!({}), None), ["card-scored"]);
+        let gone = look(|it| it["scores"] = Value::Null);
+        assert_eq!(names(&json!({}), Some(&gone)), ["card-scored"]);
+        let unasked = look(|it| it["scores"]["availability"] = Value::Null);
+        assert_eq!(names(&json!({}), Some(&unasked)), ["card-availability"]);
+        assert_eq!(names(&json!({"minimumAvailability": null}), Some(&unasked)), [""; 0]);
+    }
+
+    #[rstest]
+    #[case(json!({"url": "https://a.example/", "minimumTrust": 101}))]
+    #[case(json!({"url": "https://a.example/", "minimumtrust": 10}))]
+    #[case(json!({"minimumTrust": 10}))]
+    fn a_policy_that_is_none_is_refused(#[case] policy: Value) {
+        assert!(serde_json::from_value::<CardPolicy>(policy).is_err());
+    }
+}

@@ -1,0 +1,190 @@
+//! Agent cards: score one, see how it has gone, have it looked at again and again.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::{IdempotencyKey, JsonBody, Query};
+use crate::http::idempotency::{Done, once};
+use crate::ports::CardWatch;
+use crate::protocol::error::Problem;
+use crate::service::access::Caller;
+use crate::service::cards::{Asking, MOST_SHOWN, Subject};
+
+/// Looks that are shown where nobody says how many.
+const USUALLY_SHOWN: u32 = 20;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Ask {
+    #[serde(default)]
+    card: Option<Value>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    live: bool,
+    #[serde(default)]
+    offline: bool,
+}
+
+/// `POST /v1/host/touchstone/agent-cards/score`. Asks only, so it needs no `Idempotency-Key`.
+pub async fn score(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let ask: Ask = read(&body)?;
+    let asking = match (ask.offline, ask.live) {
+        (true, true) => {
+            return Err(Problem::validation(
+                "offline",
+                "`offline` and `live` contradict each other; leave one out",
+            )
+            .into());
+        }
+        (true, false) => Asking::Nobody,
+        (false, true) => Asking::Agent,
+        (false, false) => Asking::KeySets,
+    };
+    let subject = match (ask.card, ask.url) {
+        (Some(card), None) => Subject::AtHand(match card {
+            // A card as it was written, for those to whom every octet matters.
+            Value::String(text) => text.into_bytes(),
+            card => card.to_string().into_bytes(),
+        }),
+        (None, Some(_)) if ask.offline => {
+            return Err(Problem::validation(
+                "offline",
+                "a card at a URL cannot be scored offline; send it as `card`",
+            )
+            .into());
+        }
+        (None, Some(url)) => Subject::At(parsed(&url)?),
+        _ => {
+            return Err(
+                Problem::validation("card", "send either the `card` or the `url` it is at").into(),
+            );
+        }
+    };
+    let scorecard = state.cards.score(&caller, subject, asking).await?;
+    json(StatusCode::OK, &scorecard)
+}
+
+/// `GET /v1/host/touchstone/agent-cards/history`.
+pub async fn history(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+) -> Answer {
+    let url = named(&query)?;
+    let most = query.whole("limit", 1, u64::from(MOST_SHOWN))?;
+    let most = most.map_or(USUALLY_SHOWN, |it| u32::try_from(it).unwrap_or(MOST_SHOWN));
+    let looks = state.cards.history(&caller.tenant, &url, most).await?;
+    json(StatusCode::OK, &json!({"url": url, "looks": looks}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Watch {
+    url: String,
+    every_hours: u32,
+    #[serde(default)]
+    live: bool,
+}
+
+/// `POST /v1/host/touchstone/agent-cards/watches`.
+pub async fn watch(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let asked: Watch = read(&body)?;
+    let url = parsed(&asked.url)?;
+    let (cards, watcher) = (state.cards.clone(), caller.clone());
+    let endpoint = "POST /v1/host/touchstone/agent-cards/watches".to_owned();
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        let watched = cards
+            .watch(&watcher, &url, asked.every_hours, asked.live)
+            .await?;
+        Ok(Done::new(StatusCode::OK, shown(&watched)))
+    })
+    .await
+}
+
+/// `GET /v1/host/touchstone/agent-cards/watches`.
+pub async fn watches(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    let watches = state.cards.watches(&caller.tenant).await?;
+    let watches: Vec<Value> = watches.iter().map(shown).collect();
+    json(StatusCode::OK, &json!({"watches": watches}))
+}
+
+/// `DELETE /v1/host/touchstone/agent-cards/watches`.
+pub async fn unwatch(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+    IdempotencyKey(key): IdempotencyKey,
+) -> Answer {
+    let url = named(&query)?;
+    let (cards, remover) = (state.cards.clone(), caller.clone());
+    let endpoint = "DELETE /v1/host/touchstone/agent-cards/watches".to_owned();
+    let body = json!({"url": url});
+    once(&state, &caller, endpoint, key, &body, |_| async move {
+        cards.unwatch(&remover, &url).await?;
+        Ok(Done::new(StatusCode::OK, json!({"removed": true})))
+    })
+    .await
+}
+
+fn shown((watch, due): &(CardWatch, Timestamp)) -> Value {
+    json!({
+        "url": watch.url,
+        "everyHours": watch.every_hours,
+        "live": watch.live,
+        "createdAt": watch.created_at,
+        "dueAt": due,
+    })
+}
+
+fn named(query: &Query) -> Result<Url, Problem> {
+    let url = query.get("url").ok_or_else(|| {
+        Problem::validation("url", "the parameter `url` must name the card's URL")
+    })?;
+    parsed(url)
+}
+
+fn parsed(url: &str) -> Result<Url, Problem> {
+    let mut url = Url::parse(url).map_err(|_| {
+        Problem::validation("url", "`url` must be an http or https URL without credentials")
+    })?;
+    // Of two that differ in that, there is one card.
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Reads a closed body. The refusal names the member, never the value that was sent.
+fn read<T: serde::de::DeserializeOwned>(body: &Value) -> Result<T, Problem> {
+    if !body.is_object() {
+        return Err(undescribed("body"));
+    }
+    serde_path_to_error::deserialize(body).map_err(|fault| undescribed(&fault.path().to_string()))
+}
+
+fn undescribed(field: &str) -> Problem {
+    Problem::validation(
+        field,
+        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
+    )
+}

@@ -1,0 +1,165 @@
+//! Where a card is: at its own URL, or at the well-known place of an agent's origin (A2A 0.3.0 §5.3), or where agents kept it
+//! before.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use url::Url;
+
+use super::{ANSWER_WITHIN, MAX_REDIRECTS, request};
+use crate::domain::card::document::MAX_OCTETS;
+use crate::domain::card::live::{Body, NoReply, Reply};
+use crate::domain::card::{Card, Unparseable};
+use crate::ports::{Handshake, Method, Probed, Prober};
+
+const WELL_KNOWN: &str = "/.well-known/agent-card.json";
+const LEGACY: &str = "/.well-known/agent.json";
+
+/// A card as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// Its octets; `None` if there were too many.
+    pub octets: Option<Vec<u8>>,
+    /// Whether it was only where agents kept theirs before A2A 0.3.0.
+    pub legacy_path: bool,
+}
+
+impl Fetched {
+    /// A card that is at hand.
+    pub fn at_hand(octets: Vec<u8>) -> Self {
+        Self {
+            octets: Some(octets),
+            legacy_path: false,
+        }
+    }
+
+    pub(super) fn parsed(&self) -> Result<Card, Unparseable> {
+        match &self.octets {
+            Some(octets) => Card::parse(octets),
+            None => Err(Unparseable::TooLong),
+        }
+    }
+}
+
+/// Why there is no card.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfetched {
+    /// Not a URL a card can be at.
+    #[error("the URL must be http or https, and carry no credentials")]
+    Unusable,
+    /// The guard refused it.
+    #[error("the URL leads to an internal host, and this host and port are not allowed")]
+    Refused,
+    /// The server is not who it says it is, or cannot prove it.
+    #[error("the card cannot be fetched: the server's certificate is not accepted")]
+    Certificate,
+    /// Nobody answered.
+    #[error("the card cannot be fetched: {0}")]
+    NoReply(NoReply),
+    /// The answer was something else.
+    #[error("the card cannot be fetched: the server answered {0}")]
+    Status(u16),
+    /// It was sent on once too often, or to where it must not go.
+    #[error("the card cannot be fetched: the server redirects {0}")]
+    Redirect(Cow<'static, str>),
+}
+
+/// Fetches a card.
+pub async fn card(prober: &dyn Prober, url: &Url) -> Result<Fetched, Unfetched> {
+    let named = matches!(url.path(), "" | "/");
+    let place = if named {
+        at(url, WELL_KNOWN)
+    } else {
+        url.clone()
+    };
+    let well_known = place.path() == WELL_KNOWN;
+    match get(prober, &place).await {
+        Err(Unfetched::Status(404)) if well_known => match get(prober, &at(url, LEGACY)).await {
+            Ok(octets) => Ok(Fetched {
+                octets,
+                legacy_path: true,
+            }),
+            // The place where it should be is the one to tell of.
+            Err(Unfetched::Status(_)) => Err(Unfetched::Status(404)),
+            Err(other) => Err(other),
+        },
+        Ok(octets) => Ok(Fetched {
+            octets,
+            legacy_path: false,
+        }),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn at(origin: &Url, path: &str) -> Url {
+    let mut url = origin.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+async fn get(prober: &dyn Prober, url: &Url) -> Result<Option<Vec<u8>>, Unfetched> {
+    let (probed, last) = follow(prober, Method::Get, url, MAX_OCTETS, ANSWER_WITHIN, |to| {
+        to.scheme() == "https"
+    })
+    .await;
+    let certificate = probed.handshake == Handshake::Refused;
+    let reply = probed.outcome.map_err(|silence| match silence {
+        _ if certificate => Unfetched::Certificate,
+        NoReply::Refused if last == *url => Unfetched::Refused,
+        NoReply::Refused => Unfetched::Redirect("to an internal host".into()),
+        NoReply::Unusable => Unfetched::Unusable,
+        silence => Unfetched::NoReply(silence),
+    })?;
+    match reply.status {
+        200..=299 => Ok(match reply.body {
+            Body::Whole(octets) => Some(octets),
+            Body::Oversized => None,
+        }),
+        300..=399 => Err(Unfetched::Redirect(
+            format!("more than {MAX_REDIRECTS} times, or not to https").into(),
+        )),
+        status => Err(Unfetched::Status(status)),
+    }
+}
+
+/// Asks, and goes on where the answer says so, as long as `may_follow`, a few times. Every place on the way is judged like the
+/// first. Also says where it ended.
+pub(super) async fn follow(
+    prober: &dyn Prober,
+    method: Method,
+    url: &Url,
+    most: usize,
+    within: Duration,
+    may_follow: impl Fn(&Url) -> bool,
+) -> (Probed, Url) {
+    let ends = Instant::now() + within;
+    let mut url = url.clone();
+    for turn in 0.. {
+        let mut asked = request(method, &url, most);
+        asked.within = ends.saturating_duration_since(Instant::now());
+        if asked.within.is_zero() {
+            break;
+        }
+        let probed = prober.ask(asked).await;
+        let reply = probed.outcome.as_ref().ok();
+        match reply.and_then(|reply| target(reply, &url)) {
+            Some(next) if turn < MAX_REDIRECTS && may_follow(&next) => url = next,
+            _ => return (probed, url),
+        }
+    }
+    let late = Probed {
+        outcome: Err(NoReply::Timeout),
+        handshake: Handshake::NotReached,
+    };
+    (late, url)
+}
+
+/// Where an answer sends whoever asked.
+fn target(reply: &Reply, from: &Url) -> Option<Url> {
+    let redirects = matches!(reply.status, 301 | 302 | 303 | 307 | 308);
+    let location = reply.headers.get("location").filter(|_| redirects)?;
+    from.join(location).ok()
+}

@@ -1,0 +1,287 @@
+//! Scores that are kept: by whom a card was asked for, how it has gone since, and who is told when it goes worse.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use url::Url;
+
+use super::{Asking, Cards, Fetched, Unfetched};
+use crate::domain::aaaf::notice::{Notice, Topic};
+use crate::domain::card::Scorecard;
+use crate::domain::card::history::{Look, Scores, falls};
+use crate::domain::hex::hex;
+use crate::domain::ids::TenantId;
+use crate::ports::{CardWatch, Clock, DueCard, Ids, Store, StoreError};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// Looks that bother others and are under way at the same time.
+const AT_ONCE: usize = 16;
+/// Cards one tenant watches.
+const MOST_WATCHED: u32 = 100;
+/// Looks of one card that are shown.
+pub const MOST_SHOWN: u32 = 100;
+/// Looks back at which one finds when a dimension was last scored.
+const REMEMBERED: u32 = 20;
+/// The longest a watch may wait.
+pub const MOST_HOURS: u32 = 24 * 90;
+
+/// A card that is at hand, or where it is.
+#[derive(Debug)]
+pub enum Subject {
+    /// Its octets.
+    AtHand(Vec<u8>),
+    /// Its URL.
+    At(Url),
+}
+
+/// The use cases of agent cards on a host.
+pub struct CardScores {
+    cards: Arc<Cards>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    places: Semaphore,
+}
+
+impl CardScores {
+    /// The use cases over their ports.
+    pub fn new(
+        cards: Arc<Cards>,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
+        Self {
+            cards,
+            store,
+            clock,
+            ids,
+            places: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// Scores a card. What is at a URL becomes part of its history.
+    ///
+    /// # Errors
+    /// `validation_error` for a URL that must not be asked at, `agent_card_unreachable` if there is no card, `rate_limited`
+    /// while too many others are asked.
+    pub async fn score(
+        &self,
+        caller: &Caller,
+        subject: Subject,
+        asking: Asking,
+    ) -> Result<Scorecard, Problem> {
+        let _place = match (&subject, asking) {
+            (Subject::AtHand(_), Asking::Nobody) => None,
+            _ => Some(self.places.try_acquire().map_err(|_| {
+                Problem::new(
+                    ErrorCode::RateLimited,
+                    "too many agent cards are looked at right now; try again in a moment",
+                )
+            })?),
+        };
+        let url = match subject {
+            Subject::AtHand(octets) => {
+                return Ok(self.cards.score(Fetched::at_hand(octets), asking).await);
+            }
+            Subject::At(url) => url,
+        };
+        let fetched = self.cards.fetch(&url).await.map_err(|fault| unfetched(&fault))?;
+        let (scorecard, look) = self.look(&url, fetched, asking).await;
+        self.keep(&caller.tenant, &look)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        Ok(scorecard)
+    }
+
+    /// The looks at a card, newest first.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn history(
+        &self,
+        tenant: &TenantId,
+        url: &Url,
+        most: u32,
+    ) -> Result<Vec<Look>, Problem> {
+        self.store
+            .card_looks(tenant, url.as_str(), most)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Has a card looked at every so many hours, from now on.
+    ///
+    /// # Errors
+    /// `validation_error` for a URL or hours that cannot be; `conflict` if the tenant watches too many.
+    pub async fn watch(
+        &self,
+        caller: &Caller,
+        url: &Url,
+        every_hours: u32,
+        live: bool,
+    ) -> Result<(CardWatch, Timestamp), Problem> {
+        if !(1..=MOST_HOURS).contains(&every_hours) {
+            return Err(Problem::validation(
+                "everyHours",
+                format!("`everyHours` must be a whole number from 1 to {MOST_HOURS}"),
+            ));
+        }
+        self.cards.admit(url).map_err(|fault| unfetched(&fault))?;
+        let now = self.clock.now();
+        let watch = CardWatch {
+            url: url.as_str().to_owned(),
+            every_hours,
+            live,
+            created_at: now,
+        };
+        let kept = self
+            .store
+            .watch_card(&caller.tenant, &watch, now, MOST_WATCHED)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if kept {
+            return Ok((watch, now));
+        }
+        Err(Problem::new(
+            ErrorCode::Conflict,
+            format!("{MOST_WATCHED} cards are watched already; remove one first"),
+        ))
+    }
+
+    /// Watches a card no more.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn unwatch(&self, caller: &Caller, url: &Url) -> Result<(), Problem> {
+        let removed = self
+            .store
+            .unwatch_card(&caller.tenant, url.as_str())
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if removed {
+            return Ok(());
+        }
+        Err(Problem::new(ErrorCode::NotFound, "no such card is watched"))
+    }
+
+    /// What a tenant watches, and when each is due.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn watches(&self, tenant: &TenantId) -> Result<Vec<(CardWatch, Timestamp)>, Problem> {
+        self.store
+            .card_watches(tenant)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Looks at a card that is due. One that is not there has a look, too: that is worth knowing.
+    pub(super) async fn look_again(&self, due: &DueCard) -> Result<(), StoreError> {
+        let (tenant, watch) = (&due.tenant, &due.watch);
+        if let Ok(url) = Url::parse(&watch.url) {
+            let asking = if watch.live {
+                Asking::Agent
+            } else {
+                Asking::KeySets
+            };
+            let look = match self.cards.fetch(&url).await {
+                Ok(fetched) => self.look(&url, fetched, asking).await.1,
+                Err(fault) => Look {
+                    fault: Some(fault.to_string()),
+                    ..self.nothing(&url, asking)
+                },
+            };
+            self.keep(tenant, &look).await?;
+        }
+        let every = SignedDuration::from_hours(i64::from(watch.every_hours));
+        let next = self.clock.now().checked_add(every);
+        let next = next.unwrap_or(Timestamp::MAX);
+        self.store.card_due(tenant, &watch.url, next).await
+    }
+
+    async fn look(&self, url: &Url, fetched: Fetched, asking: Asking) -> (Scorecard, Look) {
+        let digest = fetched.octets.as_ref().map(|it| hex(&Sha256::digest(it)));
+        let scorecard = self.cards.score(fetched, asking).await;
+        let look = Look {
+            digest,
+            scores: Some(Scores::from(&scorecard)),
+            ..self.nothing(url, asking)
+        };
+        (scorecard, look)
+    }
+
+    fn nothing(&self, url: &Url, asking: Asking) -> Look {
+        Look {
+            id: self.ids.mint("look"),
+            url: url.as_str().to_owned(),
+            scored_at: self.clock.now(),
+            live: asking == Asking::Agent,
+            digest: None,
+            scores: None,
+            fault: None,
+        }
+    }
+
+    /// Keeps a look, and tells the tenant's organization if something has become worse.
+    async fn keep(&self, tenant: &TenantId, look: &Look) -> Result<(), StoreError> {
+        let earlier = self.store.card_looks(tenant, &look.url, REMEMBERED).await?;
+        let falls = falls(look, &earlier);
+        let organization = if falls.is_empty() {
+            None
+        } else {
+            self.store.organization_of(tenant).await?
+        };
+        let Some(organization) = organization else {
+            return self.store.keep_card_look(tenant, look, None).await;
+        };
+        let total = |name: &str| {
+            let scores = json!(look.scores);
+            scores[name]["total"].clone()
+        };
+        let data = json!({
+            "url": look.url,
+            "look_id": look.id,
+            "dropped": falls,
+            "compliance": total("compliance"),
+            "trust": total("trust"),
+            "availability": total("availability"),
+            "production_ready": look.scores.as_ref().is_some_and(|it| it.production_ready),
+            "fault": look.fault,
+        });
+        let notice = Notice {
+            topic: Topic::AgentCardScoreDropped,
+            subject: look.id.clone(),
+            data: match data {
+                Value::Object(data) => data,
+                _ => Map::new(),
+            },
+            at: look.scored_at,
+        };
+        let told = Some((organization.number, &notice));
+        self.store.keep_card_look(tenant, look, told).await?;
+        self.store.notify_work().await;
+        Ok(())
+    }
+}
+
+fn unfetched(fault: &Unfetched) -> Problem {
+    match fault {
+        Unfetched::Unusable | Unfetched::Refused => Problem::validation(
+            "url",
+            format!("`url`: {fault}; the operator opens places by `agent_cards.private_targets`"),
+        ),
+        Unfetched::Certificate
+        | Unfetched::NoReply(_)
+        | Unfetched::Status(_)
+        | Unfetched::Redirect(_) => Problem::new(
+            ErrorCode::AgentCardUnreachable,
+            format!("{fault}; see that the agent serves /.well-known/agent-card.json"),
+        ),
+    }
+}

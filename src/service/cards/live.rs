@@ -1,0 +1,283 @@
+//! Asking an agent, within a minute: its endpoint by the preferred transport, a browser's preflight, a request that has to
+//! fail, every further interface, and its provider's site.
+//!
+//! The message goes first, on its own, because it is timed. If the certificate is not accepted, everything is asked on over a
+//! connection that is not verified: that tells a bad certificate from an agent that is not there.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::time::Instant;
+use url::Url;
+
+use super::fetch::follow;
+use super::{posted, request};
+use crate::domain::card::live::{
+    Asked, Endpoint, Interface, NoReply, Observation, Plan, Probe, Reply, Tls, grpc, http_json,
+    jsonrpc, site_answers, usable_url,
+};
+use crate::domain::card::transport::Transport;
+use crate::ports::{Certificates, Handshake, Ids, Method, ProbeRequest, Probed, Prober, Wire};
+
+/// How long all of it may take.
+const WHOLE_RUN: Duration = Duration::from_secs(60);
+const SITE_WITHIN: Duration = Duration::from_secs(5);
+/// Octets of an answer that are read.
+const MAX_ANSWER: usize = 1 << 20;
+/// Octets of a provider's page that are read.
+const MAX_PAGE: usize = 64 << 10;
+/// Interfaces that are asked at the same time.
+const AT_ONCE: usize = 4;
+/// Interfaces of one card that are asked: a card is no list of whom to bother.
+const MAX_INTERFACES: usize = 32;
+/// Where a page that asks would come from.
+const ORIGIN: &str = "https://touchstone.invalid";
+
+/// Asks an agent.
+pub async fn observe(
+    prober: &dyn Prober,
+    ids: &dyn Ids,
+    plan: &Plan,
+    legacy_path: bool,
+) -> Observation {
+    let examiner = Examiner {
+        prober,
+        ids,
+        ends: Instant::now() + WHOLE_RUN,
+    };
+    let endpoint = examiner.endpoint(plan);
+    let others = async {
+        let asked = plan.interfaces.iter().take(MAX_INTERFACES).map(|it| {
+            let probe = examiner.interface(it);
+            async move { Some((it.index, probe.await?)) }
+        });
+        let probes: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+        probes.into_iter().flatten().collect()
+    };
+    let provider = async {
+        match &plan.provider {
+            Some(site) => Some(examiner.site(site).await),
+            None => None,
+        }
+    };
+    // The endpoint first: what else is asked at the same time would be in its time.
+    let endpoint = endpoint.await;
+    let (interfaces, provider_reachable) = tokio::join!(others, provider);
+    Observation {
+        endpoint,
+        interfaces,
+        provider_reachable,
+        legacy_path,
+    }
+}
+
+struct Examiner<'a> {
+    prober: &'a dyn Prober,
+    ids: &'a dyn Ids,
+    ends: Instant,
+}
+
+impl Examiner<'_> {
+    /// What comes of one request, before everything has to end.
+    async fn ask(&self, mut request: ProbeRequest) -> Probed {
+        let left = self.ends.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Probed {
+                outcome: Err(NoReply::NotSent),
+                handshake: Handshake::NotReached,
+            };
+        }
+        request.within = request.within.min(left);
+        request.headers.push(("origin", ORIGIN.to_owned()));
+        self.prober.ask(request).await
+    }
+
+    async fn endpoint(&self, plan: &Plan) -> Endpoint {
+        let Some(url) = &plan.endpoint else {
+            return Endpoint::Unusable;
+        };
+        if self.prober.forbids(url) {
+            return Endpoint::Refused;
+        }
+        let target = match plan.transport {
+            Some(Transport::HttpJson) => http_json::message_url(url),
+            _ => url.clone(),
+        };
+        let mut certificates = Certificates::Verified;
+        let (mut message, mut handshake) = match plan.transport {
+            Some(transport) => self.message(transport, url, certificates).await,
+            // Nothing can be said to it, but there can be a handshake.
+            None => {
+                let probed = self.ask(preflight(&target, certificates)).await;
+                (self.unsent(), probed.handshake)
+            }
+        };
+        if let (Handshake::Refused, Some(transport)) = (handshake, plan.transport) {
+            certificates = Certificates::Any;
+            (message, _) = self.message(transport, url, certificates).await;
+            handshake = Handshake::Refused;
+        }
+        let tls = match handshake {
+            Handshake::Absent => Tls::Absent,
+            Handshake::Done => Tls::Verified,
+            Handshake::Refused => Tls::Invalid,
+            Handshake::NotReached => Tls::NotReached,
+        };
+        let nobody = matches!(
+            message.outcome,
+            Err(NoReply::NotSent | NoReply::Unusable | NoReply::Refused | NoReply::Unreachable)
+        );
+        let (preflight, error) = match plan.transport {
+            Some(transport) if !nobody => {
+                let preflight = async {
+                    match transport {
+                        // It has none.
+                        Transport::Grpc => Err(NoReply::NotSent),
+                        _ => self.ask(preflight(&target, certificates)).await.outcome,
+                    }
+                };
+                tokio::join!(preflight, self.failing(transport, url, certificates))
+            }
+            _ => (Err(NoReply::NotSent), self.unsent()),
+        };
+        Endpoint::Asked(Box::new(Asked {
+            tls,
+            message,
+            origin: ORIGIN.to_owned(),
+            preflight,
+            error,
+        }))
+    }
+
+    fn unsent(&self) -> Probe {
+        Probe {
+            request_id: self.ids.uuid().to_string(),
+            outcome: Err(NoReply::NotSent),
+        }
+    }
+
+    /// Sends the test message.
+    async fn message(
+        &self,
+        transport: Transport,
+        url: &Url,
+        certificates: Certificates,
+    ) -> (Probe, Handshake) {
+        let (request_id, message_id) = (self.ids.uuid().to_string(), self.ids.uuid().to_string());
+        let with = |request: ProbeRequest| ProbeRequest {
+            certificates,
+            ..request
+        };
+        let probed = match transport {
+            Transport::JsonRpc => {
+                let body = jsonrpc::message_request(&request_id, &message_id);
+                self.ask(with(posted(url, &body, MAX_ANSWER))).await
+            }
+            Transport::HttpJson => {
+                let target = http_json::message_url(url);
+                let body = http_json::message_request(&message_id);
+                let first = self.ask(with(posted(&target, &body, MAX_ANSWER))).await;
+                let second = if http_json::wants_core_form(&first.outcome) {
+                    let body = http_json::core_message_request(&message_id);
+                    Some(self.ask(with(posted(&target, &body, MAX_ANSWER))).await)
+                } else {
+                    None
+                };
+                Probed {
+                    outcome: http_json::counting(first.outcome, second.map(|it| it.outcome)),
+                    handshake: first.handshake,
+                }
+            }
+            Transport::Grpc => {
+                let body = grpc::message_request(&message_id);
+                self.ask(with(called(url, grpc::SEND_MESSAGE, body))).await
+            }
+        };
+        let probe = Probe {
+            request_id,
+            outcome: probed.outcome,
+        };
+        (probe, probed.handshake)
+    }
+
+    /// Sends what has to fail.
+    async fn failing(&self, transport: Transport, url: &Url, certificates: Certificates) -> Probe {
+        let (request_id, task_id) = (self.ids.uuid().to_string(), self.ids.uuid().to_string());
+        let request = match transport {
+            Transport::JsonRpc => posted(url, &jsonrpc::failing_request(&request_id), MAX_ANSWER),
+            Transport::HttpJson => ProbeRequest {
+                headers: vec![("accept", "application/json".to_owned())],
+                ..request(Method::Get, &http_json::task_url(url, &task_id), MAX_ANSWER)
+            },
+            Transport::Grpc => called(url, grpc::GET_TASK, grpc::task_request(&task_id)),
+        };
+        let asked = ProbeRequest {
+            certificates,
+            ..request
+        };
+        Probe {
+            request_id,
+            outcome: self.ask(asked).await.outcome,
+        }
+    }
+
+    /// Sends the test message to a further interface; `None` if there was no time left.
+    async fn interface(&self, interface: &Interface) -> Option<Probe> {
+        let Some(url) = &interface.url else {
+            return Some(Probe {
+                outcome: Err(NoReply::Unusable),
+                ..self.unsent()
+            });
+        };
+        let transport = interface.transport;
+        let (mut probe, handshake) = self.message(transport, url, Certificates::Verified).await;
+        if handshake == Handshake::Refused {
+            (probe, _) = self.message(transport, url, Certificates::Any).await;
+        }
+        (probe.outcome != Err(NoReply::NotSent)).then_some(probe)
+    }
+
+    /// Whether the provider's site answers.
+    async fn site(&self, site: &Url) -> bool {
+        let ends = (Instant::now() + SITE_WITHIN).min(self.ends);
+        let left = || ends.saturating_duration_since(Instant::now());
+        let ask = |method| {
+            follow(self.prober, method, site, MAX_PAGE, left(), |to| {
+                usable_url(to.as_str()).is_some()
+            })
+        };
+        let (head, _) = ask(Method::Head).await;
+        let unknown = |reply: &Reply| matches!(reply.status, 405 | 501);
+        if head.outcome.as_ref().is_ok_and(unknown) {
+            let (get, _) = ask(Method::Get).await;
+            return site_answers(&get.outcome);
+        }
+        site_answers(&head.outcome)
+    }
+}
+
+/// What a browser asks before it sends the message.
+fn preflight(url: &Url, certificates: Certificates) -> ProbeRequest {
+    ProbeRequest {
+        headers: vec![
+            ("access-control-request-method", "POST".to_owned()),
+            ("access-control-request-headers", "content-type".to_owned()),
+        ],
+        certificates,
+        ..request(Method::Options, url, MAX_PAGE)
+    }
+}
+
+/// A call of a method over gRPC.
+fn called(interface: &Url, name: &str, body: Vec<u8>) -> ProbeRequest {
+    ProbeRequest {
+        headers: vec![
+            ("content-type", "application/grpc".to_owned()),
+            ("te", "trailers".to_owned()),
+        ],
+        body,
+        wire: Wire::Http2,
+        ..request(Method::Post, &grpc::method_url(interface, name), MAX_ANSWER)
+    }
+}

@@ -1,0 +1,190 @@
+//! Looks at agent cards, and which are watched.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::aaaf::notices::tell::tell;
+use super::convert::{Column, backend, column};
+use super::{PostgresStore, SqliteStore};
+use crate::domain::aaaf::notice::Notice;
+use crate::domain::card::history::Look;
+use crate::domain::ids::TenantId;
+use crate::ports::aaaf::OrganizationNumber;
+use crate::ports::{CardLooks, CardWatch, DueCard, StoreError};
+
+/// Looks at one card that are kept.
+const OF_A_CARD: i64 = 100;
+/// Looks of one tenant that are kept.
+const OF_A_TENANT: i64 = 10_000;
+
+const KEEP: &str = "INSERT INTO card_look (tenant, url, id, looked_at, document) VALUES ($1, $2, $3, $4, $5)";
+const FORGET_OF_CARD: &str = "DELETE FROM card_look WHERE tenant = $1 AND url = $2 AND number <=
+    (SELECT number FROM card_look WHERE tenant = $1 AND url = $2 ORDER BY number DESC LIMIT 1 OFFSET $3)";
+const FORGET_OF_TENANT: &str = "DELETE FROM card_look WHERE tenant = $1 AND number <=
+    (SELECT number FROM card_look WHERE tenant = $1 ORDER BY number DESC LIMIT 1 OFFSET $2)";
+const LOOKS: &str = "SELECT document FROM card_look WHERE tenant = $1 AND url = $2
+    ORDER BY number DESC LIMIT $3";
+const OTHERS: &str = "SELECT COUNT(*) FROM card_watch WHERE tenant = $1 AND url <> $2";
+const WATCH: &str = "INSERT INTO card_watch (tenant, url, document, due_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (tenant, url) DO UPDATE SET document = excluded.document, due_at = excluded.due_at";
+const UNWATCH: &str = "DELETE FROM card_watch WHERE tenant = $1 AND url = $2";
+const WATCHES: &str =
+    "SELECT document, due_at FROM card_watch WHERE tenant = $1 ORDER BY url";
+const DUE: &str = "SELECT tenant, document FROM card_watch WHERE due_at <= $1
+    ORDER BY due_at, tenant, url LIMIT $2";
+const AGAIN: &str = "UPDATE card_watch SET due_at = $3 WHERE tenant = $1 AND url = $2";
+
+const LOOK: Column = column("card_look", "document");
+const WATCHED: Column = column("card_watch", "document");
+const DUE_AT: Column = column("card_watch", "due_at");
+
+macro_rules! card_looks {
+    ($store:ident) => {
+        #[async_trait]
+        impl CardLooks for $store {
+            async fn keep_card_look(
+                &self,
+                tenant: &TenantId,
+                look: &Look,
+                told: Option<(OrganizationNumber, &Notice)>,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                sqlx::query(KEEP)
+                    .bind(tenant.as_str())
+                    .bind(&look.url)
+                    .bind(&look.id)
+                    .bind(look.scored_at.as_microsecond())
+                    .bind(LOOK.text(look)?)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                sqlx::query(FORGET_OF_CARD)
+                    .bind(tenant.as_str())
+                    .bind(&look.url)
+                    .bind(OF_A_CARD)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                sqlx::query(FORGET_OF_TENANT)
+                    .bind(tenant.as_str())
+                    .bind(OF_A_TENANT)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if let Some((organization, notice)) = told {
+                    tell!(transaction, organization, notice)?;
+                }
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn card_looks(
+                &self,
+                tenant: &TenantId,
+                url: &str,
+                most: u32,
+            ) -> Result<Vec<Look>, StoreError> {
+                let documents: Vec<String> = sqlx::query_scalar(LOOKS)
+                    .bind(tenant.as_str())
+                    .bind(url)
+                    .bind(i64::from(most))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                documents.iter().map(|it| LOOK.document(it)).collect()
+            }
+
+            async fn watch_card(
+                &self,
+                tenant: &TenantId,
+                watch: &CardWatch,
+                due: Timestamp,
+                most: u32,
+            ) -> Result<bool, StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let others: i64 = sqlx::query_scalar(OTHERS)
+                    .bind(tenant.as_str())
+                    .bind(&watch.url)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if others >= i64::from(most) {
+                    return Ok(false);
+                }
+                sqlx::query(WATCH)
+                    .bind(tenant.as_str())
+                    .bind(&watch.url)
+                    .bind(WATCHED.text(watch)?)
+                    .bind(due.as_microsecond())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(true)
+            }
+
+            async fn unwatch_card(&self, tenant: &TenantId, url: &str) -> Result<bool, StoreError> {
+                let removed = sqlx::query(UNWATCH)
+                    .bind(tenant.as_str())
+                    .bind(url)
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(removed.rows_affected() > 0)
+            }
+
+            async fn card_watches(
+                &self,
+                tenant: &TenantId,
+            ) -> Result<Vec<(CardWatch, Timestamp)>, StoreError> {
+                let rows: Vec<(String, i64)> = sqlx::query_as(WATCHES)
+                    .bind(tenant.as_str())
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.iter()
+                    .map(|(document, due)| Ok((WATCHED.document(document)?, DUE_AT.time(*due)?)))
+                    .collect()
+            }
+
+            async fn due_cards(
+                &self,
+                now: Timestamp,
+                most: u32,
+            ) -> Result<Vec<DueCard>, StoreError> {
+                let rows: Vec<(String, String)> = sqlx::query_as(DUE)
+                    .bind(now.as_microsecond())
+                    .bind(i64::from(most))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter()
+                    .map(|(tenant, document)| {
+                        Ok(DueCard {
+                            tenant: TenantId::from(tenant),
+                            watch: WATCHED.document(&document)?,
+                        })
+                    })
+                    .collect()
+            }
+
+            async fn card_due(
+                &self,
+                tenant: &TenantId,
+                url: &str,
+                due: Timestamp,
+            ) -> Result<(), StoreError> {
+                sqlx::query(AGAIN)
+                    .bind(tenant.as_str())
+                    .bind(url)
+                    .bind(due.as_microsecond())
+                    .execute(self.writer())
+                    .await
+                    .map_err(backend)?;
+                Ok(())
+            }
+        }
+    };
+}
+
+card_looks!(SqliteStore);
+card_looks!(PostgresStore);

@@ -1,0 +1,9 @@
+//! Scores of agent cards, through what the rules offer to the outside.
+
+mod corpus;
+pub mod fixture;
+mod live;
+mod mutations;
+mod rules;
+mod signatures;
+mod wire;

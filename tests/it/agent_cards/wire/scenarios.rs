@@ -1,0 +1,128 @@
+//! JSON-RPC and HTTP+JSON: each way to behave, and what it costs. No TLS here, so 95 is the most.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+use super::{asked, codes, document};
+
+#[rstest]
+#[case::well(&[], 95.0, &[])]
+#[case::a_task(&["task"], 95.0, &[])]
+#[case::core_form(&["rest-core-only"], 95.0, &[])]
+#[case::no_cors(&["no-cors"], 90.0, &["CORS_MISSING"])]
+#[case::no_preflight(&["no-preflight"], 90.0, &["CORS_MISSING"])]
+#[case::cors_for_others(&["cors-for-others"], 90.0, &["CORS_MISSING"])]
+#[case::errors(&["fails-badly"], 90.0, &["ERROR_HANDLING_POOR"])]
+#[case::content_type(&["text-type"], 90.0, &["CONTENT_TYPE_INVALID"])]
+#[case::structure(&["no-parts"], 85.0, &["RESPONSE_STRUCTURE_INVALID"])]
+#[case::declines(&["declines"], 85.0, &["RESPONSE_STRUCTURE_INVALID"])]
+#[case::interface(&["rest-down"], 85.0, &["INTERFACE_FAILED"])]
+#[case::breaks(&["breaks"], 65.0, &["PREFERRED_TRANSPORT_FAILED"])]
+#[case::another_id(&["another-id"], 65.0, &["PREFERRED_TRANSPORT_FAILED"])]
+#[case::too_long(&["too-long"], 65.0, &["PREFERRED_TRANSPORT_FAILED"])]
+#[case::endless(&["endless"], 60.0, &["PREFERRED_TRANSPORT_FAILED", "CONTENT_TYPE_INVALID"])]
+#[case::asks_who(&["asks-who"], 55.0, &["AUTH_REQUIRED", "INTERFACE_FAILED"])]
+#[case::moved(&["moved"], 55.0, &["PREFERRED_TRANSPORT_FAILED", "CONTENT_TYPE_INVALID", "ERROR_HANDLING_POOR"])]
+#[case::not_there(&["not-there"], 55.0, &["PREFERRED_TRANSPORT_FAILED", "CONTENT_TYPE_INVALID", "ERROR_HANDLING_POOR"])]
+#[case::fails(&["fails"], 10.0, &["ENDPOINT_SERVER_ERROR"])]
+#[case::cut_off(&["cut-off"], 10.0, &["ENDPOINT_UNREACHABLE"])]
+#[tokio::test]
+async fn a_fault_costs_what_it_costs(
+    #[case] ways: &[&'static str],
+    #[case] total: f64,
+    #[case] found: &[&str],
+) {
+    let agent = Agent::start(ways).await;
+    let scorecard = asked(&agent, &agent.card()).await;
+    let document = document(&scorecard);
+    let availability = &document["availability"];
+    assert_eq!(
+        availability["total"].as_f64(),
+        Some(total),
+        "{availability:#}"
+    );
+    let without_tls: Vec<&str> = codes(&document)
+        .into_iter()
+        .filter(|it| *it != "TLS_ABSENT")
+        .collect();
+    assert_eq!(without_tls, found, "{availability:#}");
+    assert_eq!(
+        document["trust"]["breakdown"]["provider"]["urlReachable"],
+        true
+    );
+}
+
+#[tokio::test]
+async fn every_request_is_the_one_it_should_be() {
+    let agent = Agent::start(&[]).await;
+    asked(&agent, &agent.card()).await;
+    let mut log = agent.log();
+    assert_eq!(log[0], "POST /rpc", "the message goes first");
+    log.sort();
+    assert_eq!(
+        log,
+        [
+            "OPTIONS /rpc",
+            "POST /rest/v1/message:send",
+            "POST /rpc",
+            "POST /rpc"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_main_transport_may_be_http_with_json() {
+    let agent = Agent::start(&["rest-core-only"]).await;
+    let mut card = agent.card();
+    card["preferredTransport"] = json!("HTTP+JSON");
+    card["url"] = json!(format!("{}/rest/v1/", agent.base()));
+    card["additionalInterfaces"] = Value::Null;
+    let scorecard = asked(&agent, &card).await;
+    let document = document(&scorecard);
+    assert_eq!(document["availability"]["total"], 95, "{document:#}");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_at_an_internal_address_that_is_not_opened() {
+    let (opened, closed) = (Agent::start(&[]).await, Agent::start(&[]).await);
+    let mut card = closed.card();
+    card["url"] = json!(format!("{}/rpc", closed.base()));
+    let refused = document(&asked(&opened, &card).await);
+    assert_eq!(refused["availability"]["total"], 0);
+    assert!(codes(&refused).contains(&"ADDRESS_BLOCKED"));
+    let mut card = opened.card();
+    card["additionalInterfaces"][1]["url"] = json!(format!("{}/rest", closed.base()));
+    let partly = document(&asked(&opened, &card).await);
+    assert_eq!(partly["availability"]["total"], 85);
+    assert_eq!(closed.log(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable() {
+    let agent = Agent::start(&[]).await;
+    let (card, place) = (agent.card(), agent.place());
+    drop(agent);
+    let fetched = super::Fetched::at_hand(card.to_string().into_bytes());
+    let scorecard = super::cards(&[place])
+        .score(fetched, super::Asking::Agent)
+        .await;
+    let document = document(&scorecard);
+    assert_eq!(document["availability"]["total"], 0);
+    assert!(codes(&document).contains(&"ENDPOINT_UNREACHABLE"));
+}
+
+#[tokio::test]
+async fn a_card_cannot_send_us_to_everybody() {
+    let agent = Agent::start(&[]).await;
+    let mut card = agent.card();
+    let many = (0..100)
+        .map(|n| json!({"url": format!("{}/rest?{n}", agent.base()), "transport": "HTTP+JSON"}));
+    card["additionalInterfaces"] = many.collect();
+    let document = document(&asked(&agent, &card).await);
+    let transports = &document["availability"]["breakdown"]["transportSupport"];
+    assert_eq!(transports["additionalInterfacesWorking"], 32);
+    let untested = codes(&document);
+    let untested = untested.iter().filter(|it| **it == "INTERFACE_NOT_TESTED");
+    assert_eq!(untested.count(), 68);
+}

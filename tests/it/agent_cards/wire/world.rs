@@ -1,0 +1,69 @@
+//! A world of answers written down beforehand.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use touchstone::domain::card::live::{Body, Headers, Outcome, Reply};
+use touchstone::domain::card::signature::Keys;
+use touchstone::ports::{Clock, Handshake, ProbeRequest, Probed, Prober};
+use touchstone::service::cards::Cards;
+use touchstone::system::SystemIds;
+use url::Url;
+
+use crate::agent_cards::fixture;
+
+/// A world in which requests are answered from a list.
+pub struct Written {
+    answers: Mutex<VecDeque<Outcome>>,
+    pub asked: Mutex<Vec<ProbeRequest>>,
+}
+
+#[async_trait]
+impl Prober for Written {
+    fn forbids(&self, _url: &Url) -> bool {
+        false
+    }
+
+    async fn ask(&self, request: ProbeRequest) -> Probed {
+        self.asked.lock().unwrap().push(request);
+        Probed {
+            outcome: self.answers.lock().unwrap().pop_front().unwrap(),
+            handshake: Handshake::Done,
+        }
+    }
+}
+
+struct Then;
+
+impl Clock for Then {
+    fn now(&self) -> Timestamp {
+        fixture::now()
+    }
+}
+
+/// A world that answers so, and what scores cards in it.
+pub fn world(answers: Vec<Outcome>) -> (Arc<Written>, Cards) {
+    let prober = Arc::new(Written {
+        answers: Mutex::new(answers.into()),
+        asked: Mutex::default(),
+    });
+    let cards = Cards::new(
+        prober.clone(),
+        Arc::new(Then),
+        Arc::new(SystemIds),
+        Keys::default(),
+    );
+    (prober, cards)
+}
+
+pub fn reply(status: u16, body: Body) -> Outcome {
+    Ok(Reply {
+        status,
+        headers: Headers::default(),
+        body,
+        trailers: Headers::default(),
+        elapsed_ms: 1,
+    })
+}

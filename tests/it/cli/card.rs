@@ -1,0 +1,160 @@
+//! `card score`: three bars for a person, the document for a program, and an exit code for a pipeline.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::home::{Done, Home};
+use crate::agent_cards::fixture::{self, Change, SIGNERS};
+
+fn home(card: &Value) -> Home {
+    let home = Home::empty();
+    std::fs::write(home.path("card.json"), card.to_string()).unwrap();
+    home
+}
+
+/// A home that trusts the key of its card.
+fn trusting() -> Home {
+    let signer = &SIGNERS.ed25519;
+    let header =
+        json!({"alg": "EdDSA", "kid": signer.id(), "iat": jiff::Timestamp::now().as_second() - 60});
+    let card = fixture::card();
+    let signature = signer.seal(&header, &fixture::canonical(&card));
+    let home = home(&fixture::with_signatures(card, vec![signature]));
+    std::fs::write(
+        home.path("keys.json"),
+        json!({"keys": [signer.jwk()]}).to_string(),
+    )
+    .unwrap();
+    let settings = "[agent_cards]\ntrusted_keys = \"keys.json\"\n";
+    std::fs::write(home.path("trust.toml"), settings).unwrap();
+    home
+}
+
+#[test]
+fn a_card_that_is_ready_exits_0() {
+    let done = trusting().run(&["card", "score", "card.json", "--config", "trust.toml"]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    insta::assert_snapshot!(done.stdout);
+}
+
+#[test]
+fn a_card_that_is_not_tells_why_and_what_to_do() {
+    let card = fixture::changed(
+        fixture::card(),
+        &[
+            Change::Cut("/description"),
+            Change::Set("/iconUrl", json!("http://harbour.example/anchor.svg")),
+            Change::Set("/skills/0/tags", json!([])),
+        ],
+    );
+    let done = home(&card).run(&["card", "score", "card.json", "--min-trust", "30"]);
+    assert_eq!(done.code, 1);
+    insta::assert_snapshot!(done.stdout);
+}
+
+#[test]
+fn a_person_sees_three_coloured_bars() {
+    let home = trusting();
+    let done = Done::of(
+        home.touchstone()
+            .env("CLICOLOR_FORCE", "1")
+            .env("COLUMNS", "100")
+            .args(["card", "score", "card.json", "--config", "trust.toml"]),
+    );
+    let bars: Vec<&str> = done
+        .stdout
+        .lines()
+        .filter(|line| line.contains(['█', '░']))
+        .collect();
+    assert_eq!(bars.len(), 3, "{}", done.stdout);
+    assert!(bars[0].contains(&"█".repeat(24)) && bars[0].contains("\u{1b}[32m"));
+    assert!(bars[2].contains(&"░".repeat(24)) && bars[2].contains("Not Tested"));
+}
+
+#[test]
+fn the_document_is_the_scorecard() {
+    let done = home(&fixture::card()).run(&[
+        "card",
+        "score",
+        "card.json",
+        "--json",
+        "--min-trust",
+        "36.5",
+        "--min-compliance",
+        "100",
+    ]);
+    assert_eq!(done.code, 1);
+    let document = done.document();
+    assert_eq!(document["compliance"]["total"], 100);
+    assert_eq!(document["trust"]["rating"], "LOW_TRUST");
+    assert_eq!(document["availability"]["rating"], "NOT_TESTED");
+    assert_eq!(document["blockers"], json!(["trust"]));
+    assert_eq!(
+        document["belowThresholds"],
+        json!([{"dimension": "trust", "value": 33, "least": 36.5}])
+    );
+}
+
+#[rstest]
+#[case::ready_is_asked_for(&["--min-compliance", "10"], 1)]
+#[case::the_threshold_alone(&["--min-compliance", "10", "--thresholds-only"], 0)]
+#[case::the_threshold_alone_missed(&["--min-trust", "37", "--thresholds-only"], 1)]
+#[case::no_threshold(&["--thresholds-only"], 2)]
+#[case::no_score(&["--min-trust", "101"], 2)]
+fn readiness_and_thresholds_decide(#[case] arguments: &[&str], #[case] code: i32) {
+    let done = home(&fixture::card()).run(&[&["card", "score", "card.json"], arguments].concat());
+    assert_eq!(done.code, code, "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn a_card_comes_in_by_a_pipe() {
+    let home = Home::empty();
+    let mut command = home.touchstone();
+    command
+        .args(["card", "score", "-", "--json"])
+        .write_stdin(fixture::card().to_string());
+    let done = Done::of(&mut command);
+    assert_eq!(done.document()["compliance"]["rating"], "PERFECT");
+}
+
+#[test]
+fn what_is_no_card_scores_nothing() {
+    let home = Home::empty();
+    std::fs::write(home.path("card.json"), "{\"name\": \"a\", \"name\": \"b\"}").unwrap();
+    let done = home.run(&["card", "score", "card.json", "--json"]);
+    assert_eq!(done.code, 1);
+    assert_eq!(done.document()["issues"][0]["code"], "CARD_UNPARSEABLE");
+}
+
+#[rstest]
+#[case::no_file("", "trusted_keys = \"nowhere.json\"", "agent_cards.trusted_keys")]
+#[case::no_key_set("[]", "trusted_keys = \"keys.json\"", "is no key set")]
+#[case::no_id(
+    "{\"keys\": [{\"kty\": \"OKP\"}]}",
+    "trusted_keys = \"keys.json\"",
+    "`kid`"
+)]
+#[case::same_id(
+    "{\"keys\": [{\"kid\": \"a\"}, {\"kid\": \"a\"}]}",
+    "trusted_keys = \"keys.json\"",
+    "`kid`"
+)]
+fn trusted_keys_that_are_none_are_refused(
+    #[case] keys: &str,
+    #[case] setting: &str,
+    #[case] told: &str,
+) {
+    let home = home(&fixture::card());
+    std::fs::write(home.path("keys.json"), keys).unwrap();
+    std::fs::write(home.path("t.toml"), format!("[agent_cards]\n{setting}\n")).unwrap();
+    let done = home.run(&["card", "score", "card.json", "--config", "t.toml"]);
+    assert_eq!(done.code, 2, "{}", done.stdout);
+    assert!(done.stderr.contains(told), "{}", done.stderr);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_bad_input() {
+    let done = Home::empty().run(&["card", "score", "none.json"]);
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("none.json"), "{}", done.stderr);
+}
