@@ -28,7 +28,7 @@ use crate::service::aaaf::housekeeping::Housekeeper;
 use crate::service::aaaf::issuer::Issuer;
 use crate::service::aaaf::stress_tests::Bench;
 use crate::service::attestations::Attester;
-use crate::service::cards::Cards;
+use crate::service::cards::{CardScores, Cards, Rescorer};
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
@@ -106,6 +106,7 @@ pub struct App {
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
     housekeeper: Housekeeper,
+    rescorer: Rescorer,
     runs: Arc<Runs>,
     assessor: Assessor,
     router: Router,
@@ -197,6 +198,19 @@ impl App {
             ids.mint("replica"),
             JOBS_EVERY,
         );
+        let cards = Arc::new(CardScores::new(
+            Arc::new(cards(&config.agent_cards)?),
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+        ));
+        let rescorer = Rescorer::new(
+            cards.clone(),
+            store.clone(),
+            clock.clone(),
+            ids.mint("replica"),
+            JOBS_EVERY,
+        );
         let deliverer = Deliverer::new(
             Means {
                 store: store.clone(),
@@ -243,6 +257,7 @@ impl App {
                 lockfile: config.packs.read_lockfile()?,
             },
             webhooks,
+            cards,
             projections,
             store: store.clone(),
             clock: clock.clone(),
@@ -285,6 +300,7 @@ impl App {
             dispatcher,
             deliverer,
             housekeeper,
+            rescorer,
             runs,
             assessor,
             router,
@@ -334,6 +350,7 @@ impl App {
             self.deliverer.clone().work(shutdown.clone()),
             self.assessor.work(shutdown.clone()),
             self.housekeeper.work(shutdown.clone()),
+            self.rescorer.work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams,
             calibrations

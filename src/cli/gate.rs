@@ -12,11 +12,14 @@ use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
 use crate::domain::aaaf::{Axis, Tier};
+use crate::domain::card::points::Points;
 use crate::domain::eval::gate::{GatePolicy, Strictness};
 use crate::domain::eval::rubric::calibration::MIN_AGREEMENT;
+use crate::domain::promotion::agent_card::CardPolicy;
 use crate::domain::promotion::rating::RatingPolicy;
 use crate::domain::promotion::{ApprovalPolicy, PromotionPolicy, Requirement, ScopedPolicy};
 use crate::domain::workflow::gate::Override;
+use crate::render::plain;
 
 const PATH: &str = "/v1/host/touchstone/gates";
 
@@ -64,7 +67,7 @@ pub struct Set {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools",
-        "approval_role", "approval_scope", "approvals", "override_role", "rating"])]
+        "approval_role", "approval_scope", "approvals", "override_role", "rating", "agent_card"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
@@ -136,6 +139,28 @@ pub struct Set {
     /// Accept a rating without a badge that holds
     #[arg(long, requires = "rating")]
     allow_no_badge: bool,
+    /// Ask for the scores of the agent's card at this URL, as far as the host has kept them, too
+    #[arg(long, value_name = "URL")]
+    agent_card: Option<String>,
+    /// The least compliance of the card [default: 95]
+    #[arg(long, value_name = "N", requires = "agent_card")]
+    card_min_compliance: Option<Points>,
+    /// The least trust in the card [default: 60]
+    #[arg(long, value_name = "N", requires = "agent_card")]
+    card_min_trust: Option<Points>,
+    /// The least availability of its agent [default: 80]
+    #[arg(long, value_name = "N", requires = "agent_card")]
+    card_min_availability: Option<Points>,
+    /// Accept a card whose agent nobody has asked
+    #[arg(
+        long,
+        requires = "agent_card",
+        conflicts_with = "card_min_availability"
+    )]
+    allow_untested_card: bool,
+    /// Oldest scores of the card, in hours [default: 168]
+    #[arg(long, value_name = "HOURS", requires = "agent_card")]
+    card_max_age_hours: Option<u32>,
 }
 
 /// A question.
@@ -210,8 +235,28 @@ impl Set {
         Ok(json!(PromotionPolicy {
             eval,
             approval,
-            rating
+            rating,
+            agent_card: self.agent_card.clone().map(|url| self.card(url)),
         }))
+    }
+
+    fn card(&self, url: String) -> CardPolicy {
+        let mut policy = CardPolicy::of(url);
+        for (least, named) in [
+            (&mut policy.minimum_compliance, self.card_min_compliance),
+            (&mut policy.minimum_trust, self.card_min_trust),
+        ] {
+            *least = named.unwrap_or(*least);
+        }
+        if self.allow_untested_card {
+            policy.minimum_availability = None;
+        } else if let Some(least) = self.card_min_availability {
+            policy.minimum_availability = Some(least);
+        }
+        if let Some(hours) = self.card_max_age_hours {
+            policy.max_age_hours = hours;
+        }
+        policy
     }
 }
 
@@ -341,6 +386,7 @@ fn words(policy: &PromotionPolicy) -> String {
     let mut parts = vec![evidence];
     parts.extend(policy.approval.as_ref().map(approval_in_words));
     parts.extend(policy.rating.as_ref().map(rating_in_words));
+    parts.extend(policy.agent_card.as_ref().map(card_in_words));
     parts.join("; ")
 }
 
@@ -357,6 +403,20 @@ fn rating_in_words(rating: &RatingPolicy) -> String {
         true => "a badge that holds".to_owned(),
         false => "with or without a badge".to_owned(),
     });
+    parts.join(", ")
+}
+
+fn card_in_words(card: &CardPolicy) -> String {
+    let mut parts = vec![
+        format!("the card at {}", plain(&card.url)),
+        format!("compliance {} or more", card.minimum_compliance),
+        format!("trust {} or more", card.minimum_trust),
+    ];
+    parts.push(match card.minimum_availability {
+        Some(least) => format!("availability {least} or more"),
+        None => "asked or not".to_owned(),
+    });
+    parts.push(format!("not older than {} hours", card.max_age_hours));
     parts.join(", ")
 }
 

@@ -4,6 +4,7 @@
 //! A policy is a list of requirements of different kinds, each of which may be absent; further kinds join as members of
 //! [`PromotionPolicy`] and variants of [`Requirement`].
 
+pub mod agent_card;
 pub mod rating;
 
 use jiff::Timestamp;
@@ -14,6 +15,7 @@ use super::eval::gate::{self, Candidate, GatePolicy};
 use super::eval::statistics::Evidence;
 use super::ids::RunId;
 pub use super::workflow::gate::GatePolicy as ApprovalPolicy;
+use agent_card::{CardPolicy, Unscored};
 use rating::{RatingPolicy, Unrated};
 
 /// What is demanded.
@@ -28,6 +30,9 @@ pub struct PromotionPolicy {
     /// A rating of the very version; absent to ask for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<RatingPolicy>,
+    /// The scores of the card of an agent that runs elsewhere; absent to ask for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_card: Option<CardPolicy>,
 }
 
 impl Default for PromotionPolicy {
@@ -37,6 +42,7 @@ impl Default for PromotionPolicy {
             eval: Some(GatePolicy::default()),
             approval: None,
             rating: None,
+            agent_card: None,
         }
     }
 }
@@ -62,6 +68,9 @@ pub enum Senseless {
     /// Nobody needs to.
     #[error("`approval.quorum` must be at least 1 and at most 100")]
     Quorum,
+    /// Not where a card can be.
+    #[error("`agentCard.url` must be an http or https URL without credentials")]
+    CardUrl,
     /// A tier of the other axis.
     #[error(
         "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
@@ -95,6 +104,13 @@ impl PromotionPolicy {
         if let Some(field) = self.rating.as_ref().and_then(RatingPolicy::misplaced) {
             return Err(Senseless::Tier(field));
         }
+        if self
+            .agent_card
+            .as_ref()
+            .is_some_and(|it| it.place().is_none())
+        {
+            return Err(Senseless::CardUrl);
+        }
         if let Some(approval) = &self.approval {
             for (field, name) in [
                 ("approval.requiredRole", &approval.required_role),
@@ -125,7 +141,8 @@ impl PromotionPolicy {
         Ok(())
     }
 
-    /// Every condition that `evidence` does not meet; ratings are judged by [`rating::unmet`], and whether people have consented
+    /// Every condition that `evidence` does not meet; ratings are judged by [`rating::unmet`], cards by
+    /// [`agent_card::unmet`], and whether people have consented
     /// is asked elsewhere.
     ///
     /// Evidence that is offered is judged by the floor of the protocol even where the policy asks for none: nobody shall
@@ -156,6 +173,8 @@ pub enum Requirement {
     Approval(Unapproved),
     /// Of the rating.
     Rating(Unrated),
+    /// Of the agent's card.
+    AgentCard(Unscored),
 }
 
 /// Consent that is not there.
@@ -228,6 +247,7 @@ impl Requirement {
             Self::Eval(unmet) => &unmet.message,
             Self::Approval(unmet) => &unmet.message,
             Self::Rating(unmet) => &unmet.message,
+            Self::AgentCard(unmet) => &unmet.message,
         }
     }
 
@@ -237,6 +257,7 @@ impl Requirement {
             Self::Eval(unmet) => format!("{}: {}", unmet.condition, unmet.message),
             Self::Approval(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
             Self::Rating(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
+            Self::AgentCard(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
         }
     }
 }

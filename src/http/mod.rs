@@ -61,6 +61,7 @@ use crate::service::annotations::Annotating;
 use crate::service::attestations::{Attestations, Attester};
 use crate::service::audit::Audit;
 use crate::service::bundles::Bundles;
+use crate::service::cards::CardScores;
 use crate::service::deployments::Deployments;
 use crate::service::diffs::Diffs;
 use crate::service::gates::Gates;
@@ -84,6 +85,8 @@ pub struct HttpDeps {
     pub pack_rules: PackRules,
     /// Keys.
     pub keys: Arc<Keys>,
+    /// Agent cards.
+    pub cards: Arc<CardScores>,
     /// Webhook subscriptions.
     pub webhooks: Arc<Webhooks>,
     /// Folded states.
@@ -172,6 +175,7 @@ pub struct HttpState {
     pack_rules: PackRules,
     keys: Arc<Keys>,
     webhooks: Arc<Webhooks>,
+    cards: Arc<CardScores>,
     seams: Seams,
     projections: Arc<Projections>,
     store: Arc<dyn Store>,
@@ -272,6 +276,7 @@ impl HttpState {
             pack_rules: deps.pack_rules,
             keys: deps.keys,
             webhooks: deps.webhooks,
+            cards: deps.cards,
             projections: deps.projections,
             store: deps.store,
             clock: deps.clock,

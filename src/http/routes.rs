@@ -393,6 +393,36 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             v1::host::gates::check,
         )
         .keyed(
+            post,
+            "/v1/host/touchstone/agent-cards/score",
+            Scope::AssessmentsWrite,
+            v1::host::agent_cards::score,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/agent-cards/history",
+            Scope::AssessmentsRead,
+            v1::host::agent_cards::history,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/agent-cards/watches",
+            Scope::AssessmentsRead,
+            v1::host::agent_cards::watches,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/agent-cards/watches",
+            Scope::AssessmentsWrite,
+            v1::host::agent_cards::watch,
+        )
+        .keyed(
+            delete,
+            "/v1/host/touchstone/agent-cards/watches",
+            Scope::AssessmentsWrite,
+            v1::host::agent_cards::unwatch,
+        )
+        .keyed(
             get,
             "/v1/host/touchstone/judge/calibrations",
             Scope::ManifestRead,

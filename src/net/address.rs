@@ -86,3 +86,38 @@ fn nat64(address: Ipv6Addr) -> Option<Ipv4Addr> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::domain::card::host::is_internal_address;
+
+    #[rstest]
+    #[case("168.63.129.16")]
+    #[case("::ffff:168.63.129.16")]
+    #[case("64:ff9b::a83f:8110")]
+    #[case("64:ff9b:1::808:808")]
+    #[case("::10.0.0.1")]
+    #[case("2002:a00:1::")]
+    #[case("2001:1ff::1")]
+    #[case("3fff:fff::1")]
+    #[case("5f00::1")]
+    #[case("100::1")]
+    #[case("fec0::1")]
+    fn what_is_internal_is_not_public(#[case] address: IpAddr) {
+        assert!(is_internal_address(address) && !is_public(address));
+    }
+
+    proptest! {
+        /// Cards are judged by their text before a name is resolved: what the text forbids no resolver may allow.
+        #[test]
+        fn no_internal_address_is_public(v4: [u8; 4], v6: [u8; 16]) {
+            for address in [IpAddr::from(v4), IpAddr::from(v6)] {
+                prop_assert!(!(is_internal_address(address) && is_public(address)));
+            }
+        }
+    }
+}

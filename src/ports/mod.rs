@@ -10,6 +10,7 @@ mod annotations;
 mod audit;
 mod blobs;
 mod calibrations;
+mod cards;
 mod clock;
 mod deployments;
 mod host_secrets;
@@ -39,6 +40,7 @@ pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations
 pub use audit::AuditLog;
 pub use blobs::Blobs;
 pub use calibrations::{Calibrations, FoundAttempt};
+pub use cards::{CardLooks, CardWatch, DueCard};
 pub use clock::Clock;
 pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use host_secrets::HostSecrets;

@@ -5,8 +5,8 @@ use super::aaaf::{
     StressResults, Upkeep,
 };
 use super::{
-    Annotations, AuditLog, Blobs, Calibrations, Deployments, HostSecrets, Idempotency, Inventory,
-    KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
+    Annotations, AuditLog, Blobs, Calibrations, CardLooks, Deployments, HostSecrets, Idempotency,
+    Inventory, KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -66,6 +66,7 @@ pub trait Store:
     + AuditLog
     + Annotations
     + Calibrations
+    + CardLooks
     + WebhookStore
     + Organizations
     + Agents
@@ -93,6 +94,7 @@ impl<T> Store for T where
         + AuditLog
         + Annotations
         + Calibrations
+        + CardLooks
         + WebhookStore
         + Organizations
         + Agents

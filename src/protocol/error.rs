@@ -91,6 +91,8 @@ codes! {
     WebhookEndpointUnverified = "webhook_endpoint_unverified", 400;
     /// No such webhook subscription, or another tenant's.
     SubscriptionNotFound = "subscription_not_found", 404;
+    /// There is no agent card where it should be.
+    AgentCardUnreachable = "agent_card_unreachable", 502;
     /// Too many requests or subscribers.
     RateLimited = "rate_limited", 429;
     /// A fault of ours.

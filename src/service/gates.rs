@@ -18,6 +18,7 @@ use crate::domain::audit::{Decision, Outcome};
 use crate::domain::deployment::{Channel, Placement};
 use crate::domain::eval::gate::{Candidate, GatePolicy};
 use crate::domain::ids::{AgentId, RunId, TenantId};
+use crate::domain::promotion::agent_card::{self, CardPolicy};
 use crate::domain::promotion::rating::{self, RatingPolicy};
 use crate::domain::promotion::{
     ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
@@ -279,7 +280,11 @@ impl Gates {
                 Some(asked) => self.unrated(asked, question, &version, now).await?,
                 None => Vec::new(),
             };
-            for requirement in of_eval.into_iter().chain(of_rating) {
+            let of_card = match &policy.policy.agent_card {
+                Some(asked) => self.unscored(asked, question.tenant, now).await?,
+                None => Vec::new(),
+            };
+            for requirement in of_eval.into_iter().chain(of_rating).chain(of_card) {
                 if !unmet.contains(&requirement) {
                     unmet.push(requirement);
                 }
@@ -302,6 +307,22 @@ impl Gates {
         Ok(unmet.map(Requirement::Rating).collect())
     }
 
+    /// Every condition that the last look at the agent's card does not meet.
+    async fn unscored(
+        &self,
+        asked: &CardPolicy,
+        tenant: &TenantId,
+        now: Timestamp,
+    ) -> Result<Vec<Requirement>, Problem> {
+        let looks = match asked.place() {
+            Some(place) => self.store.card_looks(tenant, place.as_str(), 1).await,
+            None => Ok(Vec::new()),
+        };
+        let looks = looks.map_err(|cause| internal(&cause))?;
+        let unmet = agent_card::unmet(asked, looks.first(), now).into_iter();
+        Ok(unmet.map(Requirement::AgentCard).collect())
+    }
+
     /// The policy for steps before production: evidence that is offered must at least be evidence.
     pub fn before_production() -> InForce {
         InForce {
@@ -310,6 +331,7 @@ impl Gates {
                 eval: Some(GatePolicy::FLOOR),
                 approval: None,
                 rating: None,
+                agent_card: None,
             },
         }
     }

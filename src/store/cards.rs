@@ -17,7 +17,8 @@ const OF_A_CARD: i64 = 100;
 /// Looks of one tenant that are kept.
 const OF_A_TENANT: i64 = 10_000;
 
-const KEEP: &str = "INSERT INTO card_look (tenant, url, id, looked_at, document) VALUES ($1, $2, $3, $4, $5)";
+const KEEP: &str =
+    "INSERT INTO card_look (tenant, url, id, looked_at, document) VALUES ($1, $2, $3, $4, $5)";
 const FORGET_OF_CARD: &str = "DELETE FROM card_look WHERE tenant = $1 AND url = $2 AND number <=
     (SELECT number FROM card_look WHERE tenant = $1 AND url = $2 ORDER BY number DESC LIMIT 1 OFFSET $3)";
 const FORGET_OF_TENANT: &str = "DELETE FROM card_look WHERE tenant = $1 AND number <=
@@ -28,8 +29,7 @@ const OTHERS: &str = "SELECT COUNT(*) FROM card_watch WHERE tenant = $1 AND url 
 const WATCH: &str = "INSERT INTO card_watch (tenant, url, document, due_at) VALUES ($1, $2, $3, $4)
     ON CONFLICT (tenant, url) DO UPDATE SET document = excluded.document, due_at = excluded.due_at";
 const UNWATCH: &str = "DELETE FROM card_watch WHERE tenant = $1 AND url = $2";
-const WATCHES: &str =
-    "SELECT document, due_at FROM card_watch WHERE tenant = $1 ORDER BY url";
+const WATCHES: &str = "SELECT document, due_at FROM card_watch WHERE tenant = $1 ORDER BY url";
 const DUE: &str = "SELECT tenant, document FROM card_watch WHERE due_at <= $1
     ORDER BY due_at, tenant, url LIMIT $2";
 const AGAIN: &str = "UPDATE card_watch SET due_at = $3 WHERE tenant = $1 AND url = $2";

@@ -72,6 +72,11 @@ pub(super) fn sqlite() -> Migrator {
             "stress tests",
             include_str!("migrations/sqlite/0019_stress_tests.sql"),
         ),
+        (
+            20,
+            "agent cards",
+            include_str!("migrations/sqlite/0020_agent_cards.sql"),
+        ),
     ])
 }
 
@@ -159,6 +164,11 @@ pub(super) fn postgres() -> Migrator {
             19,
             "stress tests",
             include_str!("migrations/postgres/0019_stress_tests.sql"),
+        ),
+        (
+            20,
+            "agent cards",
+            include_str!("migrations/postgres/0020_agent_cards.sql"),
         ),
     ])
 }

@@ -10,6 +10,7 @@ mod annotations;
 mod audit;
 mod blobs;
 mod calibrations;
+mod cards;
 mod convert;
 mod deployments;
 mod host_secrets;

@@ -123,10 +123,13 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         .extend(named.map(Endpoint::to_string));
     let cards = app::cards(&settings)
         .map_err(|fault| Failure::bad_input("configuration", fault.to_string()))?;
+    let terminal = context.terminal();
+    if arguments.live && terminal.bars() {
+        terminal.note("asking the agent; that takes a minute at most");
+    }
     let fetched = fetched(&cards, arguments).await?;
     let scorecard = cards.score(fetched, arguments.asking()).await;
     let below = scorecard.below(&arguments.thresholds());
-    let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&Document {
             scorecard: &scorecard,

@@ -10,6 +10,7 @@
 pub mod compliance;
 pub mod document;
 pub mod finding;
+pub mod history;
 pub mod host;
 pub mod live;
 mod media_type;

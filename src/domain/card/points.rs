@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Hundredths of a point, as they are shown and rated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +74,12 @@ impl Serialize for Points {
         // The double nearest to a number with two decimals is written with these two decimals.
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 hundredths")]
         serializer.serialize_f64(self.0 as f64 / 100.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Points {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of_number(f64::deserialize(deserializer)?).ok_or_else(|| D::Error::custom(NotAScore))
     }
 }
 

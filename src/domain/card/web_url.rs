@@ -27,6 +27,13 @@ pub fn parse_http(text: &str) -> Option<Url> {
     parse(text).filter(|url| matches!(url.scheme(), "http" | "https"))
 }
 
+/// Where a card can be. What follows a `#` makes no difference.
+pub fn card_place(text: &str) -> Option<Url> {
+    let mut url = parse_http(text)?;
+    url.set_fragment(None);
+    Some(url)
+}
+
 /// Whether text starts as a URL without encryption does, whatever follows.
 pub fn starts_as_http(text: &str) -> bool {
     text.get(..5)

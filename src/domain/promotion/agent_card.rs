@@ -3,10 +3,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use crate::domain::card::Thresholds;
 use crate::domain::card::history::Look;
 use crate::domain::card::points::Points;
+use crate::domain::card::{Thresholds, web_url};
 
 /// What is demanded of a card.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,11 @@ impl CardPolicy {
             minimum_availability: availability(),
             max_age_hours: max_age_hours(),
         }
+    }
+
+    /// Where the card is, in the form looks are kept by; `None` if there can be no card.
+    pub fn place(&self) -> Option<Url> {
+        web_url::card_place(&self.url)
     }
 }
 
@@ -115,15 +121,24 @@ pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Un
     let Some(scores) = &look.scores else {
         refuse(
             Condition::CardScored,
-            format!("there was no card when it was last looked for, {}", look.scored_at),
+            format!(
+                "there was no card when it was last looked for, {}",
+                look.scored_at
+            ),
         );
         return unmet;
     };
     let age = SignedDuration::from_hours(i64::from(policy.max_age_hours));
-    if now.checked_sub(age).is_ok_and(|oldest| look.scored_at < oldest) {
+    if now
+        .checked_sub(age)
+        .is_ok_and(|oldest| look.scored_at < oldest)
+    {
         refuse(
             Condition::CardAge,
-            format!("its card's scores of {} are too old; score it again", look.scored_at),
+            format!(
+                "its card's scores of {} are too old; score it again",
+                look.scored_at
+            ),
         );
     }
     let mut compare = |condition, name: &str, total: Points, least: Points| {
@@ -214,7 +229,10 @@ mod tests {
         assert_eq!(names(&json!({}), Some(&gone)), ["card-scored"]);
         let unasked = look(|it| it["scores"]["availability"] = Value::Null);
         assert_eq!(names(&json!({}), Some(&unasked)), ["card-availability"]);
-        assert_eq!(names(&json!({"minimumAvailability": null}), Some(&unasked)), [""; 0]);
+        assert_eq!(
+            names(&json!({"minimumAvailability": null}), Some(&unasked)),
+            [""; 0]
+        );
     }
 
     #[rstest]

@@ -91,7 +91,11 @@ impl CardScores {
             }
             Subject::At(url) => url,
         };
-        let fetched = self.cards.fetch(&url).await.map_err(|fault| unfetched(&fault))?;
+        let fetched = self
+            .cards
+            .fetch(&url)
+            .await
+            .map_err(|fault| unfetched(&fault))?;
         let (scorecard, look) = self.look(&url, fetched, asking).await;
         self.keep(&caller.tenant, &look)
             .await
@@ -181,8 +185,8 @@ impl CardScores {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Looks at a card that is due. One that is not there has a look, too: that is worth knowing.
-    pub(super) async fn look_again(&self, due: &DueCard) -> Result<(), StoreError> {
+    /// Looks at a card that was due `now`. One that is not there has a look, too: that is worth knowing.
+    pub(super) async fn look_again(&self, due: &DueCard, now: Timestamp) -> Result<(), StoreError> {
         let (tenant, watch) = (&due.tenant, &due.watch);
         if let Ok(url) = Url::parse(&watch.url) {
             let asking = if watch.live {
@@ -200,8 +204,7 @@ impl CardScores {
             self.keep(tenant, &look).await?;
         }
         let every = SignedDuration::from_hours(i64::from(watch.every_hours));
-        let next = self.clock.now().checked_add(every);
-        let next = next.unwrap_or(Timestamp::MAX);
+        let next = now.checked_add(every).unwrap_or(Timestamp::MAX);
         self.store.card_due(tenant, &watch.url, next).await
     }
 
@@ -240,18 +243,15 @@ impl CardScores {
         let Some(organization) = organization else {
             return self.store.keep_card_look(tenant, look, None).await;
         };
-        let total = |name: &str| {
-            let scores = json!(look.scores);
-            scores[name]["total"].clone()
-        };
+        let scores = look.scores.as_ref();
         let data = json!({
             "url": look.url,
             "look_id": look.id,
             "dropped": falls,
-            "compliance": total("compliance"),
-            "trust": total("trust"),
-            "availability": total("availability"),
-            "production_ready": look.scores.as_ref().is_some_and(|it| it.production_ready),
+            "compliance": scores.map(|it| it.compliance.total),
+            "trust": scores.map(|it| it.trust.total),
+            "availability": scores.and_then(|it| it.availability).map(|it| it.total),
+            "production_ready": scores.is_some_and(|it| it.production_ready),
             "fault": look.fault,
         });
         let notice = Notice {

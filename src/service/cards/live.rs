@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tokio::time::Instant;
 use url::Url;
 
@@ -47,11 +46,13 @@ pub async fn observe(
         ends: Instant::now() + WHOLE_RUN,
     };
     let endpoint = examiner.endpoint(plan);
+    // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
+    let mut asked = Vec::new();
+    for interface in plan.interfaces.iter().take(MAX_INTERFACES) {
+        let probe = examiner.interface(interface);
+        asked.push(async move { Some((interface.index, probe.await?)) }.boxed());
+    }
     let others = async {
-        let asked = plan.interfaces.iter().take(MAX_INTERFACES).map(|it| {
-            let probe = examiner.interface(it);
-            async move { Some((it.index, probe.await?)) }
-        });
         let probes: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         probes.into_iter().flatten().collect()
     };

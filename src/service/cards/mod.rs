@@ -4,8 +4,10 @@
 //! going where they must not.
 
 mod fetch;
+mod history;
 mod key_sets;
 mod live;
+mod rescoring;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +16,12 @@ use serde_json::Value;
 use url::Url;
 
 pub use fetch::{Fetched, Unfetched};
+pub use history::{CardScores, MOST_HOURS, MOST_SHOWN, Subject};
+pub use rescoring::Rescorer;
 
 use crate::domain::card::live::{Observation, Plan};
 use crate::domain::card::signature::{Keys, needed_key_sets};
-use crate::domain::card::{self, Card, Live, Scorecard};
+use crate::domain::card::{self, Card, Live, Scorecard, web_url};
 use crate::ports::{Certificates, Clock, Ids, Method, ProbeRequest, Prober, Wire};
 use key_sets::KeySets;
 
@@ -71,6 +75,20 @@ impl Cards {
     /// [`Unfetched`].
     pub async fn fetch(&self, url: &Url) -> Result<Fetched, Unfetched> {
         fetch::card(&*self.prober, url).await
+    }
+
+    /// Whether anybody may be asked at `url`, as far as its text says.
+    ///
+    /// # Errors
+    /// [`Unfetched::Unusable`] or [`Unfetched::Refused`].
+    pub fn admit(&self, url: &Url) -> Result<(), Unfetched> {
+        if web_url::card_place(url.as_str()).is_none() {
+            return Err(Unfetched::Unusable);
+        }
+        if self.prober.forbids(url) {
+            return Err(Unfetched::Refused);
+        }
+        Ok(())
     }
 
     /// Scores a card.

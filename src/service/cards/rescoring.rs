@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::stream::FuturesUnordered;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -87,8 +87,11 @@ impl Rescorer {
             if due.is_empty() {
                 break;
             }
-            let looks = due.iter().map(|it| self.look(it));
-            let all = stream::iter(looks).buffer_unordered(due.len()).collect();
+            let looks = FuturesUnordered::new();
+            for one in &due {
+                looks.push(self.look(one, now));
+            }
+            let all = looks.collect();
             let done: Vec<bool> = tokio::select! {
                 () = shutdown.cancelled() => return Ok(()),
                 done = all => done,
@@ -105,8 +108,8 @@ impl Rescorer {
         self.store.end_job(JOB, &self.owner, now).await
     }
 
-    async fn look(&self, due: &DueCard) -> bool {
-        let looked = self.scores.look_again(due).await;
+    async fn look(&self, due: &DueCard, now: Timestamp) -> bool {
+        let looked = self.scores.look_again(due, now).await;
         if let Err(cause) = &looked {
             warn!(
                 tenant = due.tenant.as_str(),

@@ -6,4 +6,4 @@ mod live;
 mod mutations;
 mod rules;
 mod signatures;
-mod wire;
+pub mod wire;

@@ -1,7 +1,7 @@
 //! A whole host in one process: the real router over a real store, with workers and an agent that says what it is told.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,6 +21,7 @@ use touchstone::agent::{RubricJudge, Runtime};
 use touchstone::domain::aaaf::place::Place;
 use touchstone::domain::access::Roles;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone::domain::card::signature::{Allowed, Endpoint, Keys as CardKeys};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
 use touchstone::domain::pack::keys::SecretKey;
@@ -28,10 +29,10 @@ use touchstone::domain::pack::verify::{Trust, TrustMode};
 use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::run::request::{HostLimits, scored_modes};
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
-use touchstone::net::WebhookClient;
+use touchstone::net::{CardProber, WebhookClient};
 use touchstone::ports::{
-    Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier, SigningKey,
-    Store,
+    Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier,
+    ProbeRequest, Probed, Prober, SigningKey, Store,
 };
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
@@ -40,6 +41,7 @@ use touchstone::service::aaaf::issuer::Issuer;
 use touchstone::service::aaaf::stress_tests::Bench;
 use touchstone::service::access::Scope;
 use touchstone::service::attestations::Attester;
+use touchstone::service::cards::{CardScores, Cards};
 use touchstone::service::executor::{EvalWork, Executor};
 use touchstone::service::keys::{Issue, Keys};
 use touchstone::service::library::Library;
@@ -56,6 +58,7 @@ use touchstone::system::painter::OwnPainter;
 use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
+use url::Url;
 
 use super::clerk;
 use super::examiner::Examiner;
@@ -135,6 +138,31 @@ impl SigningKey for Signs {
     }
 }
 
+/// What agent cards may lead to: the public internet, and places that tests open.
+#[derive(Default)]
+pub struct Outside(Mutex<Vec<Endpoint>>);
+
+impl Outside {
+    pub fn open(&self, place: &str) {
+        self.0.lock().unwrap().push(place.parse().unwrap());
+    }
+
+    fn prober(&self) -> CardProber {
+        CardProber::new(Allowed::of(self.0.lock().unwrap().clone()))
+    }
+}
+
+#[async_trait]
+impl Prober for Outside {
+    fn forbids(&self, url: &Url) -> bool {
+        self.prober().forbids(url)
+    }
+
+    async fn ask(&self, request: ProbeRequest) -> Probed {
+        self.prober().ask(request).await
+    }
+}
+
 struct Endpoints {
     model: ModelBinding,
     judge: ModelBinding,
@@ -159,6 +187,8 @@ pub struct TestHost {
     pub shutdown: CancellationToken,
     pub executor: Arc<Executor>,
     pub notifier: Arc<dyn Notifier>,
+    pub outside: Arc<Outside>,
+    pub cards: Arc<CardScores>,
     pub issuer: Arc<Issuer>,
     pub clock: Arc<TestClock>,
     pub vault: Arc<Vault>,
@@ -273,6 +303,19 @@ impl TestHost {
             vault.clone(),
             place,
         ));
+        let outside = Arc::new(Outside::default());
+        let cards = Cards::new(
+            outside.clone(),
+            clock.clone(),
+            ids.clone(),
+            CardKeys::default(),
+        );
+        let cards = Arc::new(CardScores::new(
+            Arc::new(cards),
+            store.clone(),
+            clock.clone(),
+            ids.clone(),
+        ));
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs: runs.clone(),
@@ -286,6 +329,7 @@ impl TestHost {
             },
             keys: keys.clone(),
             webhooks,
+            cards: cards.clone(),
             projections,
             store: store.clone(),
             clock: clock.clone(),
@@ -318,6 +362,8 @@ impl TestHost {
             shutdown,
             executor,
             notifier,
+            outside,
+            cards,
             issuer,
             clock,
             vault,

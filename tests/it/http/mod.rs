@@ -1,6 +1,7 @@
 //! The OpenWOP surface, through the real router; every answer is held against the API description.
 
 mod access;
+mod agent_cards;
 mod annotations;
 mod approvals;
 mod attestation;

@@ -65,6 +65,10 @@ fn path(operation: Operation, names: Names<'_>) -> String {
             format!("?baseline={}", names.run)
         }
         ("DELETE", "/v1/host/touchstone/gates") => "?channel=canary".to_owned(),
+        ("GET", "/v1/host/touchstone/agent-cards/history")
+        | ("DELETE", "/v1/host/touchstone/agent-cards/watches") => {
+            "?url=https%3A%2F%2Fagents.example%2F".to_owned()
+        }
         _ => String::new(),
     };
     path + &asked
@@ -91,6 +95,10 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         (_, "/v1/host/touchstone/gates") => json!({"channel": "canary", "policy": {}}),
         (_, "/v1/host/touchstone/gates/check") => {
             json!({"agentId": names.agent, "version": "1.0.0", "channel": "canary"})
+        }
+        (_, SCORING) => json!({"card": {}, "offline": true}),
+        (_, "/v1/host/touchstone/agent-cards/watches") => {
+            json!({"url": "https://agents.example/", "everyHours": 24})
         }
         (_, JUDGING) => judging(),
         (_, "/v1/host/touchstone/packs") => json!({"tarball": STANDARD.encode(echo_pack())}),
@@ -383,10 +391,11 @@ async fn another_tenants_run_takes_no_longer_than_none() {
     );
 }
 
+const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
 
 /// Asks without changing anything, though by POST.
-const ASKS_ONLY: &[&str] = &["/v1/host/touchstone/gates/check"];
+const ASKS_ONLY: &[&str] = &["/v1/host/touchstone/gates/check", SCORING];
 
 #[tokio::test]
 async fn every_mutation_is_carried_out_once_under_a_key() {

@@ -3,6 +3,7 @@
 mod aaaf;
 mod annotations;
 mod calibrations;
+mod cards;
 mod deployments;
 mod idempotency;
 mod inventory;

@@ -49,6 +49,8 @@ topics! {
     AppealResolved = "appeal.resolved";
     /// There is enough new evidence for another assessment.
     EvidenceThresholdReached = "evidence.threshold_reached";
+    /// A score of an agent card dropped to a lower band.
+    AgentCardScoreDropped = "agent_card.score_dropped";
 }
 
 /// Something an organization is told of, once.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::domain::card::web_url;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, Query};
@@ -69,9 +70,11 @@ pub async fn score(
         }
         (None, Some(url)) => Subject::At(parsed(&url)?),
         _ => {
-            return Err(
-                Problem::validation("card", "send either the `card` or the `url` it is at").into(),
-            );
+            return Err(Problem::validation(
+                "card",
+                "send either the `card` or the `url` it is at",
+            )
+            .into());
         }
     };
     let scorecard = state.cards.score(&caller, subject, asking).await?;
@@ -88,7 +91,10 @@ pub async fn history(
     let most = query.whole("limit", 1, u64::from(MOST_SHOWN))?;
     let most = most.map_or(USUALLY_SHOWN, |it| u32::try_from(it).unwrap_or(MOST_SHOWN));
     let looks = state.cards.history(&caller.tenant, &url, most).await?;
-    json(StatusCode::OK, &json!({"url": url, "looks": looks}))
+    json(
+        StatusCode::OK,
+        &json!({"url": url.as_str(), "looks": looks}),
+    )
 }
 
 #[derive(Deserialize)]
@@ -140,7 +146,7 @@ pub async fn unwatch(
     let url = named(&query)?;
     let (cards, remover) = (state.cards.clone(), caller.clone());
     let endpoint = "DELETE /v1/host/touchstone/agent-cards/watches".to_owned();
-    let body = json!({"url": url});
+    let body = json!({"url": url.as_str()});
     once(&state, &caller, endpoint, key, &body, |_| async move {
         cards.unwatch(&remover, &url).await?;
         Ok(Done::new(StatusCode::OK, json!({"removed": true})))
@@ -166,20 +172,28 @@ fn named(query: &Query) -> Result<Url, Problem> {
 }
 
 fn parsed(url: &str) -> Result<Url, Problem> {
-    let mut url = Url::parse(url).map_err(|_| {
-        Problem::validation("url", "`url` must be an http or https URL without credentials")
-    })?;
-    // Of two that differ in that, there is one card.
-    url.set_fragment(None);
-    Ok(url)
+    web_url::card_place(url).ok_or_else(|| {
+        Problem::validation(
+            "url",
+            "`url` must be an http or https URL without credentials",
+        )
+    })
 }
 
 /// Reads a closed body. The refusal names the member, never the value that was sent.
 fn read<T: serde::de::DeserializeOwned>(body: &Value) -> Result<T, Problem> {
+    // serde would take a list for an object whose members come in order.
     if !body.is_object() {
-        return Err(undescribed("body"));
+        return Err(Problem::validation("", "the body must be an object"));
     }
-    serde_path_to_error::deserialize(body).map_err(|fault| undescribed(&fault.path().to_string()))
+    serde_path_to_error::deserialize(body).map_err(|fault| {
+        let (path, words) = (fault.path().to_string(), fault.inner().to_string());
+        // A member that is missing is not on the way to the fault.
+        let missing = words
+            .strip_prefix("missing field `")
+            .and_then(|rest| rest.split('`').next());
+        undescribed(missing.unwrap_or(&path))
+    })
 }
 
 fn undescribed(field: &str) -> Problem {

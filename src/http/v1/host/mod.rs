@@ -1,5 +1,6 @@
 //! What this host offers beyond OpenWOP, under `/v1/host/touchstone/`.
 
+pub mod agent_cards;
 pub mod attestation;
 pub mod audit;
 pub mod comparison;

@@ -1,5 +1,6 @@
 //! The AAAF API, through the real router; every answer is held against the API description.
 
+mod agent_cards;
 mod agents;
 pub mod appeals;
 pub mod assessments;

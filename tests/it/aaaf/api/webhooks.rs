@@ -37,7 +37,7 @@ pub async fn told(site: &Site) -> (String, String) {
     (id, delivery)
 }
 
-async fn subscribed(site: &Site, url: &str, events: Option<&[&str]>) -> Value {
+pub async fn subscribed(site: &Site, url: &str, events: Option<&[&str]>) -> Value {
     let mut body = json!({"url": url});
     if let Some(events) = events {
         body["events"] = json!(events);

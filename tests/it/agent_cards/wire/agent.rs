@@ -33,13 +33,14 @@ pub enum Spoken {
 pub struct Agent {
     port: u16,
     scheme: &'static str,
+    ways: Arc<Mutex<Ways>>,
     log: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
 
 #[derive(Clone)]
 struct Shared {
-    ways: Arc<Ways>,
+    ways: Arc<Mutex<Ways>>,
     base: String,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -54,8 +55,9 @@ impl Agent {
         let port = listener.local_addr().unwrap().port();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let log = Arc::new(Mutex::new(Vec::new()));
+        let ways = Arc::new(Mutex::new(ways.to_vec()));
         let shared = Shared {
-            ways: Arc::new(ways.to_vec()),
+            ways: ways.clone(),
             base: format!("{scheme}://127.0.0.1:{port}"),
             log: log.clone(),
         };
@@ -82,9 +84,15 @@ impl Agent {
         Self {
             port,
             scheme,
+            ways,
             log,
             _tasks: tasks,
         }
+    }
+
+    /// From now on it behaves so.
+    pub fn change(&self, ways: &[&'static str]) {
+        *self.ways.lock().unwrap() = ways.to_vec();
     }
 
     pub fn place(&self) -> String {
@@ -139,7 +147,7 @@ where
 async fn answer(State(agent): State<Shared>, request: Request) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     agent.log.lock().unwrap().push(format!("{method} {path}"));
-    let is = |way| agent.ways.contains(&way);
+    let is = |way| agent.ways.lock().unwrap().contains(&way);
     let octets = axum::body::to_bytes(request.into_body(), 1 << 20)
         .await
         .unwrap_or_default();
@@ -212,7 +220,7 @@ fn message() -> Value {
 }
 
 fn rpc(agent: &Shared, request: &Value) -> Response {
-    let is = |way| agent.ways.contains(&way);
+    let is = |way| agent.ways.lock().unwrap().contains(&way);
     if is("fails") {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     }
@@ -288,7 +296,7 @@ fn rpc(agent: &Shared, request: &Value) -> Response {
 }
 
 fn rest(agent: &Shared, request: &Value) -> Response {
-    let is = |way| agent.ways.contains(&way);
+    let is = |way| agent.ways.lock().unwrap().contains(&way);
     let protobuf = request["message"]["role"] == "ROLE_USER";
     match () {
         () if is("rest-down") => StatusCode::SERVICE_UNAVAILABLE.into_response(),

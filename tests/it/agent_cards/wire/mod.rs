@@ -1,6 +1,6 @@
 //! Agents that are really asked, on loopback: each behaves in one way, and the scores say which.
 
-mod agent;
+pub mod agent;
 mod certificates;
 mod command;
 mod fetch;

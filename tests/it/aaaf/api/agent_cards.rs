@@ -1,0 +1,130 @@
+//! Watched cards are looked at again by themselves, and the organization is told when a score drops to a lower band.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use touchstone::service::cards::Rescorer;
+use touchstone::system::SystemClock;
+
+use super::webhooks::subscribed;
+use super::{Engine, Site, site};
+use crate::agent_cards::wire::agent::Agent;
+use crate::support::clock::Told;
+use crate::webhooks::receiver::{Answer, Receiver};
+
+const WATCHES: &str = "/v1/host/touchstone/agent-cards/watches";
+const HOUR: i64 = 3600;
+
+struct Replica {
+    rescorer: Rescorer,
+    clock: Arc<Told>,
+}
+
+impl Replica {
+    fn of(site: &Site, name: &str) -> Self {
+        let clock = Told::at(Timestamp::now());
+        let rescorer = Rescorer::new(
+            site.host.cards.clone(),
+            site.host.store.clone(),
+            clock.clone(),
+            name.to_owned(),
+            Duration::from_secs(60),
+        );
+        Self { rescorer, clock }
+    }
+
+    /// What it does so much later.
+    async fn look_again(&self, seconds: i64) {
+        self.clock.advance(seconds);
+        self.rescorer.look_again(&CancellationToken::new()).await;
+    }
+}
+
+async fn watched(site: &Site, agent: &Agent) {
+    site.host.outside.open(&agent.place());
+    let asked = json!({"url": agent.base(), "everyHours": 1, "live": true});
+    let call = site.host.request(axum::http::Method::POST, WATCHES);
+    let made = call.key(&site.ours.key).json(&asked).send().await;
+    assert_eq!(made.status, StatusCode::OK, "{made:?}");
+}
+
+async fn history(site: &Site, agent: &Agent) -> Vec<Value> {
+    let url = agent.base().replace(':', "%3A").replace('/', "%2F");
+    let path = format!("/v1/host/touchstone/agent-cards/history?url={url}");
+    let call = site.host.request(axum::http::Method::GET, &path);
+    let found = call.key(&site.ours.key).send().await.json();
+    found["looks"].as_array().unwrap().clone()
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_fall_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    site!(engine => site);
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let topics = ["agent_card.score_dropped"];
+    subscribed(&site, &receiver.url(), Some(&topics)).await;
+    site.host.tell(Arc::new(SystemClock));
+    let agent = Agent::start(&[]).await;
+    watched(&site, &agent).await;
+    let replica = Replica::of(&site, "replica-1");
+    replica.look_again(1).await;
+    agent.change(&["fails"]);
+    replica.look_again(2 * HOUR).await;
+    replica.look_again(2 * HOUR).await;
+    agent.change(&[]);
+    replica.look_again(2 * HOUR).await;
+    agent.change(&["no-card"]);
+    replica.look_again(2 * HOUR).await;
+    replica.look_again(2 * HOUR).await;
+
+    let looks = history(&site, &agent).await;
+    let totals: Vec<Value> = looks
+        .iter()
+        .map(|it| it["scores"]["availability"]["total"].clone())
+        .collect();
+    assert_eq!(json!(totals), json!([null, null, 95, 10, 10, 95]));
+    assert!(
+        looks[0]["fault"].as_str().unwrap().contains("404"),
+        "{looks:?}"
+    );
+
+    let got = receiver.wait_for(2).await;
+    let mut got: Vec<Value> = got.iter().map(|it| it.json()["data"].clone()).collect();
+    got.sort_by_key(|it| it["fault"].is_string());
+    let dropped =
+        json!([{"dimension": "availability", "from": "FULLY_AVAILABLE", "to": "UNAVAILABLE"}]);
+    for (told, look) in got.iter().zip([&looks[4], &looks[1]]) {
+        assert_eq!(told["dropped"], dropped, "{told}");
+        assert_eq!(told["look_id"], look["id"]);
+        assert_eq!(
+            told["availability"],
+            look["scores"]["availability"]["total"]
+        );
+    }
+    assert_eq!(got.len(), 2);
+}
+
+#[rstest]
+#[tokio::test]
+async fn one_replica_at_a_time_looks_and_only_when_it_is_due(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = Agent::start(&[]).await;
+    watched(&site, &agent).await;
+    let (one, other) = (
+        Replica::of(&site, "replica-1"),
+        Replica::of(&site, "replica-2"),
+    );
+    tokio::join!(one.look_again(1), other.look_again(1));
+    assert_eq!(history(&site, &agent).await.len(), 1);
+    one.look_again(HOUR / 2).await;
+    assert_eq!(history(&site, &agent).await.len(), 1, "it is not due");
+    other.look_again(2 * HOUR).await;
+    assert_eq!(history(&site, &agent).await.len(), 2);
+}

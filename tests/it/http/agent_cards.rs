@@ -1,0 +1,188 @@
+//! Agent cards over HTTP: scored, kept, and asked for by gates.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::service::access::Scope;
+
+use super::host::{AGENT, Reply, TestHost};
+use crate::agent_cards::fixture;
+use crate::agent_cards::wire::agent::Agent;
+
+const SCORE: &str = "/v1/host/touchstone/agent-cards/score";
+const WATCHES: &str = "/v1/host/touchstone/agent-cards/watches";
+
+fn named(what: &str, url: &str) -> String {
+    let query: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
+    format!("/v1/host/touchstone/agent-cards/{what}?url={query}")
+}
+
+#[tokio::test]
+async fn a_card_is_scored_as_the_rules_have_it() {
+    let host = TestHost::idle().await;
+    let card = fixture::card();
+    for sent in [card.clone(), Value::String(card.to_string())] {
+        let scored = host
+            .post(SCORE, &json!({"card": sent, "offline": true}))
+            .await;
+        assert_eq!(scored.status, StatusCode::OK, "{scored:?}");
+        let scored = scored.json();
+        assert_eq!(scored["compliance"]["rating"], "PERFECT");
+        assert_eq!(scored["trust"]["total"], 33);
+        assert_eq!(scored["availability"]["tested"], false);
+    }
+    let twice = json!({"card": "{\"name\": \"a\", \"name\": \"b\"}", "offline": true});
+    let scored = host.post(SCORE, &twice).await.json();
+    assert_eq!(scored["issues"][0]["code"], "CARD_UNPARSEABLE");
+}
+
+#[tokio::test]
+async fn what_is_at_a_url_has_a_history_of_its_tenant() {
+    let (host, agent) = (TestHost::idle().await, Agent::start(&[]).await);
+    host.outside.open(&agent.place());
+    let url = agent.base();
+    let scored = host.post(SCORE, &json!({"url": url, "live": true})).await;
+    assert_eq!(scored.status, StatusCode::OK, "{scored:?}");
+    assert_eq!(scored.json()["availability"]["total"], 95);
+    host.post(SCORE, &json!({"url": format!("{url}/#other")}))
+        .await;
+    let history = host.get(&named("history", &url)).await.json();
+    let looks = history["looks"].as_array().unwrap();
+    assert_eq!(looks.len(), 2, "{history:#}");
+    assert_eq!(
+        (&looks[0]["live"], &looks[1]["live"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(looks[0]["digest"], looks[1]["digest"]);
+    assert_eq!(
+        looks[1]["scores"]["availability"],
+        json!({"total": 95, "rating": "FULLY_AVAILABLE"})
+    );
+    assert_eq!(looks[1]["scores"]["findings"]["TLS_ABSENT"], 1);
+    let theirs = host
+        .request(Method::GET, &named("history", &url))
+        .key(&host.other_key)
+        .send()
+        .await;
+    assert_eq!(theirs.json()["looks"], json!([]));
+}
+
+#[rstest]
+#[case::nothing(json!({}), "card")]
+#[case::both(json!({"card": {}, "url": "https://agents.example/"}), "card")]
+#[case::offline_and_live(json!({"card": {}, "offline": true, "live": true}), "offline")]
+#[case::offline_at_a_url(json!({"url": "https://agents.example/", "offline": true}), "offline")]
+#[case::no_url(json!({"url": "agents.example"}), "url")]
+#[case::credentials(json!({"url": "https://me:pw@agents.example/"}), "url")]
+#[case::internal(json!({"url": "http://169.254.169.254/"}), "url")]
+#[case::unknown_member(json!({"card": {}, "lives": true}), "lives")]
+#[case::a_list(json!([]), "")]
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused_by_name(#[case] body: Value, #[case] field: &str) {
+    let host = TestHost::idle().await;
+    let refused = host.post(SCORE, &body).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert_eq!(refused.json()["details"]["field"], field, "{refused:?}");
+    assert!(!refused.text().contains("pw"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_agent_without_a_card_is_told_apart() {
+    let (host, agent) = (TestHost::idle().await, Agent::start(&["no-card"]).await);
+    host.outside.open(&agent.place());
+    let refused = host.post(SCORE, &json!({"url": agent.base()})).await;
+    assert_eq!(
+        (refused.status, refused.code()),
+        (StatusCode::BAD_GATEWAY, "agent_card_unreachable".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn scoring_and_reading_take_their_scopes() {
+    let host = TestHost::idle().await;
+    let reader = host.key_with(&[Scope::AssessmentsRead]).await;
+    let call = host.request(Method::POST, SCORE).key(&reader);
+    let refused = call.json(&json!({"card": {}})).send().await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let path = named("history", "https://agents.example/");
+    let listed = host.request(Method::GET, &path).key(&reader).send().await;
+    assert_eq!(listed.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn cards_are_watched_by_url() {
+    let host = TestHost::idle().await;
+    let asked = json!({"url": "https://agents.example/a#b", "everyHours": 6, "live": true});
+    let made = host.post(WATCHES, &asked).await;
+    assert_eq!(made.status, StatusCode::OK, "{made:?}");
+    assert_eq!(made.json()["url"], "https://agents.example/a");
+    let listed = host.get(WATCHES).await.json();
+    assert_eq!(listed, json!({"watches": [made.json()]}));
+    let theirs = host.request(Method::GET, WATCHES).key(&host.other_key);
+    assert_eq!(theirs.send().await.json(), json!({"watches": []}));
+    let path = named("watches", "https://agents.example/a");
+    let removed = async |key: &str| {
+        let call = host.request(Method::DELETE, &path).key(key);
+        call.send().await.status
+    };
+    assert_eq!(removed(&host.other_key).await, StatusCode::NOT_FOUND);
+    assert_eq!(removed(&host.key).await, StatusCode::OK);
+    assert_eq!(removed(&host.key).await, StatusCode::NOT_FOUND);
+}
+
+#[rstest]
+#[case::never(json!({"url": "https://agents.example/", "everyHours": 0}), "everyHours")]
+#[case::hardly_ever(json!({"url": "https://agents.example/", "everyHours": 2161}), "everyHours")]
+#[case::not_said(json!({"url": "https://agents.example/"}), "everyHours")]
+#[case::internal(json!({"url": "http://10.0.0.1/", "everyHours": 1}), "url")]
+#[tokio::test]
+async fn what_cannot_be_watched_is_refused(#[case] body: Value, #[case] field: &str) {
+    let refused = TestHost::idle().await.post(WATCHES, &body).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert_eq!(refused.json()["details"]["field"], field);
+}
+
+fn conditions(checked: &Reply) -> Vec<String> {
+    let unmet = checked.json()["unmet"].as_array().unwrap().clone();
+    assert!(
+        unmet.iter().all(|it| it["kind"] == "agent-card"),
+        "{unmet:?}"
+    );
+    let names = unmet.iter().map(|it| it["condition"].as_str().unwrap());
+    names.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_gate_asks_for_the_scores_of_a_card() {
+    let (host, agent) = (TestHost::idle().await, Agent::start(&[]).await);
+    host.outside.open(&agent.place());
+    host.install("1.0.0").await;
+    let policy = |card: Value| json!({"policy": {"eval": null, "agentCard": card}});
+    let check = async |card: Value| {
+        let set = host.post("/v1/host/touchstone/gates", &policy(card)).await;
+        assert_eq!(set.status, StatusCode::OK, "{set:?}");
+        let asked = json!({"agentId": AGENT, "version": "1.0.0"});
+        conditions(&host.post("/v1/host/touchstone/gates/check", &asked).await)
+    };
+    let url = agent.base();
+    let production = json!({"url": url});
+    assert_eq!(check(production.clone()).await, ["card-scored"]);
+    host.post(SCORE, &json!({"url": url})).await;
+    let strict = json!({"url": url, "minimumCompliance": 100});
+    let of_all = ["card-compliance", "card-trust", "card-availability"];
+    assert_eq!(check(strict).await, of_all);
+    host.post(SCORE, &json!({"url": url, "live": true})).await;
+    assert_eq!(check(production).await, ["card-trust"]);
+    let modest = json!({"url": format!("{url}/#x"), "minimumCompliance": 80, "minimumTrust": 1});
+    assert_eq!(check(modest.clone()).await, [""; 0]);
+    host.clock.ahead(8);
+    assert_eq!(check(modest).await, ["card-age"]);
+    let refused = host
+        .post(
+            "/v1/host/touchstone/gates",
+            &policy(json!({"url": "ftp://x"})),
+        )
+        .await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.text().contains("agentCard.url"), "{refused:?}");
+}

@@ -1,0 +1,110 @@
+//! Looks at agent cards, and which are watched.
+
+use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use serde_json::json;
+use touchstone::domain::card::history::Look;
+use touchstone::ports::{CardWatch, DueCard};
+
+use super::{Engine, Engine::*, at, open, tenant};
+
+const HERE: &str = "https://agents.example/";
+
+fn look(id: &str, url: &str) -> Look {
+    serde_json::from_value(json!({
+        "id": id, "url": url, "scoredAt": at(1), "live": true, "digest": "00",
+        "scores": {
+            "compliance": {"total": 93.33, "rating": "EXCELLENT"}, "trust": {"total": 33, "rating": "LOW_TRUST"},
+            "availability": {"total": 85, "rating": "AVAILABLE"}, "productionReady": false,
+            "blockers": ["compliance", "trust"], "findings": {"URL_INVALID": 1},
+        },
+    }))
+    .unwrap()
+}
+
+fn watch(url: &str) -> CardWatch {
+    CardWatch {
+        url: url.to_owned(),
+        every_hours: 6,
+        live: true,
+        created_at: at(1),
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn looks_are_kept_newest_first_by_tenant_and_url(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (ours, theirs) = (tenant("acme"), tenant("globex"));
+    for n in 0..103 {
+        let kept = look(&format!("look_{n}"), HERE);
+        store.keep_card_look(&ours, &kept, None).await.unwrap();
+    }
+    let other = look("look_other", "https://agents.example/b");
+    store.keep_card_look(&ours, &other, None).await.unwrap();
+    let found = store.card_looks(&ours, HERE, 2).await.unwrap();
+    assert_eq!(found, [look("look_102", HERE), look("look_101", HERE)]);
+    let all = store.card_looks(&ours, HERE, 1000).await.unwrap();
+    assert_eq!(all.len(), 100, "older ones make room");
+    assert!(store.card_looks(&theirs, HERE, 9).await.unwrap().is_empty());
+}
+
+#[rstest]
+#[tokio::test]
+async fn watched_cards_are_due_in_turn(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let (ours, theirs) = (tenant("acme"), tenant("globex"));
+    let later = |hours| at(1) + SignedDuration::from_hours(hours);
+    let other = "https://agents.example/b";
+    assert!(
+        store
+            .watch_card(&ours, &watch(HERE), later(2), 2)
+            .await
+            .unwrap()
+    );
+    assert!(
+        store
+            .watch_card(&ours, &watch(other), later(1), 2)
+            .await
+            .unwrap()
+    );
+    assert!(
+        store
+            .watch_card(&theirs, &watch(HERE), later(3), 2)
+            .await
+            .unwrap()
+    );
+    let third = watch("https://agents.example/c");
+    assert!(!store.watch_card(&ours, &third, later(1), 2).await.unwrap());
+    let mut changed = watch(HERE);
+    changed.every_hours = 1;
+    assert!(
+        store
+            .watch_card(&ours, &changed, later(2), 2)
+            .await
+            .unwrap(),
+        "in its own place"
+    );
+
+    let listed = store.card_watches(&ours).await.unwrap();
+    assert_eq!(
+        listed,
+        [(changed.clone(), later(2)), (watch(other), later(1))]
+    );
+    let due = |tenant, watch| DueCard { tenant, watch };
+    assert!(store.due_cards(at(1), 9).await.unwrap().is_empty());
+    assert_eq!(
+        store.due_cards(later(3), 2).await.unwrap(),
+        [
+            due(ours.clone(), watch(other)),
+            due(ours.clone(), changed.clone())
+        ]
+    );
+    store.card_due(&ours, other, Timestamp::MAX).await.unwrap();
+    assert!(store.unwatch_card(&ours, HERE).await.unwrap());
+    assert!(!store.unwatch_card(&ours, HERE).await.unwrap());
+    assert_eq!(
+        store.due_cards(later(3), 9).await.unwrap(),
+        [due(theirs, watch(HERE))]
+    );
+}
