@@ -12,6 +12,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::HttpState;
@@ -46,6 +47,34 @@ async fn path_parameter(parts: &mut Parts, state: &Arc<HttpState>, name: &str) -
 /// A text that nothing is named by, and that not every store can be asked for.
 fn names_nothing(text: &str) -> bool {
     text.contains('\0')
+}
+
+/// Reads a closed body. The refusal names the member, never the value that was sent.
+///
+/// # Errors
+/// `validation_error`.
+pub fn closed<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(body).map_err(|fault| {
+        let (path, words) = (fault.path().to_string(), fault.inner().to_string());
+        // A member that is missing is not on the way to the fault.
+        let missing = words
+            .strip_prefix("missing field `")
+            .and_then(|rest| rest.split('`').next());
+        let field = match (path.as_str(), missing) {
+            (".", missing) => missing.unwrap_or_default().to_owned(),
+            (_, Some(missing)) => format!("{path}.{missing}"),
+            (_, None) => path,
+        };
+        undescribed(&field)
+    })
+}
+
+/// A member that is not what the description of the API says.
+pub fn undescribed(field: &str) -> Problem {
+    Problem::validation(
+        field,
+        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
+    )
 }
 
 /// The run a path names.

@@ -20,13 +20,14 @@ use crate::service::cards::{Asking, Cards, Fetched, Unfetched};
 const MAX_OCTETS: u64 = 16 << 20;
 
 pub const EXAMPLES: &str = "\
-A URL without a path is an agent's: its card is fetched from the well-known place. With --live the agent is asked, which costs it
-one test message for each interface; without, only the key sets that signatures name are fetched. Internal addresses are
-refused, but for those of --allow-private and `agent_cards.private_targets`. A card is ready for production from compliance
-95 and trust 60, and, if the agent is asked, availability 80.
+A URL without a path is an agent's: its card is fetched from the well-known place. With --live
+the agent is asked, which costs it one test message for each interface; without, only the key
+sets that signatures name are fetched. Internal addresses are refused, but for those of
+--allow-private and `agent_cards.private_targets`. A card is ready for production from
+compliance 95 and trust 60, and, if the agent is asked, availability 80.
 
-Exit codes: 0 ready for production and no threshold missed, 1 not, 2 bad input, 3 the card could not be fetched. With
---thresholds-only readiness is shown, and the named thresholds alone decide.
+Exit codes: 0 ready for production and no threshold missed, 1 not, 2 bad input, 3 the card could
+not be fetched. With --thresholds-only the named thresholds alone decide.
 
 Examples:
   touchstone card score agent-card.json

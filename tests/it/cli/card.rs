@@ -158,3 +158,30 @@ fn a_file_that_is_not_there_is_bad_input() {
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("none.json"), "{}", done.stderr);
 }
+
+#[test]
+fn cards_are_watched_and_their_history_is_shown() {
+    let home = Home::empty();
+    let url = "https://agents.example/";
+    let watched = home.run(&["card", "watch", url, "--every-hours", "6", "--live"]);
+    assert_eq!(watched.code, 0, "{}", watched.stderr);
+    assert!(
+        watched
+            .stdout
+            .starts_with("https://agents.example/  every 6 hours, live, next 2")
+    );
+    assert!(watched.stderr.contains("touchstone serve"));
+    let listed = home.run(&["card", "watched", "--json"]).document();
+    assert_eq!(listed["watches"][0]["everyHours"], 6);
+    let history = home.run(&["card", "history", url]);
+    assert_eq!((history.code, history.stdout.as_str()), (0, ""));
+    assert_eq!(home.run(&["card", "unwatch", url]).code, 0);
+    assert_eq!(home.run(&["card", "unwatch", url]).code, 2);
+    let inside = home.run(&["card", "watch", "http://10.0.0.1/"]);
+    assert_eq!(inside.code, 2, "{}", inside.stderr);
+    assert!(
+        inside.stderr.contains("agent_cards.private_targets"),
+        "{}",
+        inside.stderr
+    );
+}

@@ -13,7 +13,7 @@ use url::Url;
 use crate::domain::card::web_url;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{IdempotencyKey, JsonBody, Query};
+use crate::http::extract::{IdempotencyKey, JsonBody, Query, closed, undescribed};
 use crate::http::idempotency::{Done, once};
 use crate::ports::CardWatch;
 use crate::protocol::error::Problem;
@@ -180,25 +180,11 @@ fn parsed(url: &str) -> Result<Url, Problem> {
     })
 }
 
-/// Reads a closed body. The refusal names the member, never the value that was sent.
-fn read<T: serde::de::DeserializeOwned>(body: &Value) -> Result<T, Problem> {
-    // serde would take a list for an object whose members come in order.
-    if !body.is_object() {
-        return Err(Problem::validation("", "the body must be an object"));
+/// Reads a closed body. serde would take a list for an object whose members come in order.
+fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
+    if body.is_object() {
+        closed(body)
+    } else {
+        Err(undescribed(""))
     }
-    serde_path_to_error::deserialize(body).map_err(|fault| {
-        let (path, words) = (fault.path().to_string(), fault.inner().to_string());
-        // A member that is missing is not on the way to the fault.
-        let missing = words
-            .strip_prefix("missing field `")
-            .and_then(|rest| rest.split('`').next());
-        undescribed(missing.unwrap_or(&path))
-    })
-}
-
-fn undescribed(field: &str) -> Problem {
-    Problem::validation(
-        field,
-        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
-    )
 }

@@ -13,7 +13,7 @@ use crate::domain::ids::{AgentId, RunId};
 use crate::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{IdempotencyKey, JsonBody, Query};
+use crate::http::extract::{IdempotencyKey, JsonBody, Query, closed, undescribed};
 use crate::http::idempotency::{Done, once};
 use crate::protocol::error::Problem;
 use crate::service::access::Caller;
@@ -127,31 +127,12 @@ pub async fn check(
     json(StatusCode::OK, &found)
 }
 
-/// Reads a closed body. The refusal names the member, never the value that was sent.
+/// Reads a closed body.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
-    if let Some(field) = listed(body) {
-        return Err(undescribed(&field));
+    match listed(body) {
+        Some(field) => Err(undescribed(&field)),
+        None => closed(body),
     }
-    serde_path_to_error::deserialize(body).map_err(|fault| {
-        let (path, words) = (fault.path().to_string(), fault.inner().to_string());
-        // A member that is missing is not on the way to the fault.
-        let missing = words
-            .strip_prefix("missing field `")
-            .and_then(|rest| rest.split('`').next());
-        let field = match (path.as_str(), missing) {
-            (".", missing) => missing.unwrap_or_default().to_owned(),
-            (_, Some(missing)) => format!("{path}.{missing}"),
-            (_, None) => path,
-        };
-        undescribed(&field)
-    })
-}
-
-fn undescribed(field: &str) -> Problem {
-    Problem::validation(
-        field,
-        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
-    )
 }
 
 /// Where a list is. No part of these bodies is one, and serde would take it for an object whose members come in order.

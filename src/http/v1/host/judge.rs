@@ -13,7 +13,7 @@ use crate::domain::eval::suite_rules::{NotASuiteRef, SuiteRef};
 use crate::domain::money::NanoUsd;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
-use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, undescribed};
 use crate::http::idempotency::{Done, once};
 use crate::protocol::error::Problem;
 use crate::service::access::Caller;
@@ -86,11 +86,4 @@ fn read(body: &Value) -> Result<Ask, Problem> {
         return Err(undescribed("samples"));
     }
     serde_path_to_error::deserialize(body).map_err(|fault| undescribed(&fault.path().to_string()))
-}
-
-fn undescribed(field: &str) -> Problem {
-    Problem::validation(
-        field,
-        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
-    )
 }
