@@ -1,9 +1,10 @@
 //! How agent cards are scored: whose signatures count, and which places in private networks may be asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use url::Host;
 
 use super::Error;
 use crate::domain::card::signature::{
@@ -30,7 +31,7 @@ impl AgentCardSettings {
     pub fn keys(&self) -> Result<Keys, Error> {
         Ok(Keys {
             trust_store: self.trust_store()?,
-            trusted_issuers: self.trusted_issuers.iter().cloned().collect(),
+            trusted_issuers: self.issuers()?,
             allowed: self.allowed()?,
             ..Keys::default()
         })
@@ -52,6 +53,17 @@ impl AgentCardSettings {
             .map(read)
             .collect::<Result<_, _>>()?;
         Ok(Allowed::of(places))
+    }
+
+    /// Hosts as the URL Standard writes them, which is how they are compared.
+    fn issuers(&self) -> Result<BTreeSet<String>, Error> {
+        let read = |text: &String| match Host::parse(text) {
+            Ok(host) if !text.contains('*') => Ok(host.to_string()),
+            _ => Err(Error::Unusable(format!(
+                "`agent_cards.trusted_issuers`, `{text}`: must be a host, such as keys.partner.example"
+            ))),
+        };
+        self.trusted_issuers.iter().map(read).collect()
     }
 
     fn trust_store(&self) -> Result<BTreeMap<String, Jwk>, Error> {

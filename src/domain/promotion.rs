@@ -69,7 +69,9 @@ pub enum Senseless {
     #[error("`approval.quorum` must be at least 1 and at most 100")]
     Quorum,
     /// Not where a card can be.
-    #[error("`agentCard.url` must be an http or https URL without credentials")]
+    #[error(
+        "`agentCard.url` must be an http or https URL of at most 2048 octets, without credentials"
+    )]
     CardUrl,
     /// A tier of the other axis.
     #[error(

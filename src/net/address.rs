@@ -13,6 +13,8 @@ pub enum Reach {
     Public,
     /// The operator, by naming the place: loopback and private networks too.
     Private,
+    /// The operator, for cards of strangers: what is private, but not where clouds keep the secrets of their machines.
+    Opened,
 }
 
 impl Reach {
@@ -21,6 +23,7 @@ impl Reach {
         match self {
             Self::Public => is_public(address),
             Self::Private => !is_group(address),
+            Self::Opened => !is_group(address) && !is_link_local_or_metadata(address),
         }
     }
 }
@@ -30,6 +33,21 @@ fn is_group(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),
         IpAddr::V6(v6) => v6.is_multicast(),
+    }
+}
+
+/// Where machines of clouds ask about themselves; whatever a name is opened for, it is not this.
+fn is_link_local_or_metadata(address: IpAddr) -> bool {
+    const AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4 == AZURE,
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped().or_else(|| nat64(v6)) {
+            Some(inner) => is_link_local_or_metadata(inner.into()),
+            None => {
+                let [a, b, .., last] = v6.segments();
+                (0xfe80..=0xfebf).contains(&a) || (a, b, last) == (0xfd00, 0x0ec2, 0x0254)
+            }
+        },
     }
 }
 
@@ -109,6 +127,20 @@ mod tests {
     #[case("fec0::1")]
     fn what_is_internal_is_not_public(#[case] address: IpAddr) {
         assert!(is_internal_address(address) && !is_public(address));
+    }
+
+    #[rstest]
+    #[case("127.0.0.1", true)]
+    #[case("10.1.2.3", true)]
+    #[case("fd12::1", true)]
+    #[case("169.254.169.254", false)]
+    #[case("168.63.129.16", false)]
+    #[case("::ffff:169.254.169.254", false)]
+    #[case("fe80::1", false)]
+    #[case("fd00:ec2::254", false)]
+    #[case("224.0.0.1", false)]
+    fn what_is_opened_is_no_way_to_a_cloud_s_metadata(#[case] address: IpAddr, #[case] is: bool) {
+        assert_eq!(Reach::Opened.allows(address), is);
     }
 
     proptest! {

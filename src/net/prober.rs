@@ -56,11 +56,7 @@ impl CardProber {
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
         }
-        let reach = if opened {
-            Reach::Private
-        } else {
-            Reach::Public
-        };
+        let reach = if opened { Reach::Opened } else { Reach::Public };
         let policy = Policy::probe(reach, kind.wire, kind.certificates, kind.connect_within);
         let client = Arc::new(Client::new(policy)?);
         clients.insert(kind, client.clone());

@@ -33,16 +33,27 @@ pub struct DueCard {
     pub watch: CardWatch,
 }
 
+/// Who is told of a look, and what.
+#[derive(Clone, Copy)]
+pub struct Telling<'a> {
+    /// Whom.
+    pub organization: OrganizationNumber,
+    /// What, given the newest look before, the newest with scores and the newest that asked, newest first. Of two looks at the
+    /// same card at once the second one sees the first.
+    pub notice: &'a (dyn Fn(&[Look]) -> Option<Notice> + Send + Sync),
+}
+
 /// Looks at agent cards by tenant and URL.
 #[async_trait]
 pub trait CardLooks: Send + Sync {
-    /// Keeps a look, with who is told what of it, or neither. Old looks make room for it.
+    /// Keeps a look, with what somebody is told of it, or neither; whether anybody was told. Old looks make room for it, but not
+    /// the newest with scores nor the newest that asked.
     async fn keep_card_look(
         &self,
         tenant: &TenantId,
         look: &Look,
-        told: Option<(OrganizationNumber, &Notice)>,
-    ) -> Result<(), StoreError>;
+        telling: Option<Telling<'_>>,
+    ) -> Result<bool, StoreError>;
     /// The looks at a card, newest first.
     async fn card_looks(
         &self,

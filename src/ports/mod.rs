@@ -40,7 +40,7 @@ pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations
 pub use audit::AuditLog;
 pub use blobs::Blobs;
 pub use calibrations::{Calibrations, FoundAttempt};
-pub use cards::{CardLooks, CardWatch, DueCard};
+pub use cards::{CardLooks, CardWatch, DueCard, Telling};
 pub use clock::Clock;
 pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use host_secrets::HostSecrets;

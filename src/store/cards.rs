@@ -6,21 +6,27 @@ use jiff::Timestamp;
 use super::aaaf::notices::tell::tell;
 use super::convert::{Column, backend, column};
 use super::{PostgresStore, SqliteStore};
-use crate::domain::aaaf::notice::Notice;
 use crate::domain::card::history::Look;
 use crate::domain::ids::TenantId;
-use crate::ports::aaaf::OrganizationNumber;
-use crate::ports::{CardLooks, CardWatch, DueCard, StoreError};
+use crate::ports::{CardLooks, CardWatch, DueCard, StoreError, Telling};
 
 /// Looks at one card that are kept.
 const OF_A_CARD: i64 = 100;
 /// Looks of one tenant that are kept.
 const OF_A_TENANT: i64 = 10_000;
 
-const KEEP: &str =
-    "INSERT INTO card_look (tenant, url, id, looked_at, document) VALUES ($1, $2, $3, $4, $5)";
+const KEEP: &str = "INSERT INTO card_look (tenant, url, id, looked_at, scored, asked, document)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+/// The newest, the newest with scores, the newest that asked.
+const EARLIER: &str = "SELECT document FROM card_look WHERE number IN (
+        (SELECT MAX(number) FROM card_look WHERE tenant = $1 AND url = $2),
+        (SELECT MAX(number) FROM card_look WHERE tenant = $1 AND url = $2 AND scored),
+        (SELECT MAX(number) FROM card_look WHERE tenant = $1 AND url = $2 AND asked))
+    ORDER BY number DESC";
 const FORGET_OF_CARD: &str = "DELETE FROM card_look WHERE tenant = $1 AND url = $2 AND number <=
-    (SELECT number FROM card_look WHERE tenant = $1 AND url = $2 ORDER BY number DESC LIMIT 1 OFFSET $3)";
+        (SELECT number FROM card_look WHERE tenant = $1 AND url = $2 ORDER BY number DESC LIMIT 1 OFFSET $3)
+    AND number <> (SELECT COALESCE(MAX(number), 0) FROM card_look WHERE tenant = $1 AND url = $2 AND scored)
+    AND number <> (SELECT COALESCE(MAX(number), 0) FROM card_look WHERE tenant = $1 AND url = $2 AND asked)";
 const FORGET_OF_TENANT: &str = "DELETE FROM card_look WHERE tenant = $1 AND number <=
     (SELECT number FROM card_look WHERE tenant = $1 ORDER BY number DESC LIMIT 1 OFFSET $2)";
 const LOOKS: &str = "SELECT document FROM card_look WHERE tenant = $1 AND url = $2
@@ -46,14 +52,37 @@ macro_rules! card_looks {
                 &self,
                 tenant: &TenantId,
                 look: &Look,
-                told: Option<(OrganizationNumber, &Notice)>,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
+                telling: Option<Telling<'_>>,
+            ) -> Result<bool, StoreError> {
+                let mut transaction = self.begin_scope(tenant, &look.url).await?;
+                let mut told = false;
+                if let Some(Telling {
+                    organization,
+                    notice,
+                }) = telling
+                {
+                    let earlier: Vec<String> = sqlx::query_scalar(EARLIER)
+                        .bind(tenant.as_str())
+                        .bind(&look.url)
+                        .fetch_all(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                    let earlier: Vec<Look> = earlier
+                        .iter()
+                        .map(|it| LOOK.document(it))
+                        .collect::<Result<_, _>>()?;
+                    if let Some(notice) = notice(&earlier) {
+                        told = tell!(transaction, organization, &notice)?;
+                    }
+                }
+                let scores = look.scores.as_ref();
                 sqlx::query(KEEP)
                     .bind(tenant.as_str())
                     .bind(&look.url)
                     .bind(&look.id)
                     .bind(look.scored_at.as_microsecond())
+                    .bind(scores.is_some())
+                    .bind(scores.is_some_and(|it| it.availability.is_some()))
                     .bind(LOOK.text(look)?)
                     .execute(&mut *transaction)
                     .await
@@ -71,10 +100,8 @@ macro_rules! card_looks {
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                if let Some((organization, notice)) = told {
-                    tell!(transaction, organization, notice)?;
-                }
-                transaction.commit().await.map_err(backend)
+                transaction.commit().await.map_err(backend)?;
+                Ok(told)
             }
 
             async fn card_looks(

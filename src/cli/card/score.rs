@@ -12,7 +12,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
 use crate::domain::card::points::Points;
 use crate::domain::card::signature::Endpoint;
-use crate::domain::card::{Scorecard, Shortfall, Thresholds};
+use crate::domain::card::{Blocker, Scorecard, Shortfall, Thresholds};
 use crate::render::card as shown;
 use crate::service::cards::{Asking, Cards, Fetched, Unfetched};
 
@@ -82,6 +82,19 @@ impl Arguments {
         }
     }
 
+    /// The named thresholds that are missed. A card that cannot be read has no availability, which is less than any.
+    fn missed(&self, scorecard: &Scorecard) -> Vec<Shortfall> {
+        let mut missed = scorecard.below(&self.thresholds());
+        if let (Some(least), None) = (self.min_availability, scorecard.availability.total) {
+            missed.push(Shortfall {
+                blocker: Blocker::Availability,
+                value: Points::default(),
+                least,
+            });
+        }
+        missed
+    }
+
     fn names_a_threshold(&self) -> bool {
         let named = [self.min_compliance, self.min_trust, self.min_availability];
         named.iter().any(Option::is_some)
@@ -130,7 +143,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     }
     let fetched = fetched(&cards, arguments).await?;
     let scorecard = cards.score(fetched, arguments.asking()).await;
-    let below = scorecard.below(&arguments.thresholds());
+    let below = arguments.missed(&scorecard);
     if terminal.json() {
         terminal.document(&Document {
             scorecard: &scorecard,

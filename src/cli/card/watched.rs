@@ -46,6 +46,7 @@ struct Watched {
     live: bool,
     created_at: Timestamp,
     due_at: Timestamp,
+    alerts: bool,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -72,6 +73,9 @@ pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Fai
         terminal.document(&watched);
     } else {
         terminal.print(&line(&watched));
+    }
+    if !watched.alerts {
+        terminal.note("nobody is told of drops: the tenant has no organization (docs/webhooks.md)");
     }
     if context.is_embedded() {
         terminal.note("nobody looks unless the host runs: touchstone serve");

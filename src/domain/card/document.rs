@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::finding::pointer_token;
+use super::url_place::UrlPlace;
 use crate::protocol::json;
 
 /// Octets a card may have.
@@ -94,62 +94,51 @@ impl Card {
         schemes.into_iter().flatten()
     }
 
-    /// Every URL for people or machines the card gives, with the pointer to it. Identifiers of extensions are names and
-    /// lead nowhere; where keys are fetched from is judged with the signatures.
-    pub fn urls(&self) -> Vec<(String, &str)> {
+    /// Every URL for people or machines the card gives, with its place. Identifiers of extensions are names and lead nowhere;
+    /// where keys are fetched from is judged with the signatures.
+    pub fn urls(&self) -> Vec<(UrlPlace<'_>, &str)> {
         let mut found = Vec::new();
-        let own = |name: &str| (format!("/{name}"), self.members.get(name));
-        found.push(own("url"));
+        let mut add = |place, value| found.extend(text(value).map(|text| (place, text)));
+        add(UrlPlace::Own("url"), self.members.get("url"));
         for (index, interface) in self.items("additionalInterfaces").iter().enumerate() {
-            found.push((
-                format!("/additionalInterfaces/{index}/url"),
-                interface.get("url"),
-            ));
+            add(UrlPlace::Interface(index), interface.get("url"));
         }
         let provider = self.members.get("provider");
-        found.push((
-            "/provider/url".to_owned(),
-            provider.and_then(|it| it.get("url")),
-        ));
+        add(UrlPlace::Provider, provider.and_then(|it| it.get("url")));
         for name in LINKS {
-            found.push(own(name));
+            add(UrlPlace::Own(name), self.members.get(name));
         }
         for (name, scheme) in self.security_schemes() {
-            scheme_urls(
-                &format!("/securitySchemes/{}", pointer_token(name)),
-                scheme,
-                &mut found,
-            );
+            scheme_urls(name, None, scheme, &mut add);
+            for wrapper in WRAPPERS_WITH_URLS {
+                if let Some(inner) = scheme.get(wrapper) {
+                    scheme_urls(name, Some(wrapper), inner, &mut add);
+                }
+            }
         }
-        let given = found
-            .into_iter()
-            .filter_map(|(path, value)| Some((path, text(value)?)));
-        given.collect()
+        found
     }
 }
 
-fn scheme_urls<'a>(path: &str, scheme: &'a Value, found: &mut Vec<(String, Option<&'a Value>)>) {
-    unwrapped_scheme_urls(path, scheme, found);
-    for wrapper in WRAPPERS_WITH_URLS {
-        if let Some(inner) = scheme.get(wrapper) {
-            unwrapped_scheme_urls(&format!("{path}/{wrapper}"), inner, found);
-        }
-    }
-}
-
-fn unwrapped_scheme_urls<'a>(
-    path: &str,
+fn scheme_urls<'a>(
+    name: &'a str,
+    wrapper: Option<&'static str>,
     scheme: &'a Value,
-    found: &mut Vec<(String, Option<&'a Value>)>,
+    add: &mut impl FnMut(UrlPlace<'a>, Option<&'a Value>),
 ) {
-    for name in ["openIdConnectUrl", "oauth2MetadataUrl"] {
-        found.push((format!("{path}/{name}"), scheme.get(name)));
+    let place = |flow, member| UrlPlace::Scheme {
+        scheme: name,
+        wrapper,
+        flow,
+        member,
+    };
+    for member in ["openIdConnectUrl", "oauth2MetadataUrl"] {
+        add(place(None, member), scheme.get(member));
     }
     let flows = scheme.get("flows").and_then(Value::as_object);
     for (kind, flow) in flows.into_iter().flatten() {
-        for name in FLOW_URLS {
-            let path = format!("{path}/flows/{}/{name}", pointer_token(kind));
-            found.push((path, flow.get(name)));
+        for member in FLOW_URLS {
+            add(place(Some(kind), member), flow.get(member));
         }
     }
 }

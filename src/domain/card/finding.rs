@@ -2,6 +2,8 @@
 //!
 //! A message never repeats what the card says: a stranger wrote that.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// How bad it is.
@@ -106,21 +108,25 @@ impl Finding {
     }
 }
 
-/// Findings that are kept of one card: a card of a mebibyte can have a fault in every octet.
-pub const MAX_FINDINGS: usize = 1_000;
+/// Findings of one code that are kept: a card of a mebibyte can have a fault in every octet, and whoever wrote it must not be
+/// able to crowd out others.
+pub const MAX_OF_CODE: u32 = 100;
 
-/// What was found so far. Everything counts, and the first [`MAX_FINDINGS`] are kept.
+/// What was found so far. Everything counts, and of each code the first [`MAX_OF_CODE`] are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     kept: Vec<Finding>,
     count: usize,
+    of_code: BTreeMap<Code, u32>,
 }
 
 impl Findings {
     /// Adds something found.
     pub fn push(&mut self, finding: Finding) {
         self.count += 1;
-        if self.kept.len() < MAX_FINDINGS {
+        let of_code = self.of_code.entry(finding.code).or_default();
+        *of_code += 1;
+        if *of_code <= MAX_OF_CODE {
             self.kept.push(finding);
         }
     }
@@ -130,15 +136,30 @@ impl Findings {
         self.count
     }
 
-    /// Those that were kept, in order.
-    pub fn into_kept(self) -> Vec<Finding> {
-        self.kept
+    /// Those that were kept, in order, and how many there are of each code.
+    pub fn into_parts(self) -> (Vec<Finding>, BTreeMap<Code, u32>) {
+        (self.kept, self.of_code)
     }
 }
 
-/// A member name as it stands in a JSON Pointer (RFC 6901 §3).
+/// Characters of a name that stand in a pointer: strangers write names, too.
+const MAX_TOKEN: usize = 100;
+
+/// A member name as it stands in a JSON Pointer (RFC 6901 §3). Of a very long one, its beginning.
 pub fn pointer_token(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
+    let (kept, cut) = match name.char_indices().nth(MAX_TOKEN) {
+        Some((end, _)) => (name.get(..end).unwrap_or_default(), "…"),
+        None => (name, ""),
+    };
+    // What would turn the text around or hide it is of no use in a place.
+    let kept: String = kept.chars().filter(|it| !is_disguise(*it)).collect();
+    kept.replace('~', "~0").replace('/', "~1") + cut
+}
+
+/// Controls and marks that change the direction of text.
+fn is_disguise(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -166,5 +187,8 @@ mod tests {
     #[test]
     fn a_name_is_escaped_in_a_pointer() {
         assert_eq!(pointer_token("a/b~1"), "a~1b~01");
+        assert_eq!(pointer_token("a\u{202e}b\u{1b}[0m"), "ab[0m");
+        let long = "~".repeat(400_000);
+        assert_eq!(pointer_token(&long), "~0".repeat(100) + "…");
     }
 }

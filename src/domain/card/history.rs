@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::finding::{Code, Dimension};
+use super::finding::Dimension;
 use super::points::Points;
 use super::rating::{AvailabilityRating, ComplianceRating, TrustRating};
 use super::scorecard::{Blocker, Scorecard};
@@ -49,8 +49,8 @@ pub struct Scores {
     pub production_ready: bool,
     /// What is not.
     pub blockers: Vec<Blocker>,
-    /// How often each finding was there.
-    pub findings: BTreeMap<Code, u32>,
+    /// How often each finding was there, by its code: as text, so that what an older version has found can be read.
+    pub findings: BTreeMap<String, u32>,
 }
 
 /// A score and its band.
@@ -64,10 +64,7 @@ pub struct Scored<R> {
 
 impl From<&Scorecard> for Scores {
     fn from(scorecard: &Scorecard) -> Self {
-        let mut findings = BTreeMap::new();
-        for finding in &scorecard.issues {
-            *findings.entry(finding.code).or_default() += 1;
-        }
+        let findings = scorecard.counts.iter().map(|(code, n)| (code_of(code), *n));
         let availability = &scorecard.availability;
         Self {
             compliance: Scored {
@@ -84,7 +81,7 @@ impl From<&Scorecard> for Scores {
             }),
             production_ready: scorecard.production_ready,
             blockers: scorecard.blockers.clone(),
-            findings,
+            findings: findings.collect(),
         }
     }
 }
@@ -101,14 +98,18 @@ pub struct Fall {
 }
 
 /// What a look has found to be worse than before. Each dimension is compared with the last time it was scored: a look that did
-/// not ask the agent says nothing about whether it answers. `earlier` is newest first.
+/// not ask the agent says nothing about whether it answers. `earlier` is newest first, and has at least the newest look, the
+/// newest with scores and the newest that asked.
 pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
     let Some(scores) = &now.scores else {
-        return vanished(now, earlier);
+        return vanished(earlier).into_iter().collect();
     };
-    let before = || earlier.iter().filter_map(|it| it.scores.as_ref());
-    let availability = before().find_map(|it| it.availability);
-    let last = before().next();
+    let last = earlier.iter().find_map(|it| it.scores.as_ref());
+    let availability = if is_gone(earlier) {
+        None // It was as low as can be, and that was told.
+    } else {
+        last_availability(earlier)
+    };
     [
         last.and_then(|it| fall(Dimension::Compliance, it.compliance, scores.compliance)),
         last.and_then(|it| fall(Dimension::Trust, it.trust, scores.trust)),
@@ -121,20 +122,26 @@ pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
     .collect()
 }
 
-/// An agent whose card is gone does not answer. That is told once.
-fn vanished(now: &Look, earlier: &[Look]) -> Vec<Fall> {
-    let told = earlier.first().is_some_and(|it| it.scores.is_none());
-    let mut before = earlier.iter().filter_map(|it| it.scores.as_ref());
-    let before = before.find_map(|it| it.availability).map(|it| it.rating);
+/// An agent whose card is gone is as good as not there, whether anybody asked it before or not. That is told once.
+fn vanished(earlier: &[Look]) -> Option<Fall> {
     let worst = AvailabilityRating::Unavailable;
-    match before {
-        Some(before) if now.live && !told && worst < before => vec![Fall {
-            dimension: Dimension::Availability,
-            from: code_of(before),
-            to: code_of(worst),
-        }],
-        _ => Vec::new(),
-    }
+    let before = last_availability(earlier).map_or(AvailabilityRating::NotTested, |it| it.rating);
+    let news = !earlier.is_empty() && !is_gone(earlier) && before != worst;
+    news.then(|| Fall {
+        dimension: Dimension::Availability,
+        from: code_of(before),
+        to: code_of(worst),
+    })
+}
+
+/// Whether there was no card the last time.
+fn is_gone(earlier: &[Look]) -> bool {
+    earlier.first().is_some_and(|it| it.scores.is_none())
+}
+
+fn last_availability(earlier: &[Look]) -> Option<Scored<AvailabilityRating>> {
+    let mut scores = earlier.iter().filter_map(|it| it.scores.as_ref());
+    scores.find_map(|it| it.availability)
 }
 
 fn fall<R: Ord + Copy + Serialize>(
@@ -185,7 +192,7 @@ mod tests {
                 }),
                 production_ready: false,
                 blockers: Vec::new(),
-                findings: BTreeMap::from([(Code::UrlInvalid, 1)]),
+                findings: BTreeMap::from([("URL_INVALID".to_owned(), 1)]),
             }),
             fault: None,
         }
@@ -213,8 +220,13 @@ mod tests {
     #[case::after_a_fault(look(59, 60, None), &[nothing(false), look(90, 60, None)], &["compliance EXCELLENT POOR"])]
     #[case::gone(nothing(true), &[look(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
     #[case::still_gone(nothing(true), &[nothing(true), look(90, 60, Some(80))], &[])]
-    #[case::gone_without_having_been_asked(nothing(true), &[look(90, 60, None)], &[])]
-    #[case::gone_and_nobody_asks(nothing(false), &[look(90, 60, Some(80))], &[])]
+    #[case::gone_without_having_been_asked(nothing(false), &[look(90, 60, None)], &["availability NOT_TESTED UNAVAILABLE"])]
+    #[case::gone_and_nobody_asks(nothing(false), &[look(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
+    #[case::never_there(nothing(true), &[], &[])]
+    #[case::gone_after_it_was_down(nothing(true), &[look(90, 60, Some(10))], &[])]
+    #[case::back_and_worse_than_before(look(90, 60, Some(45)), &[nothing(true), look(90, 60, Some(80))], &[])]
+    #[case::back_and_not_what_it_was(look(70, 60, Some(90)), &[nothing(true), look(90, 60, Some(80))],
+        &["compliance EXCELLENT FAIR"])]
     fn a_fall_is_a_lower_band_than_last_time(
         #[case] now: Look,
         #[case] earlier: &[Look],

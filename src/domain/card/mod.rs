@@ -21,6 +21,7 @@ mod semantic_version;
 pub mod signature;
 pub mod transport;
 pub mod trust;
+pub mod url_place;
 pub mod web_url;
 
 pub use document::{Card, Unparseable};

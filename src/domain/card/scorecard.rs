@@ -1,5 +1,7 @@
 //! The three scores of a card side by side, and whether they are enough for production.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -95,11 +97,14 @@ pub struct Scorecard {
     pub blockers: Vec<Blocker>,
     /// The same in words.
     pub recommendation: Vec<String>,
-    /// What was found, up to a limit.
+    /// What was found, up to a limit for each code.
     pub issues: Vec<Finding>,
     /// How much more was found.
     #[serde(skip_serializing_if = "is_zero")]
     pub omitted_issues: usize,
+    /// How many there are of each code, kept or not.
+    #[serde(skip)]
+    pub counts: BTreeMap<Code, u32>,
 }
 
 #[expect(
@@ -163,7 +168,7 @@ impl Scorecard {
         issues: Findings,
     ) -> Self {
         let count = issues.count();
-        let issues = issues.into_kept();
+        let (issues, counts) = issues.into_parts();
         let omitted_issues = count - issues.len();
         let mut scorecard = Self {
             score: compliance.total,
@@ -175,6 +180,7 @@ impl Scorecard {
             recommendation: Vec::new(),
             issues,
             omitted_issues,
+            counts,
         };
         let below = scorecard.below(&Thresholds::PRODUCTION);
         scorecard.production_ready = below.is_empty();

@@ -27,11 +27,14 @@ pub fn parse_http(text: &str) -> Option<Url> {
     parse(text).filter(|url| matches!(url.scheme(), "http" | "https"))
 }
 
+/// Octets of a URL that a card can be at.
+pub const MAX_CARD_PLACE: usize = 2_048;
+
 /// Where a card can be. What follows a `#` makes no difference.
 pub fn card_place(text: &str) -> Option<Url> {
     let mut url = parse_http(text)?;
     url.set_fragment(None);
-    Some(url)
+    (url.as_str().len() <= MAX_CARD_PLACE).then_some(url)
 }
 
 /// Whether text starts as a URL without encryption does, whatever follows.

@@ -46,7 +46,7 @@ impl Fetched {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfetched {
     /// Not a URL a card can be at.
-    #[error("the URL must be http or https, and carry no credentials")]
+    #[error("the URL must be http or https, of at most 2048 octets, and carry no credentials")]
     Unusable,
     /// The guard refused it.
     #[error("the URL leads to an internal host, and this host and port are not allowed")]
@@ -63,6 +63,13 @@ pub enum Unfetched {
     /// It was sent on once too often, or to where it must not go.
     #[error("the card cannot be fetched: the server redirects {0}")]
     Redirect(Cow<'static, str>),
+}
+
+impl Unfetched {
+    /// Whether somebody looked and saw that there is no card, rather than that nobody may look.
+    pub const fn is_seen(&self) -> bool {
+        !matches!(self, Self::Unusable | Self::Refused)
+    }
 }
 
 /// Fetches a card.

@@ -14,7 +14,7 @@ use crate::domain::card::Scorecard;
 use crate::domain::card::history::{Look, Scores, falls};
 use crate::domain::hex::hex;
 use crate::domain::ids::TenantId;
-use crate::ports::{CardWatch, Clock, DueCard, Ids, Store, StoreError};
+use crate::ports::{CardWatch, Clock, DueCard, Ids, Store, StoreError, Telling};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
@@ -25,8 +25,6 @@ const AT_ONCE: usize = 16;
 const MOST_WATCHED: u32 = 100;
 /// Looks of one card that are shown.
 pub const MOST_SHOWN: u32 = 100;
-/// Looks back at which one finds when a dimension was last scored.
-const REMEMBERED: u32 = 20;
 /// The longest a watch may wait.
 pub const MOST_HOURS: u32 = 24 * 90;
 
@@ -91,11 +89,18 @@ impl CardScores {
             }
             Subject::At(url) => url,
         };
-        let fetched = self
-            .cards
-            .fetch(&url)
-            .await
-            .map_err(|fault| unfetched(&fault))?;
+        let fetched = match self.cards.fetch(&url).await {
+            Ok(fetched) => fetched,
+            Err(fault) => {
+                // That it is not there any more is worth knowing, to gates as well. Where nobody may go, nothing was seen.
+                if fault.is_seen() {
+                    self.keep(&caller.tenant, &self.missing(&url, asking, &fault))
+                        .await
+                        .map_err(|cause| internal(&cause))?;
+                }
+                return Err(unfetched(&fault));
+            }
+        };
         let (scorecard, look) = self.look(&url, fetched, asking).await;
         self.keep(&caller.tenant, &look)
             .await
@@ -129,7 +134,7 @@ impl CardScores {
         url: &Url,
         every_hours: u32,
         live: bool,
-    ) -> Result<(CardWatch, Timestamp), Problem> {
+    ) -> Result<(CardWatch, Timestamp, bool), Problem> {
         if !(1..=MOST_HOURS).contains(&every_hours) {
             return Err(Problem::validation(
                 "everyHours",
@@ -150,7 +155,7 @@ impl CardScores {
             .await
             .map_err(|cause| internal(&cause))?;
         if kept {
-            return Ok((watch, now));
+            return Ok((watch, now, self.alerts(&caller.tenant).await?));
         }
         Err(Problem::new(
             ErrorCode::Conflict,
@@ -174,38 +179,58 @@ impl CardScores {
         Err(Problem::new(ErrorCode::NotFound, "no such card is watched"))
     }
 
-    /// What a tenant watches, and when each is due.
+    /// What a tenant watches, when each is due, and whether anybody can be told.
     ///
     /// # Errors
     /// A fault of ours.
-    pub async fn watches(&self, tenant: &TenantId) -> Result<Vec<(CardWatch, Timestamp)>, Problem> {
-        self.store
-            .card_watches(tenant)
-            .await
-            .map_err(|cause| internal(&cause))
+    pub async fn watches(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<(CardWatch, Timestamp, bool)>, Problem> {
+        let alerts = self.alerts(tenant).await?;
+        let watches = self.store.card_watches(tenant).await;
+        let watches = watches.map_err(|cause| internal(&cause))?;
+        Ok(watches
+            .into_iter()
+            .map(|(it, due)| (it, due, alerts))
+            .collect())
+    }
+
+    /// Whether there is an organization that can be told.
+    async fn alerts(&self, tenant: &TenantId) -> Result<bool, Problem> {
+        let organization = self.store.organization_of(tenant).await;
+        Ok(organization.map_err(|cause| internal(&cause))?.is_some())
     }
 
     /// Looks at a card that was due `now`. One that is not there has a look, too: that is worth knowing.
+    ///
+    /// When it is due again is written down first: whatever becomes of this look, the host included, the next one can wait.
     pub(super) async fn look_again(&self, due: &DueCard, now: Timestamp) -> Result<(), StoreError> {
         let (tenant, watch) = (&due.tenant, &due.watch);
-        if let Ok(url) = Url::parse(&watch.url) {
-            let asking = if watch.live {
-                Asking::Agent
-            } else {
-                Asking::KeySets
-            };
-            let look = match self.cards.fetch(&url).await {
-                Ok(fetched) => self.look(&url, fetched, asking).await.1,
-                Err(fault) => Look {
-                    fault: Some(fault.to_string()),
-                    ..self.nothing(&url, asking)
-                },
-            };
-            self.keep(tenant, &look).await?;
-        }
         let every = SignedDuration::from_hours(i64::from(watch.every_hours));
         let next = now.checked_add(every).unwrap_or(Timestamp::MAX);
-        self.store.card_due(tenant, &watch.url, next).await
+        self.store.card_due(tenant, &watch.url, next).await?;
+        let Ok(url) = Url::parse(&watch.url) else {
+            return Ok(());
+        };
+        let asking = if watch.live {
+            Asking::Agent
+        } else {
+            Asking::KeySets
+        };
+        let look = match self.cards.fetch(&url).await {
+            Ok(fetched) => self.look(&url, fetched, asking).await.1,
+            Err(fault) => self.missing(&url, asking, &fault),
+        };
+        self.keep(tenant, &look).await
+    }
+
+    /// A look that found no card.
+    fn missing(&self, url: &Url, asking: Asking, fault: &Unfetched) -> Look {
+        Look {
+            fault: Some(fault.to_string()),
+            ..self.nothing(url, asking)
+        }
     }
 
     async fn look(&self, url: &Url, fetched: Fetched, asking: Asking) -> (Scorecard, Look) {
@@ -233,41 +258,45 @@ impl CardScores {
 
     /// Keeps a look, and tells the tenant's organization if something has become worse.
     async fn keep(&self, tenant: &TenantId, look: &Look) -> Result<(), StoreError> {
-        let earlier = self.store.card_looks(tenant, &look.url, REMEMBERED).await?;
-        let falls = falls(look, &earlier);
-        let organization = if falls.is_empty() {
-            None
-        } else {
-            self.store.organization_of(tenant).await?
-        };
-        let Some(organization) = organization else {
-            return self.store.keep_card_look(tenant, look, None).await;
-        };
-        let scores = look.scores.as_ref();
-        let data = json!({
-            "url": look.url,
-            "look_id": look.id,
-            "dropped": falls,
-            "compliance": scores.map(|it| it.compliance.total),
-            "trust": scores.map(|it| it.trust.total),
-            "availability": scores.and_then(|it| it.availability).map(|it| it.total),
-            "production_ready": scores.is_some_and(|it| it.production_ready),
-            "fault": look.fault,
+        let notice = |earlier: &[Look]| notice(look, earlier);
+        let organization = self.store.organization_of(tenant).await?;
+        let telling = organization.map(|it| Telling {
+            organization: it.number,
+            notice: &notice,
         });
-        let notice = Notice {
-            topic: Topic::AgentCardScoreDropped,
-            subject: look.id.clone(),
-            data: match data {
-                Value::Object(data) => data,
-                _ => Map::new(),
-            },
-            at: look.scored_at,
-        };
-        let told = Some((organization.number, &notice));
-        self.store.keep_card_look(tenant, look, told).await?;
-        self.store.notify_work().await;
+        if self.store.keep_card_look(tenant, look, telling).await? {
+            self.store.notify_work().await;
+        }
         Ok(())
     }
+}
+
+/// What is told of a look, if anything has become worse.
+fn notice(look: &Look, earlier: &[Look]) -> Option<Notice> {
+    let dropped = falls(look, earlier);
+    if dropped.is_empty() {
+        return None;
+    }
+    let scores = look.scores.as_ref();
+    let data = json!({
+        "url": look.url,
+        "look_id": look.id,
+        "dropped": dropped,
+        "compliance": scores.map(|it| it.compliance.total),
+        "trust": scores.map(|it| it.trust.total),
+        "availability": scores.and_then(|it| it.availability).map(|it| it.total),
+        "production_ready": scores.is_some_and(|it| it.production_ready),
+        "fault": look.fault,
+    });
+    Some(Notice {
+        topic: Topic::AgentCardScoreDropped,
+        subject: look.id.clone(),
+        data: match data {
+            Value::Object(data) => data,
+            _ => Map::new(),
+        },
+        at: look.scored_at,
+    })
 }
 
 fn unfetched(fault: &Unfetched) -> Problem {

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::request;
 use crate::domain::card::live::{Body, NoReply};
-use crate::domain::card::signature::{KeySetAnswer, MAX_KEY_SET_OCTETS};
+use crate::domain::card::signature::{KeySet, KeySetAnswer, MAX_KEY_SET_OCTETS};
 use crate::ports::{Method, ProbeRequest, Prober};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -39,7 +39,10 @@ impl Expiry<String, Arc<KeySetAnswer>> for ByOutcome {
         _now: Instant,
     ) -> Option<Duration> {
         Some(match **answer {
-            KeySetAnswer::Answered { status: 200, .. } => KEPT,
+            KeySetAnswer::Answered {
+                status: 200,
+                ref body,
+            } if KeySet::parse(body).is_some() => KEPT,
             _ => FAILURE_KEPT,
         })
     }

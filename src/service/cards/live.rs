@@ -4,6 +4,7 @@
 //! The message goes first, on its own, because it is timed. If the certificate is not accepted, everything is asked on over a
 //! connection that is not verified: that tells a bad certificate from an agent that is not there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -46,16 +47,6 @@ pub async fn observe(
         ends: Instant::now() + WHOLE_RUN,
     };
     let endpoint = examiner.endpoint(plan);
-    // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
-    let mut asked = Vec::new();
-    for interface in plan.interfaces.iter().take(MAX_INTERFACES) {
-        let probe = examiner.interface(interface);
-        asked.push(async move { Some((interface.index, probe.await?)) }.boxed());
-    }
-    let others = async {
-        let probes: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
-        probes.into_iter().flatten().collect()
-    };
     let provider = async {
         match &plan.provider {
             Some(site) => Some(examiner.site(site).await),
@@ -64,7 +55,12 @@ pub async fn observe(
     };
     // The endpoint first: what else is asked at the same time would be in its time.
     let endpoint = endpoint.await;
-    let (interfaces, provider_reachable) = tokio::join!(others, provider);
+    // Without it nothing else counts, so nobody else is bothered.
+    let interfaces: &[Interface] = match &endpoint {
+        Endpoint::Asked(_) => &plan.interfaces,
+        Endpoint::Unusable | Endpoint::Refused => &[],
+    };
+    let (interfaces, provider_reachable) = tokio::join!(examiner.others(interfaces), provider);
     Observation {
         endpoint,
         interfaces,
@@ -111,6 +107,9 @@ impl Examiner<'_> {
             // Nothing can be said to it, but there can be a handshake.
             None => {
                 let probed = self.ask(preflight(&target, certificates)).await;
+                if probed.outcome == Err(NoReply::Refused) {
+                    return Endpoint::Refused;
+                }
                 (self.unsent(), probed.handshake)
             }
         };
@@ -118,6 +117,10 @@ impl Examiner<'_> {
             certificates = Certificates::Any;
             (message, _) = self.message(transport, url, certificates).await;
             handshake = Handshake::Refused;
+        }
+        // Where its name leads shows only now.
+        if message.outcome == Err(NoReply::Refused) {
+            return Endpoint::Refused;
         }
         let tls = match handshake {
             Handshake::Absent => Tls::Absent,
@@ -237,6 +240,29 @@ impl Examiner<'_> {
             (probe, _) = self.message(transport, url, Certificates::Any).await;
         }
         (probe.outcome != Err(NoReply::NotSent)).then_some(probe)
+    }
+
+    /// Sends the test message to further interfaces: once to each, however often the card lists it.
+    async fn others(&self, interfaces: &[Interface]) -> BTreeMap<usize, Probe> {
+        let mut distinct: Vec<&Interface> = Vec::new();
+        for interface in interfaces {
+            let known = distinct.iter().any(|it| it.is_same(interface));
+            if distinct.len() < MAX_INTERFACES && !known {
+                distinct.push(interface);
+            }
+        }
+        // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
+        let mut asked = Vec::new();
+        for interface in distinct {
+            let probe = self.interface(interface);
+            asked.push(async move { (interface, probe.await) }.boxed());
+        }
+        let probes: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+        let answered = |interface: &Interface| {
+            let (_, probe) = probes.iter().find(|(it, _)| it.is_same(interface))?;
+            Some((interface.index, probe.clone()?))
+        };
+        interfaces.iter().filter_map(answered).collect()
     }
 
     /// Whether the provider's site answers.

@@ -9,10 +9,12 @@ mod key_sets;
 mod live;
 mod rescoring;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use url::Url;
 
 pub use fetch::{Fetched, Unfetched};
@@ -21,7 +23,7 @@ pub use rescoring::Rescorer;
 
 use crate::domain::card::live::{Observation, Plan};
 use crate::domain::card::signature::{Keys, needed_key_sets};
-use crate::domain::card::{self, Card, Live, Scorecard, web_url};
+use crate::domain::card::{self, Live, Scorecard, web_url};
 use crate::ports::{Certificates, Clock, Ids, Method, ProbeRequest, Prober, Wire};
 use key_sets::KeySets;
 
@@ -50,6 +52,7 @@ pub struct Cards {
     ids: Arc<dyn Ids>,
     keys: Keys,
     key_sets: KeySets,
+    at_work: Arc<Semaphore>,
 }
 
 impl Cards {
@@ -60,12 +63,14 @@ impl Cards {
         ids: Arc<dyn Ids>,
         keys: Keys,
     ) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
             key_sets: KeySets::new(prober.clone()),
             prober,
             clock,
             ids,
             keys,
+            at_work: Arc::new(Semaphore::new(cores)),
         }
     }
 
@@ -93,50 +98,67 @@ impl Cards {
 
     /// Scores a card.
     pub async fn score(&self, fetched: Fetched, asking: Asking) -> Scorecard {
+        let fetched = Arc::new(fetched);
         let mut keys = self.keys.clone();
         let mut seen = None;
         if asking != Asking::Nobody
-            && let Ok(card) = fetched.parsed()
+            && let Some((plan, needed)) = self.planned(&fetched).await
         {
-            let needed = needed_key_sets(&card, &keys);
-            let (key_sets, observation) = tokio::join!(
-                self.key_sets.fetch(needed),
-                self.observation(&card, asking, fetched.legacy_path)
-            );
-            keys.key_sets = key_sets;
-            seen = observation;
+            let observation = async {
+                match asking {
+                    Asking::Agent => Some(self.observe(&plan, fetched.legacy_path).await),
+                    Asking::Nobody | Asking::KeySets => None,
+                }
+            };
+            (keys.key_sets, seen) = tokio::join!(self.key_sets.fetch(needed), observation);
         }
         let now = self.clock.now();
-        // A card of a mebibyte takes a while.
-        let scored = tokio::task::spawn_blocking(move || {
+        self.compute(move || {
             let live = seen.as_ref().map_or(Live::Disabled, Live::Seen);
             let context = card::Context {
                 now,
                 keys: Some(&keys),
                 live,
             };
-            match fetched.octets {
-                Some(octets) => card::score(&octets, &context),
+            match &fetched.octets {
+                Some(octets) => card::score(octets, &context),
                 None => card::score_unparseable(card::Unparseable::TooLong, &context),
             }
-        });
-        match scored.await {
-            Ok(scorecard) => scorecard,
-            Err(fault) => std::panic::resume_unwind(fault.into_panic()),
-        }
+        })
+        .await
     }
 
-    async fn observation(
-        &self,
-        card: &Card,
-        asking: Asking,
-        legacy_path: bool,
-    ) -> Option<Observation> {
-        if asking != Asking::Agent {
-            return None;
+    async fn observe(&self, plan: &Plan, legacy_path: bool) -> Observation {
+        live::observe(&*self.prober, &*self.ids, plan, legacy_path).await
+    }
+
+    /// Whom to ask, and which keys are needed; nobody for what is no card.
+    async fn planned(&self, fetched: &Arc<Fetched>) -> Option<(Plan, Vec<String>)> {
+        let (fetched, keys) = (fetched.clone(), self.keys.clone());
+        let plan = move || {
+            let card = fetched.parsed().ok()?;
+            Some((Plan::of(&card), needed_key_sets(&card, &keys)))
+        };
+        self.compute(plan).await
+    }
+
+    /// Works on a card of a stranger, which takes a while if that is how it was made: a few at a time, whoever waits for it and
+    /// whoever has gone away since.
+    async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let place = self.at_work.clone().acquire_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(place);
+            done
+        });
+        match done.await {
+            Ok(done) => done,
+            Err(fault) => match fault.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The process ends; nobody is there any more to be answered.
+                Err(_) => std::future::pending().await,
+            },
         }
-        let plan = Plan::of(card);
-        Some(live::observe(&*self.prober, &*self.ids, &plan, legacy_path).await)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Cards that are watched are looked at again by themselves: by one replica at a time, under a lease; twice is no harm.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -109,14 +110,25 @@ impl Rescorer {
     }
 
     async fn look(&self, due: &DueCard, now: Timestamp) -> bool {
-        let looked = self.scores.look_again(due, now).await;
-        if let Err(cause) = &looked {
-            warn!(
-                tenant = due.tenant.as_str(),
-                cause = chain(cause),
-                "a look at an agent card cannot be kept"
-            );
+        let looked = AssertUnwindSafe(self.scores.look_again(due, now));
+        match looked.catch_unwind().await {
+            Ok(Ok(())) => true,
+            Ok(Err(cause)) => {
+                warn!(
+                    tenant = due.tenant.as_str(),
+                    cause = chain(&cause),
+                    "a look at an agent card cannot be kept"
+                );
+                false
+            }
+            // The panic hook has written where; one card is no reason to look at no others.
+            Err(_) => {
+                error!(
+                    tenant = due.tenant.as_str(),
+                    "a look at an agent card panicked"
+                );
+                false
+            }
         }
-        looked.is_ok()
     }
 }

@@ -1,5 +1,6 @@
 //! Scores of agent cards, through what the rules offer to the outside.
 
+mod bounds;
 mod corpus;
 pub mod fixture;
 mod live;

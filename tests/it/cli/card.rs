@@ -185,3 +185,21 @@ fn cards_are_watched_and_their_history_is_shown() {
         inside.stderr
     );
 }
+
+#[test]
+fn a_card_that_cannot_be_read_misses_every_named_threshold() {
+    let home = Home::empty();
+    std::fs::write(home.path("card.json"), "[1]").unwrap();
+    let arguments = [
+        "card",
+        "score",
+        "card.json",
+        "--live",
+        "--min-availability",
+        "80",
+    ];
+    let done = home.run(&[&arguments[..], &["--thresholds-only", "--json"]].concat());
+    assert_eq!(done.code, 1, "{}", done.stdout);
+    let missed = json!([{"dimension": "availability", "value": 0, "least": 80}]);
+    assert_eq!(done.document()["belowThresholds"], missed);
+}

@@ -75,6 +75,7 @@ async fn what_is_at_a_url_has_a_history_of_its_tenant() {
 #[case::no_url(json!({"url": "agents.example"}), "url")]
 #[case::credentials(json!({"url": "https://me:pw@agents.example/"}), "url")]
 #[case::internal(json!({"url": "http://169.254.169.254/"}), "url")]
+#[case::long(json!({"url": format!("https://agents.example/{}", "x".repeat(2_048))}), "url")]
 #[case::unknown_member(json!({"card": {}, "lives": true}), "lives")]
 #[case::a_list(json!([]), "")]
 #[tokio::test]
@@ -135,6 +136,7 @@ async fn cards_are_watched_by_url() {
 #[case::hardly_ever(json!({"url": "https://agents.example/", "everyHours": 2161}), "everyHours")]
 #[case::not_said(json!({"url": "https://agents.example/"}), "everyHours")]
 #[case::internal(json!({"url": "http://10.0.0.1/", "everyHours": 1}), "url")]
+#[case::long(json!({"url": format!("https://agents.example/{}", "x".repeat(2_048)), "everyHours": 1}), "url")]
 #[tokio::test]
 async fn what_cannot_be_watched_is_refused(#[case] body: Value, #[case] field: &str) {
     let refused = TestHost::idle().await.post(WATCHES, &body).await;
@@ -174,6 +176,14 @@ async fn a_gate_asks_for_the_scores_of_a_card() {
     host.post(SCORE, &json!({"url": url, "live": true})).await;
     assert_eq!(check(production).await, ["card-trust"]);
     let modest = json!({"url": format!("{url}/#x"), "minimumCompliance": 80, "minimumTrust": 1});
+    assert_eq!(check(modest.clone()).await, [""; 0]);
+    // What is gone is gone, whoever has noticed.
+    agent.change(&["no-card"]);
+    let refused = host.post(SCORE, &json!({"url": url})).await;
+    assert_eq!(refused.status, StatusCode::BAD_GATEWAY);
+    assert_eq!(check(modest.clone()).await, ["card-scored"]);
+    agent.change(&[]);
+    host.post(SCORE, &json!({"url": url, "live": true})).await;
     assert_eq!(check(modest.clone()).await, [""; 0]);
     host.clock.ahead(8);
     assert_eq!(check(modest).await, ["card-age"]);

@@ -46,6 +46,14 @@ async fn looks_are_kept_newest_first_by_tenant_and_url(#[values(Sqlite, Postgres
     assert_eq!(found, [look("look_102", HERE), look("look_101", HERE)]);
     let all = store.card_looks(&ours, HERE, 1000).await.unwrap();
     assert_eq!(all.len(), 100, "older ones make room");
+    // But not the last that had scores.
+    for n in 0..105 {
+        let mut gone = look(&format!("gone_{n}"), HERE);
+        gone.scores = None;
+        assert!(!store.keep_card_look(&ours, &gone, None).await.unwrap());
+    }
+    let all = store.card_looks(&ours, HERE, 1000).await.unwrap();
+    assert_eq!((all.len(), all[100].id.as_str()), (101, "look_102"));
     assert!(store.card_looks(&theirs, HERE, 9).await.unwrap().is_empty());
 }
 

@@ -63,22 +63,23 @@ fn ids_differ(card: &Card, findings: &mut Findings) -> bool {
 
 fn lengths_fit(card: &Card, findings: &mut Findings) -> bool {
     let before = findings.count();
-    let mut measure = |value: Option<&Value>, path: String, limit: usize| {
+    let mut measure = |value: Option<&Value>, path: &dyn Fn() -> String, limit: usize| {
         let text = value.and_then(Value::as_str).unwrap_or_default();
         if text.len() > limit && text.chars().count() > limit {
             findings.push(Finding::new(
                 Code::FieldTooLong,
-                path,
+                path(),
                 format!("The text has more than {limit} characters; shorten it."),
             ));
         }
     };
     for (name, limit) in CARD_LIMITS {
-        measure(card.members().get(name), format!("/{name}"), limit);
+        measure(card.members().get(name), &|| format!("/{name}"), limit);
     }
     for (index, skill) in card.items("skills").iter().enumerate() {
         for (name, limit) in SKILL_LIMITS {
-            measure(skill.get(name), format!("/skills/{index}/{name}"), limit);
+            let path = || format!("/skills/{index}/{name}");
+            measure(skill.get(name), &path, limit);
         }
     }
     findings.count() == before
@@ -86,12 +87,12 @@ fn lengths_fit(card: &Card, findings: &mut Findings) -> bool {
 
 fn hosts_are_public(card: &Card, findings: &mut Findings) -> bool {
     let before = findings.count();
-    for (path, text) in card.urls() {
+    for (place, text) in card.urls() {
         // Read as a library would that is about to follow it, which is less strict than what counts as a URL.
         if Url::parse(text).is_ok_and(|url| host::is_internal(&url)) {
             findings.push(Finding::new(
                 Code::SsrfRisk,
-                path,
+                place.to_string(),
                 "The URL leads to an internal host, which is of no use to others and a danger to whoever follows it; give a public one.",
             ));
         }

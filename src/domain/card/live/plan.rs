@@ -32,6 +32,13 @@ pub struct Interface {
     pub transport: Transport,
 }
 
+impl Interface {
+    /// Whether both are asked at the same place in the same way.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.url == other.url && self.transport == other.transport
+    }
+}
+
 impl Plan {
     /// For a card.
     pub fn of(card: &Card) -> Self {

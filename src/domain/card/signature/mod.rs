@@ -16,7 +16,7 @@ mod schema;
 mod source;
 mod time;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -43,6 +43,11 @@ pub const MAX_SIGNATURES: usize = 10;
 pub const MAX_RESULTS: usize = 100;
 /// Key sets that are fetched for one card.
 pub const MAX_KEY_SETS: usize = 3;
+
+/// Verifications that are tried for one card: where nobody names a key, every key may be the one, in every form of the card.
+pub const MAX_VERIFICATIONS: usize = 400;
+/// Octets that are verified for one card.
+pub const MAX_VERIFIED_OCTETS: usize = 64 << 20;
 
 /// What a signature is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -140,6 +145,8 @@ pub fn check(card: &Card, keys: &Keys, now: Timestamp) -> Vec<Checked> {
         keys,
         sets,
         payloads: OnceCell::new(),
+        verifications: Cell::new(0),
+        octets: Cell::new(0),
         now,
     };
     let signatures = card
@@ -183,6 +190,9 @@ struct Examiner<'a> {
     sets: BTreeMap<&'a str, Result<KeySet, Reason>>,
     /// Made when the first signature gets so far.
     payloads: OnceCell<Payloads>,
+    /// What was tried so far.
+    verifications: Cell<usize>,
+    octets: Cell<usize>,
     now: Timestamp,
 }
 
@@ -215,15 +225,27 @@ impl Examiner<'_> {
         let payloads = self
             .payloads
             .get_or_init(|| Payloads::of(self.card.members()));
-        for (key, verifier) in &usable {
-            for payload in Profile::ALL.into_iter().filter_map(|it| payloads.get(it)) {
-                let input = format!("{}.{}", prepared.protected, payload.encoded);
+        // One input at a time: each is as long as the card.
+        for payload in Profile::ALL.into_iter().filter_map(|it| payloads.get(it)) {
+            let input = format!("{}.{}", prepared.protected, payload.encoded);
+            for (key, verifier) in &usable {
+                self.spend(input.len())?;
                 if verifier.verifies(input.as_bytes(), &prepared.signature) {
                     return self.judge_times(prepared, key, verifier.thumbprint(), payload);
                 }
             }
         }
         Err(Reason::SignatureMismatch)
+    }
+
+    /// Counts a verification; strangers do not decide how long this host works for them.
+    fn spend(&self, octets: usize) -> Result<(), Reason> {
+        self.verifications.set(self.verifications.get() + 1);
+        self.octets.set(self.octets.get().saturating_add(octets));
+        if self.verifications.get() > MAX_VERIFICATIONS || self.octets.get() > MAX_VERIFIED_OCTETS {
+            return Err(Reason::LimitExceeded);
+        }
+        Ok(())
     }
 
     /// Once the signature is known to be right.

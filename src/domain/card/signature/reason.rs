@@ -111,7 +111,7 @@ impl Reason {
                 "The signature's `nbf` is still to come; score again then, or set the signer's clock right."
             }
             Self::LimitExceeded => {
-                "Only ten signatures and three key sets of a card are looked at; remove what is not needed."
+                "Only ten signatures and three key sets of a card are looked at, and a few hundred keys tried; remove what is not needed, and name each key by `kid`."
             }
         }
     }

@@ -38,19 +38,19 @@ pub struct Security {
 pub(super) fn score(card: &Card, findings: &mut Findings) -> Security {
     let urls = card.urls();
     let (mut has_http_urls, mut https_only) = (false, !urls.is_empty());
-    for (path, text) in urls {
+    for (place, text) in urls {
         if web_url::starts_as_http(text) {
             (has_http_urls, https_only) = (true, false);
             findings.push(Finding::new(
                 Code::HttpUrl,
-                path,
+                place.to_string(),
                 "The URL is plain http, which anybody on the way can read and change; use https.",
             ));
         } else if web_url::parse_https(text).is_none() {
             https_only = false;
             findings.push(Finding::new(
                 Code::NonHttpsUrl,
-                path,
+                place.to_string(),
                 "The value is no https URL; give one, or leave the member out.",
             ));
         }

@@ -154,13 +154,14 @@ pub async fn unwatch(
     .await
 }
 
-fn shown((watch, due): &(CardWatch, Timestamp)) -> Value {
+fn shown((watch, due, alerts): &(CardWatch, Timestamp, bool)) -> Value {
     json!({
         "url": watch.url,
         "everyHours": watch.every_hours,
         "live": watch.live,
         "createdAt": watch.created_at,
         "dueAt": due,
+        "alerts": alerts,
     })
 }
 
@@ -175,7 +176,7 @@ fn parsed(url: &str) -> Result<Url, Problem> {
     web_url::card_place(url).ok_or_else(|| {
         Problem::validation(
             "url",
-            "`url` must be an http or https URL without credentials",
+            "`url` must be an http or https URL of at most 2048 octets, without credentials",
         )
     })
 }

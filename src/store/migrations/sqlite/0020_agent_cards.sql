@@ -5,6 +5,9 @@ CREATE TABLE card_look (
     url       TEXT    NOT NULL,
     id        TEXT    NOT NULL UNIQUE,
     looked_at BIGINT  NOT NULL,
+    -- Whether there was a card, and whether its agent was asked.
+    scored    BOOLEAN NOT NULL,
+    asked     BOOLEAN NOT NULL,
     document  TEXT    NOT NULL
 );
 CREATE INDEX card_look_of ON card_look (tenant, url, number);

@@ -6,6 +6,7 @@ mod command;
 mod fetch;
 mod grpc;
 mod key_sets;
+mod named_scenarios;
 mod scenarios;
 mod site;
 mod world;

@@ -2,9 +2,12 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::card::live::{Body, NoReply};
 
 use super::agent::Agent;
+use super::world::{reply, world};
 use super::{asked, codes, document};
+use crate::agent_cards::fixture;
 
 #[rstest]
 #[case::well(&[], 95.0, &[])]
@@ -121,4 +124,34 @@ async fn a_card_cannot_send_us_to_everybody() {
     let untested = codes(&document);
     let untested = untested.iter().filter(|it| **it == "INTERFACE_NOT_TESTED");
     assert_eq!(untested.count(), 68);
+}
+
+#[tokio::test]
+async fn an_interface_that_is_listed_often_is_asked_once() {
+    let agent = Agent::start(&[]).await;
+    let mut card = agent.card();
+    let same = json!({"url": format!("{}/rest", agent.base()), "transport": "HTTP+JSON"});
+    card["additionalInterfaces"] = json!(vec![same; 50]);
+    let document = document(&asked(&agent, &card).await);
+    let transports = &document["availability"]["breakdown"]["transportSupport"];
+    assert_eq!(transports["additionalInterfacesWorking"], 50);
+    let log = agent.log();
+    let sent = log.iter().filter(|it| it.contains("message:send"));
+    assert_eq!(sent.count(), 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_whose_name_leads_inside_is_refused_and_nobody_else_is_asked() {
+    let (world, cards) = world(vec![Err(NoReply::Refused), reply(200, Body::Whole(vec![]))]);
+    let fetched = super::Fetched::at_hand(fixture::card().to_string().into_bytes());
+    let document = document(&cards.score(fetched, super::Asking::Agent).await);
+    assert_eq!(document["availability"]["total"], 0, "{document:#}");
+    assert_eq!(codes(&document), ["ADDRESS_BLOCKED"]);
+    let asked = world.asked.lock().unwrap();
+    let asked: Vec<&str> = asked.iter().map(|it| it.url.path()).collect();
+    assert_eq!(
+        asked,
+        ["/a2a", "/"],
+        "the endpoint, and the provider's site"
+    );
 }

@@ -1,0 +1,78 @@
+//! Cards that were made to cost: what is told of them, and what is done for them, has an end.
+
+use serde_json::{Map, Value, json};
+use touchstone::domain::card::document::MAX_OCTETS;
+use touchstone::domain::card::finding::MAX_OF_CODE;
+use touchstone::domain::card::signature::Keys;
+
+use super::fixture::{self, Change, SIGNERS, card, changed, keys_of, scored};
+
+fn codes(document: &Value, code: &str) -> usize {
+    let issues = document["issues"].as_array().unwrap().iter();
+    issues.filter(|it| it["code"] == code).count()
+}
+
+#[test]
+fn a_long_name_above_many_urls_is_not_repeated_for_each() {
+    let flow = json!({"tokenUrl": "http:"});
+    let flows: Map<String, Value> = (0..20_000).map(|n| (n.to_string(), flow.clone())).collect();
+    let mut schemes = Map::new();
+    schemes.insert(
+        "~".repeat(400_000),
+        json!({"type": "oauth2", "flows": flows}),
+    );
+    let card = changed(card(), &[Change::Set("/securitySchemes", schemes.into())]);
+    assert!((900_000..MAX_OCTETS).contains(&card.to_string().len()));
+    let text = serde_json::to_string(&scored(&card, &Keys::default())).unwrap();
+    assert!(text.len() < 500_000, "{}", text.len());
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(codes(&document, "HTTP_URL"), MAX_OF_CODE as usize);
+    assert_eq!(document["omittedIssues"], 20_000 - MAX_OF_CODE);
+}
+
+#[test]
+fn no_fault_hides_behind_many_others() {
+    let skill = json!({"id": "", "name": "n", "description": "d", "tags": []});
+    let skills: Vec<Value> = vec![skill; 5_000];
+    let mut card = changed(card(), &[Change::Set("/skills", skills.into())]);
+    card["iconUrl"] = json!("http://harbour.example/");
+    card["signatures"] = json!([{"protected": "?", "signature": "?"}]);
+    let found = scored(&card, &Keys::default());
+    let counted: u32 = found.counts.values().sum();
+    let document = serde_json::to_value(&found).unwrap();
+    for (code, n) in [
+        ("SKILL_TAGS_MISSING", 100),
+        ("SIGNATURE_INVALID", 1),
+        ("HTTP_URL", 1),
+    ] {
+        assert_eq!(codes(&document, code), n, "{code}");
+    }
+    let shown = document["issues"].as_array().unwrap().len();
+    assert_eq!(document["omittedIssues"], counted as usize - shown);
+}
+
+#[test]
+fn only_so_many_keys_are_tried_for_a_card() {
+    let keys: Vec<Value> = (0..50)
+        .map(|n| {
+            let mut key = SIGNERS.es256.jwk();
+            key["kid"] = json!(format!("key-{n}"));
+            key
+        })
+        .collect();
+    let mut header = fixture::header("ES256", "");
+    header.as_object_mut().unwrap().remove("kid");
+    let signature = SIGNERS.es256.seal(&header, b"another card");
+    let card = fixture::with_signatures(card(), vec![signature; 10]);
+    let found = scored(&card, &keys_of(&json!({"keys": keys})));
+    let document = serde_json::to_value(&found).unwrap();
+    let results = document["trust"]["signatureResults"].as_array().unwrap();
+    let reasons: Vec<&str> = results
+        .iter()
+        .map(|it| it["reason"].as_str().unwrap())
+        .collect();
+    // Fifty keys and three forms of the card are 150 tries for each.
+    assert_eq!(reasons[..2], ["signature_mismatch"; 2]);
+    assert_eq!(reasons[2..], ["limit_exceeded"; 8]);
+    assert_eq!(results[9]["state"], "unverifiable");
+}
