@@ -110,8 +110,8 @@ equal((summary.aggregateScore, summary.passed), (0.75, True), "verdict")
 equal([task.passed for task in summary.tasks], [n % WRONG_EVERY != 0 for n in range(1, TASKS + 1)], "tasks in suite order")
 equal(round(summary.totalCostUsd, 9), round(sum(task.costUsd for task in summary.tasks), 9), "cost")
 
-# A regression run against it, and one that is cancelled.
-again = client.runs_create(body(configurable={"evalModes": ["regression"], "baselineRunId": run, "recursionLimit": None, "extras": {}}))
+# A regression run against it, slow enough to be cancelled before it ends.
+again = client.runs_create(body(configurable={"evalModes": ["regression"], "evalConcurrency": 1, "baselineRunId": run, "recursionLimit": None, "extras": {}}))
 cancelled = client.runs_cancel(again.runId, CancelRunRequest(reason="seen enough"))
 equal(cancelled.runId, again.runId, "cancelled run")
 last = list(client.runs_events(again.runId))[-1]

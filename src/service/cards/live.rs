@@ -5,6 +5,7 @@
 //! connection that is not verified: that tells a bad certificate from an agent that is not there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -243,7 +244,7 @@ impl Examiner<'_> {
     }
 
     /// Sends the test message to further interfaces: once to each, however often the card lists it.
-    async fn others(&self, interfaces: &[Interface]) -> BTreeMap<usize, Probe> {
+    async fn others(&self, interfaces: &[Interface]) -> BTreeMap<usize, Arc<Probe>> {
         let mut distinct: Vec<&Interface> = Vec::new();
         for interface in interfaces {
             let known = distinct.iter().any(|it| it.is_same(interface));
@@ -255,7 +256,7 @@ impl Examiner<'_> {
         let mut asked = Vec::new();
         for interface in distinct {
             let probe = self.interface(interface);
-            asked.push(async move { (interface, probe.await) }.boxed());
+            asked.push(async move { (interface, probe.await.map(Arc::new)) }.boxed());
         }
         let probes: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let answered = |interface: &Interface| {

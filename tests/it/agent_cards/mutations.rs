@@ -1,7 +1,7 @@
 //! Cards nobody would write: whatever they hold, scores stay what scores are, and the same octets give the same scores.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -173,10 +173,10 @@ fn seen(octets: &[u8], body: Vec<u8>, status: u16) -> Observation {
         request_id: "r".to_owned(),
         outcome,
     };
-    let interfaces: BTreeMap<usize, Probe> = plan
+    let interfaces: BTreeMap<usize, Arc<Probe>> = plan
         .iter()
         .flat_map(|it| &it.interfaces)
-        .map(|it| (it.index, probe(Ok(reply.clone()))))
+        .map(|it| (it.index, probe(Ok(reply.clone())).into()))
         .collect();
     Observation {
         endpoint: Endpoint::Asked(Box::new(Asked {

@@ -14,7 +14,7 @@ async fn the_published_client_drives_a_host() {
     let Some(python) = python("the published client") else {
         return;
     };
-    let endpoint = Endpoint::start(20..60, |body| {
+    let endpoint = Endpoint::start(100..200, |body| {
         saying(if question(body).contains("blue") {
             "It is blue."
         } else {

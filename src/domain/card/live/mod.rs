@@ -15,6 +15,7 @@ mod protobuf;
 mod tally;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use exchange::{Body, Headers, NoReply, Outcome, Reply};
 pub use plan::{Interface, Plan, usable_url};
@@ -31,8 +32,9 @@ pub const ACCEPTED_OUTPUT: &str = "text/plain";
 pub struct Observation {
     /// At its URL.
     pub endpoint: Endpoint,
-    /// At its additional interfaces, by their places in the card, as far as there was time.
-    pub interfaces: BTreeMap<usize, Probe>,
+    /// At its additional interfaces, by their places in the card, as far as there was time. One that is listed often was
+    /// asked once, and is here once.
+    pub interfaces: BTreeMap<usize, Arc<Probe>>,
     /// Whether the provider's site answered, if it was asked.
     pub provider_reachable: Option<bool>,
     /// Whether the card was only found where agents kept it before 0.3.0.

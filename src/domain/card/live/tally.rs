@@ -1,7 +1,9 @@
 //! What was seen of an agent's endpoint and its interfaces, put together, and what is to be said about it.
 
+use std::sync::Arc;
+
 use super::availability::FAST_BELOW_MS;
-use super::{Asked, Judgement, NoReply, Observation, Plan, Tls, cors, fails_well, judge};
+use super::{Asked, Judgement, NoReply, Observation, Plan, Probe, Tls, cors, fails_well, judge};
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::transport::Transport;
 
@@ -152,6 +154,8 @@ impl Interfaces {
             ));
         };
         let mut tally = Self::default();
+        // What a card lists often was asked once, and is judged once.
+        let mut judged: Vec<(&Arc<Probe>, bool)> = Vec::new();
         for interface in &plan.interfaces {
             let (index, transport) = (interface.index, interface.transport);
             let Some(probe) = seen.interfaces.get(&index) else {
@@ -159,7 +163,12 @@ impl Interfaces {
                 find(Code::InterfaceNotTested, index, message);
                 continue;
             };
-            if judge(transport, probe).works {
+            let known = judged.iter().find(|(it, _)| Arc::ptr_eq(it, probe));
+            let works = known.map_or_else(|| judge(transport, probe).works, |(_, works)| *works);
+            if known.is_none() {
+                judged.push((probe, works));
+            }
+            if works {
                 tally.working += 1;
                 continue;
             }

@@ -88,7 +88,7 @@ fn an_endpoint_that_asks_who_calls_responds_and_does_not_work() {
         ..asked()
     };
     let mut of = seen(asked.clone());
-    of.interfaces.insert(1, probe(Ok(told)));
+    of.interfaces.insert(1, probe(Ok(told)).into());
     let (total, rating, issues) = outcome(&of);
     assert_eq!((total.as_str(), rating), ("60", json!("DEGRADED")));
     let failed = "INTERFACE_FAILED /additionalInterfaces/1";
@@ -104,7 +104,7 @@ fn an_endpoint_that_asks_who_calls_responds_and_does_not_work() {
 #[test]
 fn the_breakdown_has_the_published_form() {
     let mut of = seen(on_message(|it| it.elapsed_ms = 3214));
-    of.interfaces.insert(1, probe(Err(NoReply::Timeout)));
+    of.interfaces.insert(1, probe(Err(NoReply::Timeout)).into());
     let found = serde_json::to_value(scored_of(&card(), &of).availability).unwrap();
     assert_eq!(
         found,
@@ -172,7 +172,7 @@ fn further_interfaces_share_ten_points(
         interfaces: plan
             .interfaces
             .iter()
-            .map(|it| (it.index, outcome(it.index)))
+            .map(|it| (it.index, outcome(it.index).into()))
             .collect(),
         ..seen(asked())
     };

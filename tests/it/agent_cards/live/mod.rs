@@ -93,7 +93,7 @@ pub fn rest_probe() -> Probe {
 pub fn seen(asked: Asked) -> Observation {
     Observation {
         endpoint: Endpoint::Asked(Box::new(asked)),
-        interfaces: BTreeMap::from([(1, rest_probe())]),
+        interfaces: BTreeMap::from([(1, rest_probe().into())]),
         provider_reachable: None,
         legacy_path: false,
     }

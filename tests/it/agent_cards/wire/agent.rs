@@ -309,6 +309,11 @@ fn rest(agent: &Shared, request: &Value) -> Response {
                 json!({"messageId": "m", "role": "ROLE_AGENT", "content": [{"text": "Here."}]});
             Json(json!({"message": said})).into_response()
         }
+        () if is("rest-long") => {
+            let mut answer = message();
+            answer["metadata"] = json!({"filler": "y".repeat(900_000)});
+            Json(json!({"message": answer})).into_response()
+        }
         () => Json(json!({"message": message()})).into_response(),
     }
 }
