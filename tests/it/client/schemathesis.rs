@@ -15,7 +15,7 @@ use super::python;
 use crate::aaaf::api::assessments::tasks;
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, question, saying};
-use crate::process::{AGENT, Site};
+use crate::process::{AGENT, Host, Site};
 use crate::webhooks::receiver::{Answer, Receiver};
 
 /// The same requests every time; another seed is one more test of the host, not of a change.
@@ -332,7 +332,7 @@ async fn furnish_appeals(asker: &Api, material: &mut Material) {
 
 /// Organizations, agents and evidence. The operations that change an organization have one to themselves: a suspended one
 /// would take all others down with it.
-async fn furnish_aaaf(api: &Api, asker: &Api, material: &mut Material) {
+async fn furnish_aaaf(host: &Host, api: &Api, asker: &Api, material: &mut Material) {
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
     let body = json!({"name": "Probe", "tenant": "acme"});
     let own = id(&post(api, "/api/v1/organizations", body).await);
@@ -375,6 +375,12 @@ async fn furnish_aaaf(api: &Api, asker: &Api, material: &mut Material) {
     furnish_webhooks(api, &order, material).await;
     furnish_appeals(asker, material).await;
     furnish_badges(asker, &own, material).await;
+    // A key that falls into other hands takes the badges of its organization with it.
+    let signing = post(api, "/api/v1/organizations", json!({"name": "Signing"})).await;
+    let theirs = host.api(signing["api_key"].as_str().unwrap());
+    rated(&theirs, "signed", &[("good", 36, "accepted")]).await;
+    material.names("rotateIssuerKey", &[("path.organizationId", &id(&signing))]);
+    material.sends("rotateIssuerKey", json!({}));
     material.sends("orderAssessment", order);
     material.sends("reviewAssessment", json!({"decision": "approve"}));
     material.sends("recordEvidence", event.clone());
@@ -401,6 +407,19 @@ async fn furnish_webhooks(api: &Api, order: &Value, material: &mut Material) {
         "redeliverNotice",
         &[("path.webhookId", made), ("path.deliveryId", &delivery)],
     );
+}
+
+/// A card, and where one would be.
+fn furnish_agent_cards(material: &mut Material) {
+    const PLACE: &str = "https://agents.example/";
+    material.sends(
+        "scoreAgentCard",
+        json!({"card": {"name": "Probe"}, "offline": true}),
+    );
+    material.sends("watchAgentCard", json!({"url": PLACE, "everyHours": 24}));
+    for operation in ["getAgentCardHistory", "unwatchAgentCard"] {
+        material.names(operation, &[("query.url", PLACE)]);
+    }
 }
 
 /// A badge, what signs it and what would revoke it.
@@ -474,7 +493,8 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         "asker",
     ];
     let asker = host.api(site.run(&asker).trim());
-    furnish_aaaf(&api, &asker, &mut material).await;
+    furnish_aaaf(&host, &api, &asker, &mut material).await;
+    furnish_agent_cards(&mut material);
     site.write("schemathesis.toml", &material.configuration());
     let description = material.description(api.get("/v1/openapi.json").await);
     site.write("openapi.json", &description.to_string());
