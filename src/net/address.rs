@@ -38,14 +38,23 @@ fn is_group(address: IpAddr) -> bool {
 
 /// Where machines of clouds ask about themselves; whatever a name is opened for, it is not this.
 fn is_link_local_or_metadata(address: IpAddr) -> bool {
-    const AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+    // Azure, Alibaba, Oracle; others are link-local.
+    const METADATA: [Ipv4Addr; 3] = [
+        Ipv4Addr::new(168, 63, 129, 16),
+        Ipv4Addr::new(100, 100, 100, 200),
+        Ipv4Addr::new(192, 0, 0, 192),
+    ];
     match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4 == AZURE,
+        IpAddr::V4(v4) => v4.is_link_local() || METADATA.contains(&v4),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped().or_else(|| nat64(v6)) {
             Some(inner) => is_link_local_or_metadata(inner.into()),
             None => {
                 let [a, b, .., last] = v6.segments();
-                (0xfe80..=0xfebf).contains(&a) || (a, b, last) == (0xfd00, 0x0ec2, 0x0254)
+                (0xfe80..=0xfebf).contains(&a)
+                    || matches!(
+                        (a, b, last),
+                        (0xfd00, 0x0ec2, 0x0254) | (0xfd20, 0x00ce, 0x0254)
+                    )
             }
         },
     }
@@ -136,6 +145,9 @@ mod tests {
     #[case("169.254.169.254", false)]
     #[case("168.63.129.16", false)]
     #[case("::ffff:169.254.169.254", false)]
+    #[case("100.100.100.200", false)]
+    #[case("192.0.0.192", false)]
+    #[case("fd20:ce::254", false)]
     #[case("fe80::1", false)]
     #[case("fd00:ec2::254", false)]
     #[case("224.0.0.1", false)]

@@ -78,11 +78,12 @@ pub trait CardLooks: Send + Sync {
     ) -> Result<Vec<(CardWatch, Timestamp)>, StoreError>;
     /// Cards that are due, of all tenants, those first that have waited longest.
     async fn due_cards(&self, now: Timestamp, most: u32) -> Result<Vec<DueCard>, StoreError>;
-    /// Says when a card is due again, if it is still watched.
+    /// Says when a card is due again, if it is still watched, and still due at `instead_of` if that is given.
     async fn card_due(
         &self,
         tenant: &TenantId,
         url: &str,
         due: Timestamp,
+        instead_of: Option<Timestamp>,
     ) -> Result<(), StoreError>;
 }

@@ -38,7 +38,8 @@ const UNWATCH: &str = "DELETE FROM card_watch WHERE tenant = $1 AND url = $2";
 const WATCHES: &str = "SELECT document, due_at FROM card_watch WHERE tenant = $1 ORDER BY url";
 const DUE: &str = "SELECT tenant, document FROM card_watch WHERE due_at <= $1
     ORDER BY due_at, tenant, url LIMIT $2";
-const AGAIN: &str = "UPDATE card_watch SET due_at = $3 WHERE tenant = $1 AND url = $2";
+const AGAIN: &str = "UPDATE card_watch SET due_at = $3 WHERE tenant = $1 AND url = $2
+    AND (CAST($4 AS BIGINT) IS NULL OR due_at = $4)";
 
 const LOOK: Column = column("card_look", "document");
 const WATCHED: Column = column("card_watch", "document");
@@ -199,11 +200,13 @@ macro_rules! card_looks {
                 tenant: &TenantId,
                 url: &str,
                 due: Timestamp,
+                instead_of: Option<Timestamp>,
             ) -> Result<(), StoreError> {
                 sqlx::query(AGAIN)
                     .bind(tenant.as_str())
                     .bind(url)
                     .bind(due.as_microsecond())
+                    .bind(instead_of.map(Timestamp::as_microsecond))
                     .execute(self.writer())
                     .await
                     .map_err(backend)?;

@@ -23,6 +23,8 @@ use crate::service::fault::internal;
 const AT_ONCE: usize = 16;
 /// Cards one tenant watches.
 const MOST_WATCHED: u32 = 100;
+/// When a card is looked at again of which the last look could not be kept.
+const AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// Looks of one card that are shown.
 pub const MOST_SHOWN: u32 = 100;
 /// The longest a watch may wait.
@@ -204,12 +206,15 @@ impl CardScores {
 
     /// Looks at a card that was due `now`. One that is not there has a look, too: that is worth knowing.
     ///
-    /// When it is due again is written down first: whatever becomes of this look, the host included, the next one can wait.
+    /// That it is due again soon is written down first: whatever becomes of this look, the host included, others have their turn
+    /// before the next one.
     pub(super) async fn look_again(&self, due: &DueCard, now: Timestamp) -> Result<(), StoreError> {
         let (tenant, watch) = (&due.tenant, &due.watch);
         let every = SignedDuration::from_hours(i64::from(watch.every_hours));
         let next = now.checked_add(every).unwrap_or(Timestamp::MAX);
-        self.store.card_due(tenant, &watch.url, next).await?;
+        let soon = now.checked_add(every.min(AGAIN)).unwrap_or(Timestamp::MAX);
+        let (store, url) = (&self.store, &watch.url);
+        store.card_due(tenant, url, soon, None).await?;
         let Ok(url) = Url::parse(&watch.url) else {
             return Ok(());
         };
@@ -222,7 +227,9 @@ impl CardScores {
             Ok(fetched) => self.look(&url, fetched, asking).await.1,
             Err(fault) => self.missing(&url, asking, &fault),
         };
-        self.keep(tenant, &look).await
+        self.keep(tenant, &look).await?;
+        // Unless somebody has said meanwhile that it is to be watched otherwise.
+        store.card_due(tenant, &watch.url, next, Some(soon)).await
     }
 
     /// A look that found no card.

@@ -98,7 +98,7 @@ impl Rescorer {
                 done = all => done,
             };
             self.store.hold_job(JOB, &self.owner, LEASE).await?;
-            // What could not be written down is due still; looking at nothing else would go on for ever.
+            // What could not even be put off is due still; looking at nothing else would go on for ever.
             if !done.contains(&true) {
                 break;
             }

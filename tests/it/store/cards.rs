@@ -108,7 +108,15 @@ async fn watched_cards_are_due_in_turn(#[values(Sqlite, Postgres)] engine: Engin
             due(ours.clone(), changed.clone())
         ]
     );
-    store.card_due(&ours, other, Timestamp::MAX).await.unwrap();
+    // Somebody has changed it meanwhile: then that stands.
+    let put_off = store.card_due(&ours, other, Timestamp::MAX, Some(later(5)));
+    put_off.await.unwrap();
+    assert_eq!(store.due_cards(later(1), 9).await.unwrap().len(), 1);
+    let put_off = store.card_due(&ours, other, Timestamp::MAX, Some(later(1)));
+    put_off.await.unwrap();
+    assert_eq!(store.due_cards(later(1), 9).await.unwrap().len(), 0);
+    let put_off = store.card_due(&ours, other, Timestamp::MAX, None);
+    put_off.await.unwrap();
     assert!(store.unwatch_card(&ours, HERE).await.unwrap());
     assert!(!store.unwatch_card(&ours, HERE).await.unwrap());
     assert_eq!(
