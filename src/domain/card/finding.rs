@@ -108,11 +108,12 @@ impl Finding {
     }
 }
 
-/// Findings of one code that are kept: a card of a mebibyte can have a fault in every octet, and whoever wrote it must not be
-/// able to crowd out others.
+/// Findings that are kept: a card of a mebibyte can have a fault in every octet.
+pub const MAX_KEPT: usize = 1000;
+/// Findings of one code that are kept beyond that: whoever wrote the card must not be able to crowd out others.
 pub const MAX_OF_CODE: u32 = 100;
 
-/// What was found so far. Everything counts, and of each code the first [`MAX_OF_CODE`] are kept.
+/// What was found so far. Everything counts; the first [`MAX_KEPT`] are kept, and the first [`MAX_OF_CODE`] of each code.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     kept: Vec<Finding>,
@@ -126,7 +127,7 @@ impl Findings {
         self.count += 1;
         let of_code = self.of_code.entry(finding.code).or_default();
         *of_code += 1;
-        if *of_code <= MAX_OF_CODE {
+        if self.kept.len() < MAX_KEPT || *of_code <= MAX_OF_CODE {
             self.kept.push(finding);
         }
     }

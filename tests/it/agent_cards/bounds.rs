@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use touchstone::domain::card::document::MAX_OCTETS;
-use touchstone::domain::card::finding::MAX_OF_CODE;
+use touchstone::domain::card::finding::{MAX_KEPT, MAX_OF_CODE};
 use touchstone::domain::card::signature::Keys;
 
 use super::fixture::{self, Change, SIGNERS, card, changed, keys_of, scored};
@@ -24,10 +24,10 @@ fn a_long_name_above_many_urls_is_not_repeated_for_each() {
     let card = changed(card(), &[Change::Set("/securitySchemes", schemes.into())]);
     assert!((900_000..MAX_OCTETS).contains(&card.to_string().len()));
     let text = serde_json::to_string(&scored(&card, &Keys::default())).unwrap();
-    assert!(text.len() < 500_000, "{}", text.len());
+    assert!(text.len() < 1_000_000, "{}", text.len());
     let document: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(codes(&document, "HTTP_URL"), MAX_OF_CODE as usize);
-    assert_eq!(document["omittedIssues"], 20_000 - MAX_OF_CODE);
+    assert_eq!(codes(&document, "HTTP_URL"), MAX_KEPT);
+    assert_eq!(document["omittedIssues"], 20_000 - MAX_KEPT);
 }
 
 #[test]
@@ -40,12 +40,9 @@ fn no_fault_hides_behind_many_others() {
     let found = scored(&card, &Keys::default());
     let counted: u32 = found.counts.values().sum();
     let document = serde_json::to_value(&found).unwrap();
-    for (code, n) in [
-        ("SKILL_TAGS_MISSING", 100),
-        ("SIGNATURE_INVALID", 1),
-        ("HTTP_URL", 1),
-    ] {
-        assert_eq!(codes(&document, code), n, "{code}");
+    assert!(codes(&document, "SKILL_TAGS_MISSING") >= MAX_OF_CODE as usize);
+    for code in ["SIGNATURE_INVALID", "HTTP_URL"] {
+        assert_eq!(codes(&document, code), 1, "{code}");
     }
     let shown = document["issues"].as_array().unwrap().len();
     assert_eq!(document["omittedIssues"], counted as usize - shown);
