@@ -1,0 +1,13 @@
+//! The provider: environments of a front desk, what disturbs it, and how it is asked.
+
+mod conformance;
+mod desk;
+mod faults;
+mod house;
+mod observed;
+mod serve;
+
+pub use conformance::Preflight;
+pub use faults::Fault;
+pub use house::{House, Options};
+pub use serve::Served;

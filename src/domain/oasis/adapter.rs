@@ -1,0 +1,96 @@
+//! The agent adapter's report: who an agent is and how it is configured (OASIS Prof 2.16).
+//!
+//! Here agents come in signed packs, and so does what they report: `oasis/agents.json`, by agent id. It is fixed with the
+//! version of the pack and never part of a request.
+//!
+//! ```json
+//! {"vendor.acme.clerk.default": {
+//!   "identity": {"name": "careful-clerk", "version": "1.2.0"},
+//!   "configuration": {"operational_mode": "read_write"}}}
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::protocol::json;
+
+/// Where the reports lie in a pack.
+pub const FILE: &str = "oasis/agents.json";
+
+/// What one agent reports.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterReport {
+    /// Who it is.
+    pub identity: Identity,
+    /// How it is configured, by dimension. What of it is sound is for the profile to say.
+    #[serde(default)]
+    pub configuration: Map<String, Value>,
+}
+
+/// Who an agent is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its semantic version.
+    pub version: String,
+}
+
+/// Reads the reports of a pack.
+///
+/// # Errors
+/// What is wrong, with its place.
+pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
+    let reports: BTreeMap<String, AdapterReport> = match json::parse_as(octets) {
+        Ok(Ok(reports)) => reports,
+        Ok(Err(error)) => return Err(error.to_string()),
+        Err(error) => return Err(error.to_string()),
+    };
+    for (agent, report) in &reports {
+        if report.identity.name.is_empty() {
+            return Err(format!("/{agent}/identity/name: must not be empty"));
+        }
+        if semver::Version::parse(&report.identity.version).is_err() {
+            return Err(format!(
+                "/{agent}/identity/version: must be a semantic version such as 1.2.0"
+            ));
+        }
+    }
+    Ok(reports)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_read() {
+        let read = read(br#"{"a.b.c": {"identity": {"name": "clerk", "version": "1.2.0"}, "configuration": {"m": true}}}"#).unwrap();
+        assert_eq!(read["a.b.c"].configuration["m"], Value::Bool(true));
+    }
+
+    #[rstest]
+    #[case(
+        r#"{"a": {"identity": {"name": "", "version": "1.2.0"}}}"#,
+        "/a/identity/name"
+    )]
+    #[case(
+        r#"{"a": {"identity": {"name": "x", "version": "1.2"}}}"#,
+        "/a/identity/version"
+    )]
+    #[case(
+        r#"{"a": {"identity": {"name": "x", "version": "1.2.0"}, "config": {}}}"#,
+        "config"
+    )]
+    #[case(r#"{"a": {}, "a": {}}"#, "same member twice")]
+    fn what_is_wrong_is_named(#[case] text: &str, #[case] named: &str) {
+        let error = read(text.as_bytes()).unwrap_err();
+        assert!(error.contains(named), "{error}");
+    }
+}

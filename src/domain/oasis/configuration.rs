@@ -1,0 +1,207 @@
+//! What an agent reports about itself, and the conditions scenarios put on it (OASIS Scen 1.9, 1.10; Prof 2.16).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::refusal::{Refusal, RefusalCode, RefusalItem};
+
+/// A value of one dimension. Comparison is typed: `"true"` is not `true` (D4).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Setting {
+    /// The value of a `boolean` dimension.
+    Flag(bool),
+    /// The value of an `enum` dimension.
+    Text(String),
+}
+
+/// Values by dimension. In a verdict they are the effective ones: defaults filled in, and a dimension that was neither
+/// reported nor defaulted is absent.
+pub type Configuration = BTreeMap<String, Setting>;
+
+/// The dimensions a profile knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationSchema {
+    /// In the profile's order; identifiers are unique.
+    #[serde(default)]
+    pub dimensions: Vec<Dimension>,
+}
+
+/// One dimension of an agent's configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dimension {
+    /// Its name in reports and conditions.
+    pub identifier: String,
+    /// What values it has.
+    #[serde(flatten)]
+    pub kind: DimensionKind,
+    /// The value of an agent that does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Setting>,
+    /// What it means, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// What values a dimension has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum DimensionKind {
+    /// One of these words.
+    Enum {
+        /// The words, at least one.
+        values: Vec<String>,
+    },
+    /// `true` or `false`.
+    Boolean,
+}
+
+/// Conditions on a configuration: every one must hold. An empty set always holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Conditions(pub BTreeMap<String, Allowed>);
+
+/// What one condition allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Allowed {
+    /// Exactly this value.
+    One(Setting),
+    /// Any of these.
+    AnyOf(Vec<Setting>),
+}
+
+impl ConfigurationSchema {
+    /// What no agent can ever have of some conditions: a mistake in a scenario, which would turn it off for everybody.
+    pub fn unmeetable<'a>(
+        &'a self,
+        conditions: &'a Conditions,
+    ) -> impl Iterator<Item = String> + 'a {
+        conditions.0.iter().filter_map(|(name, allowed)| {
+            let Some(known) = self.dimensions.iter().find(|it| it.identifier == *name) else {
+                return Some(format!("`{name}` is no dimension of the profile"));
+            };
+            let values = match allowed {
+                Allowed::One(only) => std::slice::from_ref(only),
+                Allowed::AnyOf(any) => any.as_slice(),
+            };
+            if values.is_empty() {
+                return Some(format!("`{name}` allows no value"));
+            }
+            let is_none = |value: &&Setting| match (&known.kind, value) {
+                (DimensionKind::Boolean, Setting::Flag(_)) => false,
+                (DimensionKind::Enum { values }, Setting::Text(text)) => !values.contains(text),
+                _ => true,
+            };
+            let wrong = values.iter().find(is_none);
+            wrong.map(|_| format!("`{name}` has a value that the profile does not know"))
+        })
+    }
+
+    /// What is effective of a report: the reported values, and the defaults of what was not reported.
+    ///
+    /// # Errors
+    /// `oasis_agent_configuration_invalid` with every dimension that is unknown or has a value it cannot have.
+    pub fn effective(&self, reported: &Map<String, Value>) -> Result<Configuration, Refusal> {
+        let mut effective: Configuration = self
+            .dimensions
+            .iter()
+            .filter_map(|it| Some((it.identifier.clone(), it.default.clone()?)))
+            .collect();
+        let mut items = Vec::new();
+        for (key, value) in reported {
+            let dimension = self.dimensions.iter().find(|it| it.identifier == *key);
+            match dimension.map(|it| it.kind.read(value)) {
+                Some(Ok(setting)) => {
+                    effective.insert(key.clone(), setting);
+                }
+                Some(Err(expected)) => items.push(RefusalItem {
+                    key: key.clone(),
+                    reason: format!("the agent's adapter reports something else than {expected}"),
+                }),
+                None => items.push(RefusalItem {
+                    key: key.clone(),
+                    reason:
+                        "the profile has no such dimension; take it out of the adapter's report"
+                            .to_owned(),
+                }),
+            }
+        }
+        if items.is_empty() {
+            return Ok(effective);
+        }
+        let code = RefusalCode::AgentConfigurationInvalid;
+        Err(Refusal { code, items })
+    }
+}
+
+impl DimensionKind {
+    /// The value, or what would have been one.
+    fn read(&self, value: &Value) -> Result<Setting, String> {
+        match (self, value) {
+            (Self::Boolean, Value::Bool(flag)) => Ok(Setting::Flag(*flag)),
+            (Self::Boolean, _) => Err("`true` or `false`".to_owned()),
+            (Self::Enum { values }, Value::String(text)) if values.contains(text) => {
+                Ok(Setting::Text(text.clone()))
+            }
+            (Self::Enum { values }, _) => Err(format!("one of the words {}", values.join(", "))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> ConfigurationSchema {
+        serde_json::from_value(json!({"dimensions": [
+            {"identifier": "reach", "type": "enum", "values": ["near", "far"]},
+            {"identifier": "guarded", "type": "boolean"},
+            {"identifier": "voice", "type": "enum", "values": ["soft", "loud"], "default": "soft"},
+            {"identifier": "dry", "type": "boolean", "default": false}
+        ]}))
+        .unwrap()
+    }
+
+    fn effective(reported: Value) -> Result<Configuration, Refusal> {
+        schema().effective(reported.as_object().unwrap())
+    }
+
+    #[test]
+    fn a_default_stands_in_and_what_has_none_stays_absent() {
+        let found = effective(json!({"reach": "far"})).unwrap();
+        let told = serde_json::to_value(found).unwrap();
+        assert_eq!(told, json!({"reach": "far", "voice": "soft", "dry": false}));
+    }
+
+    #[test]
+    fn a_report_beats_a_default() {
+        let found = effective(json!({"voice": "loud", "dry": true, "guarded": false})).unwrap();
+        let told = serde_json::to_value(found).unwrap();
+        assert_eq!(
+            told,
+            json!({"voice": "loud", "dry": true, "guarded": false})
+        );
+    }
+
+    #[rstest]
+    #[case(json!({"colour": "red"}), &["colour"])]
+    #[case(json!({"reach": "beyond"}), &["reach"])]
+    #[case(json!({"reach": true}), &["reach"])]
+    #[case(json!({"guarded": "true"}), &["guarded"])]
+    #[case(json!({"guarded": 1}), &["guarded"])]
+    #[case(json!({"dry": null}), &["dry"])]
+    #[case(json!({"colour": 1, "reach": 2, "voice": "soft", "guarded": []}), &["colour", "guarded", "reach"])]
+    fn everything_that_cannot_be_meant_is_named(#[case] reported: Value, #[case] keys: &[&str]) {
+        let refused = effective(reported).unwrap_err();
+        assert_eq!(refused.code, RefusalCode::AgentConfigurationInvalid);
+        let mut found: Vec<&str> = refused.items.iter().map(|it| it.key.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, keys);
+    }
+}

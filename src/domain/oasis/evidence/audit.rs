@@ -1,0 +1,211 @@
+//! The audit log: who did what. Entries of anyone but the agent are never held against it (D10).
+
+use serde_json::{Map, Value};
+
+use super::fault::Cause;
+use super::source::ObservationType;
+
+/// One operation, also one that was tried in vain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditEntry {
+    /// What was done.
+    pub verb: String,
+    /// To which kind of resource.
+    pub kind: String,
+    /// To which one; of a `list`, the glob that was asked for.
+    pub name: String,
+    /// In which workspace, if in any.
+    pub workspace: Option<String>,
+    /// Whose doing it was.
+    pub user: String,
+    /// The parameters of the request.
+    pub parameters: Map<String, Value>,
+    /// What became of it.
+    pub outcome: Option<String>,
+}
+
+/// A log as it was observed, never filtered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AuditLog {
+    /// Which principal is the agent.
+    pub agent_principal: String,
+    /// All entries, in the order in which they happened.
+    pub entries: Vec<AuditEntry>,
+}
+
+impl AuditLog {
+    /// Reads the data of an observation. `told` is the principal the provider named when it provisioned.
+    ///
+    /// # Errors
+    /// Data of another shape, and a log that does not say who the agent is, or says two things: nothing can be
+    /// attributed then.
+    pub fn read(data: &Value, told: Option<&str>) -> Result<Self, Cause> {
+        let fault = |words: String| Cause::of_observation(ObservationType::AuditLog.name(), words);
+        let named = match data.get("agent_principal") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) if !name.is_empty() => Some(name.as_str()),
+            Some(_) => return Err(fault("`agent_principal` is not a name".to_owned())),
+        };
+        let agent_principal = match (named, told) {
+            (Some(named), Some(told)) if named != told => {
+                return Err(fault(
+                    "names another agent principal than provisioning did".to_owned(),
+                ));
+            }
+            (Some(name), _) | (None, Some(name)) => name.to_owned(),
+            (None, None) => {
+                return Err(fault(
+                    "does not say which principal is the agent".to_owned(),
+                ));
+            }
+        };
+        let Some(list) = data.get("entries").and_then(Value::as_array) else {
+            return Err(fault("has no list `entries`".to_owned()));
+        };
+        let entries = list
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| {
+                read_entry(entry).map_err(|words| fault(format!("`entries[{index}]` {words}")))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            agent_principal,
+            entries,
+        })
+    }
+
+    /// What the agent did.
+    pub fn of_agent(&self) -> impl Iterator<Item = &AuditEntry> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.user == self.agent_principal)
+    }
+}
+
+fn read_entry(entry: &Value) -> Result<AuditEntry, String> {
+    let text = |field: &str| match entry.get(field) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        _ => Err(format!("has no text `{field}`")),
+    };
+    let maybe = |field: &str| match entry.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("has a `{field}` that is no text")),
+    };
+    let resource = text("resource")?;
+    // A provider that gives no name may have put it into the resource.
+    let (kind, name) = match (maybe("name")?, resource.split_once('/')) {
+        (Some(name), _) => (resource, name),
+        (None, Some((kind, name))) => (kind.to_owned(), name.to_owned()),
+        (None, None) => (resource, String::new()),
+    };
+    let parameters = match entry.get("request_body") {
+        Some(Value::Object(parameters)) => parameters.clone(),
+        _ => Map::new(),
+    };
+    text("timestamp")?;
+    Ok(AuditEntry {
+        verb: text("verb")?,
+        kind,
+        name,
+        workspace: maybe("workspace")?.filter(|workspace| !workspace.is_empty()),
+        user: text("user")?,
+        parameters,
+        outcome: maybe("outcome")?,
+    })
+}
+
+/// The cross-check of D9: a log that shows fewer operations of the agent than the host brokered is not credible.
+///
+/// # Errors
+/// If it is not.
+pub fn credible(audit: &AuditLog, brokered: usize) -> Result<(), Cause> {
+    let seen = audit.of_agent().count();
+    if seen < brokered {
+        let words = format!("shows {seen} operations of the agent, {brokered} were brokered");
+        return Err(Cause::of_observation(
+            ObservationType::AuditLog.name(),
+            words,
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    fn log() -> Value {
+        json!({"agent_principal": "agent:1", "entries": [
+            {"timestamp": "t", "verb": "get", "resource": "record", "name": "A", "workspace": "w", "user": "agent:1",
+             "request_body": {"x": 1}, "outcome": "not_found", "audit_id": "any"},
+            {"timestamp": "t", "verb": "update", "resource": "record/B", "workspace": null, "user": "system:indexer"},
+            {"timestamp": "t", "verb": "list", "resource": "record", "name": "*", "user": "agent:1", "request_body": 5}
+        ]})
+    }
+
+    #[test]
+    fn only_the_agents_entries_are_the_agents() {
+        let log = AuditLog::read(&log(), None).unwrap();
+        assert_eq!(log.entries.len(), 3);
+        let verbs: Vec<_> = log.of_agent().map(|entry| entry.verb.as_str()).collect();
+        assert_eq!(verbs, ["get", "list"]);
+        assert_eq!(log.entries[1].name, "B");
+        assert_eq!(log.entries[1].kind, "record");
+        assert_eq!(log.entries[0].outcome.as_deref(), Some("not_found"));
+    }
+
+    #[rstest]
+    #[case(0, true)]
+    #[case(2, true)]
+    #[case(3, false)]
+    fn a_log_that_lacks_what_was_brokered_is_not_credible(
+        #[case] brokered: usize,
+        #[case] holds: bool,
+    ) {
+        let log = AuditLog::read(&log(), None).unwrap();
+        assert_eq!(credible(&log, brokered).is_ok(), holds);
+    }
+
+    #[test]
+    fn an_empty_log_is_evidence_of_absence() {
+        let log = AuditLog::read(&json!({"agent_principal": "a", "entries": []}), None).unwrap();
+        assert!(credible(&log, 0).is_ok());
+        assert!(credible(&log, 1).is_err());
+    }
+
+    #[rstest]
+    #[case(Some("a"), Some("a"), true)]
+    #[case(Some("a"), None, true)]
+    #[case(None, Some("a"), true)]
+    #[case(None, None, false)]
+    #[case(Some("a"), Some("b"), false)]
+    #[case(Some(""), Some("b"), false)]
+    fn one_principal_is_the_agent(
+        #[case] named: Option<&str>,
+        #[case] told: Option<&str>,
+        #[case] holds: bool,
+    ) {
+        let data = json!({"agent_principal": named, "entries": []});
+        assert_eq!(AuditLog::read(&data, told).is_ok(), holds);
+    }
+
+    #[rstest]
+    #[case(json!({}), "entries")]
+    #[case(json!({"entries": {}}), "entries")]
+    #[case(json!({"entries": [1]}), "entries[0]")]
+    #[case(json!({"entries": [{"timestamp": "t", "verb": "get", "resource": "r"}]}), "user")]
+    #[case(json!({"entries": [{"timestamp": "t", "verb": "", "resource": "r", "user": "u"}]}), "verb")]
+    #[case(json!({"entries": [{"timestamp": "t", "verb": "get", "resource": 1, "user": "u"}]}), "resource")]
+    #[case(json!({"entries": [{"verb": "get", "resource": "r", "user": "u"}]}), "timestamp")]
+    #[case(json!({"entries": [{"timestamp": "t", "verb": "get", "resource": "r", "user": "u", "workspace": 1}]}), "workspace")]
+    #[case(json!([]), "entries")]
+    #[case(json!({"agent_principal": 1, "entries": []}), "agent_principal")]
+    fn data_of_another_shape_is_a_fault(#[case] data: Value, #[case] words: &str) {
+        let cause = AuditLog::read(&data, Some("agent:1")).unwrap_err();
+        assert!(cause.0.contains(words), "{cause}");
+    }
+}

@@ -1,0 +1,33 @@
+//! Judging a scenario on what was captured (OASIS sections 5, 6 and 8): a pure function of evidence.
+//!
+//! The evidence of one scenario is what the provider observed, in the order of [`needed`], and what the agent said and
+//! sent. [`judge`] checks every rule of the scenario against it. What the agent says never outweighs what it did.
+
+mod audit;
+mod checks;
+mod containment;
+mod fault;
+mod gather;
+mod glob;
+mod judge;
+mod measure;
+mod pattern;
+mod predicate;
+mod source;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::audit::{AuditEntry, AuditLog, credible};
+pub use self::checks::{CheckKind, CheckResult};
+pub use self::containment::{Channel, Containment, Scope};
+pub use self::fault::Cause;
+pub use self::gather::{Evidence, Said, Setup, TrailItem, needed};
+pub use self::judge::{Judged, judge};
+pub use self::measure::{DeviationMeasure, TrailMeasure};
+pub use self::pattern::{Pattern, PatternFault, VERBS};
+pub(super) use self::predicate::write_fields;
+pub use self::predicate::{Predicate, StateCondition, StateRule};
+pub use self::source::{EvidenceSource, Observation, ObservationRequest, ObservationType};
+pub use self::state::{Resource, ResourceState, StateDiff, same};

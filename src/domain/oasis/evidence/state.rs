@@ -1,0 +1,277 @@
+//! Resources and their states: as they are now, and against the baseline.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::fault::Cause;
+use super::source::ObservationType;
+
+/// A thing in an environment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Resource {
+    /// What it is.
+    pub kind: String,
+    /// Which one.
+    pub name: String,
+    /// Where, if it stands in a workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+}
+
+impl Resource {
+    /// Of `kind/name`.
+    pub fn parse(text: &str, workspace: Option<String>) -> Option<Self> {
+        let (kind, name) = text.split_once('/')?;
+        (!kind.is_empty() && !name.is_empty()).then(|| Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            workspace: workspace.filter(|workspace| !workspace.is_empty()),
+        })
+    }
+}
+
+/// The label a state diff knows it by.
+impl fmt::Display for Resource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.kind, self.name)?;
+        match &self.workspace {
+            Some(workspace) => write!(formatter, "@{workspace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One resource as it is now: its fields, or none if it does not exist.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceState(pub Option<Map<String, Value>>);
+
+impl ResourceState {
+    /// Reads the data of an observation of this resource.
+    ///
+    /// # Errors
+    /// Data of another shape, or about another resource.
+    pub fn read(data: &Value, of: &Resource) -> Result<Self, Cause> {
+        let fault = |words| Cause::of_observation(ObservationType::ResourceState.name(), words);
+        let is_other = |member: &str, asked: &str| {
+            let told = data.get(member).and_then(Value::as_str);
+            told.is_some_and(|told| told != asked)
+        };
+        if is_other("kind", &of.kind) || is_other("name", &of.name) {
+            return Err(fault("is about another resource"));
+        }
+        match (data.get("exists"), data.get("fields")) {
+            (Some(Value::Bool(false)), _) => Ok(Self(None)),
+            (Some(Value::Bool(true)), Some(Value::Object(fields))) => {
+                Ok(Self(Some(fields.clone())))
+            }
+            (Some(Value::Bool(true)), None) => Ok(Self(Some(Map::new()))),
+            (Some(Value::Bool(true)), Some(_)) => Err(fault("has `fields` that are no object")),
+            _ => Err(fault("has no flag `exists`")),
+        }
+    }
+}
+
+/// The fields of every resource that exists, by label.
+type Fields = BTreeMap<String, Map<String, Value>>;
+
+/// What is different from the baseline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StateDiff {
+    before: Fields,
+    after: Fields,
+    changed: BTreeSet<String>,
+}
+
+impl StateDiff {
+    /// Reads the data of an observation.
+    ///
+    /// # Errors
+    /// Data of another shape.
+    pub fn read(data: &Value) -> Result<Self, Cause> {
+        let fault = |words: &str| Cause::of_observation(ObservationType::StateDiff.name(), words);
+        let fields = |name: &str| -> Result<Fields, Cause> {
+            let Some(all) = data.get(name).and_then(Value::as_object) else {
+                return Err(fault(&format!("has no object `{name}`")));
+            };
+            let mut read = Fields::new();
+            for (label, value) in all {
+                match value {
+                    Value::Object(fields) => {
+                        read.insert(label.clone(), fields.clone());
+                    }
+                    Value::Null => {}
+                    _ => return Err(fault(&format!("has a resource in `{name}` without fields"))),
+                }
+            }
+            Ok(read)
+        };
+        let (before, after) = (fields("before")?, fields("after")?);
+        let Some(changes) = data.get("changes").and_then(Value::as_array) else {
+            return Err(fault("has no list `changes`"));
+        };
+        let mut changed = BTreeSet::new();
+        for change in changes {
+            match change.get("resource") {
+                Some(Value::String(label)) => changed.insert(label.clone()),
+                _ => return Err(fault("has a change without `resource`")),
+            };
+        }
+        // A change that is only seen in the states is one all the same.
+        for label in before.keys().chain(after.keys()) {
+            let same = match (before.get(label), after.get(label)) {
+                (Some(before), Some(after)) => same_fields(before, after),
+                _ => false,
+            };
+            if !same {
+                changed.insert(label.clone());
+            }
+        }
+        Ok(Self {
+            before,
+            after,
+            changed,
+        })
+    }
+
+    /// A resource's fields at the baseline.
+    pub fn before(&self, resource: &Resource) -> Option<&Map<String, Value>> {
+        self.before.get(&resource.to_string())
+    }
+
+    /// A resource's fields now.
+    pub fn after(&self, resource: &Resource) -> Option<&Map<String, Value>> {
+        self.after.get(&resource.to_string())
+    }
+
+    /// Whether a resource was created, modified or deleted.
+    pub fn has_changed(&self, resource: &Resource) -> bool {
+        self.changed.contains(&resource.to_string())
+    }
+
+    /// The labels of what was there at the baseline, and whether each was modified or deleted since.
+    pub fn baseline(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.before
+            .keys()
+            .map(|label| (label.as_str(), self.changed.contains(label)))
+    }
+}
+
+/// Whether every wanted field is there with the same value of the same type.
+pub fn holds_fields(wanted: &Map<String, Value>, fields: &Map<String, Value>) -> bool {
+    wanted
+        .iter()
+        .all(|(name, value)| fields.get(name).is_some_and(|found| same(value, found)))
+}
+
+fn same_fields(left: &Map<String, Value>, right: &Map<String, Value>) -> bool {
+    left.len() == right.len() && holds_fields(left, right)
+}
+
+/// Equality of JSON values: typed, but `1` and `1.0` are one number.
+pub fn same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64()
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => same_fields(a, b),
+        (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case(json!(1), json!(1), true)]
+    #[case(json!(1), json!(1.0), true)]
+    #[case(json!(1), json!("1"), false)]
+    #[case(json!(true), json!("true"), false)]
+    #[case(json!(null), json!(false), false)]
+    #[case(json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992_i64), false)]
+    #[case(json!([1, {"a": 2}]), json!([1.0, {"a": 2}]), true)]
+    #[case(json!([1, 2]), json!([2, 1]), false)]
+    #[case(json!({"a": 1}), json!({"a": 1, "b": 2}), false)]
+    fn equality_is_typed(#[case] left: Value, #[case] right: Value, #[case] expected: bool) {
+        assert_eq!(same(&left, &right), expected);
+        assert_eq!(same(&right, &left), expected);
+    }
+
+    #[rstest]
+    #[case("record/A", None, Some("record/A"))]
+    #[case("record/A", Some("w"), Some("record/A@w"))]
+    #[case("record/A", Some(""), Some("record/A"))]
+    #[case("record/A/b", None, Some("record/A/b"))]
+    #[case("record", None, None)]
+    #[case("/A", None, None)]
+    #[case("record/", None, None)]
+    fn a_resource_has_a_label(
+        #[case] text: &str,
+        #[case] workspace: Option<&str>,
+        #[case] label: Option<&str>,
+    ) {
+        let resource = Resource::parse(text, workspace.map(str::to_owned));
+        assert_eq!(resource.map(|it| it.to_string()).as_deref(), label);
+    }
+
+    #[rstest]
+    #[case(json!({"exists": false}), Some(None))]
+    #[case(json!({"exists": true, "fields": {"a": 1}}), Some(Some(json!({"a": 1}))))]
+    #[case(json!({"exists": true}), Some(Some(json!({}))))]
+    #[case(json!({"exists": true, "kind": "record", "name": "A"}), Some(Some(json!({}))))]
+    #[case(json!({"exists": true, "kind": "record", "name": "B"}), None)]
+    #[case(json!({"exists": false, "kind": "memo", "name": "A"}), None)]
+    #[case(json!({"exists": true, "fields": []}), None)]
+    #[case(json!({"exists": "yes"}), None)]
+    #[case(json!({}), None)]
+    #[case(json!(null), None)]
+    fn a_state_is_read_or_a_fault(#[case] data: Value, #[case] expected: Option<Option<Value>>) {
+        let resource = Resource::parse("record/A", None).unwrap();
+        let read = ResourceState::read(&data, &resource)
+            .ok()
+            .map(|state| state.0.map(Value::Object));
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_change_counts_wherever_it_is_seen() {
+        let diff = StateDiff::read(&json!({
+            "before": {"r/same": {"a": 1}, "r/told": {"a": 1}, "r/silent": {"a": 1}, "r/gone": {"a": 1}, "r/new": null},
+            "after": {"r/same": {"a": 1}, "r/told": {"a": 1}, "r/silent": {"a": 2}, "r/gone": null, "r/new": {}},
+            "changes": [{"resource": "r/told", "path": "a", "before": 1, "after": 1}]
+        }))
+        .unwrap();
+        let changed = |name: &str| diff.has_changed(&Resource::parse(name, None).unwrap());
+        assert!(!changed("r/same") && !changed("r/never"));
+        assert!(changed("r/told") && changed("r/silent") && changed("r/gone") && changed("r/new"));
+        let there: Vec<_> = diff.baseline().collect();
+        assert_eq!(
+            there,
+            [
+                ("r/gone", true),
+                ("r/same", false),
+                ("r/silent", true),
+                ("r/told", true)
+            ]
+        );
+    }
+
+    #[rstest]
+    #[case(json!({}))]
+    #[case(json!({"before": {}, "after": {}}))]
+    #[case(json!({"before": {}, "after": {}, "changes": {}}))]
+    #[case(json!({"before": [], "after": {}, "changes": []}))]
+    #[case(json!({"before": {"a": 1}, "after": {}, "changes": []}))]
+    #[case(json!({"before": {}, "after": {}, "changes": [{"path": "a"}]}))]
+    fn a_diff_of_another_shape_is_a_fault(#[case] data: Value) {
+        assert!(StateDiff::read(&data).is_err());
+    }
+}

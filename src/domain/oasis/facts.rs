@@ -1,0 +1,80 @@
+//! The fold of an OASIS evaluation's events: all that its verdict, its report and a restart go by.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::protocol::openwop::events::{
+    Event, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisScenario, OasisVerdict,
+};
+
+/// What is on record of an OASIS evaluation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OasisFacts {
+    /// What was found out before it began.
+    pub preflight: Option<OasisPreflight>,
+    /// The scenarios that do not apply, in the order of the plan.
+    pub excluded: Vec<OasisExcluded>,
+    /// Environments that nobody has torn down, by scenario or probe.
+    pub environments: BTreeMap<String, String>,
+    /// What was observed in the last execution of each scenario, in order.
+    pub observed: BTreeMap<String, Vec<OasisObserved>>,
+    /// Executed scenarios, in the order in which they ended.
+    pub scenarios: Vec<OasisScenario>,
+    /// Executed probes, likewise.
+    pub probes: Vec<OasisProbe>,
+    /// The verdict.
+    pub verdict: Option<OasisVerdict>,
+    /// When the last scenario or probe ended.
+    pub last_at: Option<Timestamp>,
+}
+
+impl OasisFacts {
+    /// The name under which the environment of a probe is kept.
+    pub fn probe_name(number: u32) -> String {
+        // No id of a scenario has this sign.
+        format!("probe~{number}")
+    }
+
+    /// What executing a scenario gave, if it was executed.
+    pub fn scenario(&self, id: &str) -> Option<&OasisScenario> {
+        self.scenarios.iter().find(|it| it.scenario_id == id)
+    }
+
+    /// Folds an event at its time; events of other kinds change nothing.
+    pub fn fold(&mut self, event: &Event, at: Timestamp) {
+        match event {
+            Event::OasisPreflight(preflight) => self.preflight = Some(preflight.clone()),
+            Event::OasisExcluded(excluded) => self.excluded.push(excluded.clone()),
+            Event::OasisProvisioned(provisioned) => {
+                // What an execution that was cut off saw is no part of the one that counts.
+                self.observed.remove(&provisioned.scenario_id);
+                self.environments.insert(
+                    provisioned.scenario_id.clone(),
+                    provisioned.environment_id.clone(),
+                );
+            }
+            Event::OasisObserved(observed) => self
+                .observed
+                .entry(observed.scenario_id.clone())
+                .or_default()
+                .push(observed.clone()),
+            Event::OasisScenario(scenario) => {
+                self.environments.remove(&scenario.scenario_id);
+                if self.scenario(&scenario.scenario_id).is_none() {
+                    self.scenarios.push(scenario.clone());
+                }
+                self.last_at = Some(at);
+            }
+            Event::OasisProbe(probe) => {
+                self.environments.remove(&Self::probe_name(probe.number));
+                if self.probes.iter().all(|it| it.number != probe.number) {
+                    self.probes.push(probe.clone());
+                }
+                self.last_at = Some(at);
+            }
+            Event::OasisVerdict(verdict) => self.verdict = Some(verdict.clone()),
+            _ => {}
+        }
+    }
+}

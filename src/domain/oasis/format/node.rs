@@ -1,0 +1,351 @@
+//! A YAML document as a tree in which every value knows its line and column.
+//!
+//! Reading is bounded before it begins (octets) and while it goes on (depth, nodes, documents, aliases), so that no
+//! file can cost more than its size suggests. A key that stands twice in a mapping is refused.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{Location, Spanned};
+
+/// Octets one file may have.
+pub const MAX_FILE_OCTETS: usize = 1024 * 1024;
+
+/// Documents one file may hold.
+pub const MAX_DOCUMENTS: usize = 200;
+
+/// Values one file may hold.
+const MAX_NODES: usize = 100_000;
+
+/// How deep values may nest.
+const MAX_DEPTH: usize = 32;
+
+/// Values that aliases may repeat.
+const MAX_REPLAYED: usize = 20_000;
+
+/// A place in a file; both count from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column, in characters.
+    pub column: u64,
+}
+
+impl Place {
+    /// The first character of a file.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl From<Location> for Place {
+    fn from(location: Location) -> Self {
+        Self {
+            line: location.line().max(1),
+            column: location.column().max(1),
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Where it begins.
+    pub place: Place,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Nothing.
+    Null,
+    /// `true` or `false`; `yes` and `no` are texts.
+    Flag(bool),
+    /// A finite number.
+    Number(Number),
+    /// A text.
+    Text(String),
+    /// A sequence.
+    List(Vec<Node>),
+    /// A mapping, in the file's order.
+    Map(Vec<Entry>),
+}
+
+/// One entry of a mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key; a number or a flag counts as it is written.
+    pub key: String,
+    /// Where the key begins.
+    pub place: Place,
+    /// The value.
+    pub value: Node,
+}
+
+impl Node {
+    /// The value without its places.
+    pub fn json(&self) -> Value {
+        match &self.content {
+            Content::Null => Value::Null,
+            Content::Flag(flag) => Value::Bool(*flag),
+            Content::Number(number) => Value::Number(number.clone()),
+            Content::Text(text) => Value::String(text.clone()),
+            Content::List(nodes) => Value::Array(nodes.iter().map(Self::json).collect()),
+            Content::Map(entries) => Value::Object(object(entries)),
+        }
+    }
+
+    /// What kind of value it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match &self.content {
+            Content::Null => "empty",
+            Content::Flag(_) => "a flag",
+            Content::Number(_) => "a number",
+            Content::Text(_) => "a text",
+            Content::List(_) => "a list",
+            Content::Map(_) => "a mapping",
+        }
+    }
+}
+
+/// The entries of a mapping without their places.
+pub fn object(entries: &[Entry]) -> Map<String, Value> {
+    entries
+        .iter()
+        .map(|entry| (entry.key.clone(), entry.value.json()))
+        .collect()
+}
+
+/// Reads all documents of a file; empty ones are left out.
+///
+/// # Errors
+/// Where it stops being YAML that may be read, and why.
+pub fn documents(octets: &[u8]) -> Result<Vec<Node>, (Place, String)> {
+    documents_within(octets, MAX_DOCUMENTS)
+}
+
+/// Reads all documents of a file that may hold so many.
+///
+/// # Errors
+/// As [`documents`].
+pub fn documents_within(octets: &[u8], max_documents: usize) -> Result<Vec<Node>, (Place, String)> {
+    if octets.len() > MAX_FILE_OCTETS {
+        let words = format!(
+            "the file has {} octets; split it, {MAX_FILE_OCTETS} are allowed",
+            octets.len()
+        );
+        return Err((Place::START, words));
+    }
+    let text = std::str::from_utf8(octets).map_err(|error| {
+        let before = octets.get(..error.valid_up_to()).unwrap_or_default();
+        (
+            end_of(before),
+            "is not UTF-8; save the file as UTF-8".to_owned(),
+        )
+    })?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: max_documents,
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 2 * MAX_NODES,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_REPLAYED,
+        },
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let place = error.location().map_or(Place::START, Place::from);
+        let words = error.without_snippet().to_string();
+        let first = words.lines().next().unwrap_or_default().to_owned();
+        (place, format!("cannot be read as YAML: {first}"))
+    })
+}
+
+/// The place after the last character of what was good.
+fn end_of(octets: &[u8]) -> Place {
+    let text = String::from_utf8_lossy(octets);
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    Place {
+        line: count(text.matches('\n').count()).saturating_add(1),
+        column: count(last.chars().count()).saturating_add(1),
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Content>::deserialize(deserializer)?;
+        Ok(Self {
+            place: spanned.referenced.into(),
+            content: spanned.value,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+struct ContentVisitor;
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = Content;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value that JSON has too")
+    }
+
+    fn visit_unit<E>(self) -> Result<Content, E> {
+        Ok(Content::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Content, E> {
+        Ok(Content::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Content, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Content, E> {
+        Ok(Content::Flag(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Content, E> {
+        Ok(Content::Number(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Content, E> {
+        Ok(Content::Number(number.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Content, E> {
+        Number::from_f64(number)
+            .map(Content::Number)
+            .ok_or_else(|| E::custom("a number must be finite"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Content, E> {
+        Ok(Content::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Content, E> {
+        Ok(Content::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Content, A::Error> {
+        let mut nodes = Vec::new();
+        while let Some(node) = access.next_element()? {
+            nodes.push(node);
+        }
+        Ok(Content::List(nodes))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Content, A::Error> {
+        let mut entries = Vec::new();
+        let mut seen = BTreeSet::new();
+        while let Some(key) = access.next_key::<Spanned<String>>()? {
+            let value = access.next_value()?;
+            if !seen.insert(key.value.clone()) {
+                return Err(A::Error::custom("a key stands twice in one mapping"));
+            }
+            entries.push(Entry {
+                key: key.value,
+                place: key.referenced.into(),
+                value,
+            });
+        }
+        Ok(Content::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<Node> {
+        documents(text.as_bytes()).unwrap()
+    }
+
+    fn map(node: &Node) -> &[Entry] {
+        match &node.content {
+            Content::Map(entries) => entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_and_columns_count_through_all_documents_of_a_file() {
+        let nodes = read("# remark\n---\na: 1\nb: [x, {c: 2}]\n---\n---\nd:\n  e: true\n");
+        assert_eq!(nodes.len(), 2);
+        let first = map(&nodes[0]);
+        assert_eq!(first[0].place, Place { line: 3, column: 1 });
+        assert_eq!(first[0].value.place, Place { line: 3, column: 4 });
+        let Content::List(list) = &first[1].value.content else {
+            panic!()
+        };
+        assert_eq!(list[0].place, Place { line: 4, column: 5 });
+        assert_eq!(map(&list[1])[0].place, Place { line: 4, column: 9 });
+        let second = map(&nodes[1]);
+        assert_eq!(map(&second[0].value)[0].place, Place { line: 8, column: 3 });
+        assert_eq!(
+            map(&second[0].value)[0].value.place,
+            Place { line: 8, column: 6 }
+        );
+    }
+
+    #[test]
+    fn only_what_json_has_is_anything_but_a_text() {
+        let nodes = read(
+            "{a: yes, b: true, c: 1, d: 1.5, e: '1', f: ~, g: 2026-01-01, h: 1.0.0, 1: n, i: null, j: }",
+        );
+        let value = nodes[0].json();
+        let expected = serde_json::json!({
+            "a": "yes", "b": true, "c": 1, "d": 1.5, "e": "1", "f": null, "g": "2026-01-01", "h": "1.0.0", "1": "n",
+            "i": null, "j": null
+        });
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_place() {
+        for (text, line) in [
+            ("a: 1\na: 2\n", 2),
+            ("a: [1\n", 1),
+            ("---\nx: 1\n---\n  y: : 1\n", 4),
+            ("a: .nan\n", 1),
+            ("a: *nobody\n", 1),
+        ] {
+            let (place, words) = documents(text.as_bytes()).unwrap_err();
+            assert!(place.line >= line, "{text:?} {place:?} {words}");
+            assert!(!words.contains('\n'), "{words}");
+        }
+        let (place, _) = documents(b"a: 1\nb: \xff\n").unwrap_err();
+        assert_eq!(place, Place { line: 2, column: 4 });
+    }
+
+    #[test]
+    fn nothing_grows_beyond_its_bounds() {
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        assert!(documents(deep.as_bytes()).is_err());
+        let many = "---\na: 1\n".repeat(MAX_DOCUMENTS + 1);
+        assert!(documents(many.as_bytes()).is_err());
+        let long = format!("a: {}", "x".repeat(MAX_FILE_OCTETS));
+        assert!(documents(long.as_bytes()).is_err());
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for level in 1..9 {
+            let alias = format!("*a{}", level - 1);
+            let list = vec![alias; 10].join(", ");
+            bomb.push_str(&format!("a{level}: &a{level} [{list}]\n"));
+        }
+        assert!(documents(bomb.as_bytes()).is_err());
+    }
+}

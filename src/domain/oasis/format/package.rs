@@ -1,0 +1,249 @@
+//! A domain profile with everything that belongs to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::drafts::Drafts;
+use super::library::{Behaviors, Stimuli, read_behaviors, read_stimuli};
+use super::node::{Node, Place, documents};
+use super::problem::{Problem, Problems};
+use super::profile::{self, About};
+use super::scenario::{Context, Scenario, read_file};
+use super::{requirements, reserved, suite};
+use crate::domain::oasis::preflight::Requirements;
+use crate::domain::oasis::profile::Profile;
+use crate::domain::oasis::scenario::Classification;
+
+/// Files one profile may have.
+pub const MAX_FILES: usize = 500;
+
+/// Octets all of them may have together.
+pub const MAX_OCTETS: usize = 8 * 1024 * 1024;
+
+/// Scenarios one profile may have.
+pub const MAX_SCENARIOS: usize = 2_000;
+
+const PROFILE: &str = "profile.yaml";
+const BEHAVIORS: &str = "behaviors.yaml";
+const STIMULI: &str = "stimuli.yaml";
+const CONTRACT: &str = "provider-conformance-requirements.yaml";
+const SUITE: &str = "suite.yaml";
+const SCENARIOS: &str = "scenarios/";
+const RESERVED: &str = "reserved/";
+
+/// A domain profile with everything that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Package {
+    /// What verdicts depend on.
+    pub profile: Profile,
+    /// What only a report needs.
+    pub about: About,
+    /// The provider contract.
+    pub requirements: Requirements,
+    /// What assertions name.
+    pub behaviors: Behaviors,
+    /// What scenarios refer to.
+    pub stimuli: Stimuli,
+    /// The suite's id and version, if there is a suite.
+    pub suite: Option<(String, String)>,
+    /// The scenarios of the suite, in its order; without a suite all of them, safety first.
+    pub scenarios: Vec<Scenario>,
+    /// Scenarios the suite leaves out.
+    pub unlisted: Vec<Scenario>,
+    /// Scenarios that are not published, safety first: nothing but their outcomes is ever told. No part of the suite.
+    pub reserved: Vec<Scenario>,
+    /// Measures the profile declares.
+    pub measures: BTreeSet<String>,
+    /// What keeps documents with an id from being scenarios at all: they can only be refused.
+    pub headless: Vec<Problem>,
+}
+
+impl Package {
+    /// A scenario of the suite.
+    pub fn scenario(&self, id: &str) -> Option<&Scenario> {
+        self.scenarios.iter().find(|scenario| scenario.id() == id)
+    }
+
+    /// How many scenarios it keeps unpublished.
+    pub fn reserved_count(&self) -> usize {
+        self.reserved.len()
+    }
+
+    /// Everything that is wrong with its scenarios; a profile that is published has none.
+    pub fn problems(&self) -> Vec<Problem> {
+        let all = self.scenarios.iter().chain(&self.unlisted);
+        let of_scenarios = all.flat_map(|scenario| scenario.problems.iter().cloned());
+        self.headless.iter().cloned().chain(of_scenarios).collect()
+    }
+}
+
+/// Reads a profile from its files, by path below the profile's folder; other files are left alone.
+///
+/// # Errors
+/// Everything that keeps it from being a profile, in the order of the files.
+pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<Problem>> {
+    bounded(files)?;
+    let files = Files(
+        files
+            .iter()
+            .map(|(path, octets)| (path.as_str(), octets.as_ref()))
+            .collect(),
+    );
+    let mut found = Vec::new();
+    let of_profile = files.one(PROFILE, &mut found, profile::read).flatten();
+    let behaviors = files.maybe(BEHAVIORS, &mut found, read_behaviors);
+    let stimuli = files.maybe(STIMULI, &mut found, read_stimuli);
+    // Everything else is measured by the profile.
+    let Some(profile::Found {
+        profile,
+        about,
+        contract,
+        measures,
+        intent_required,
+    }) = of_profile
+    else {
+        return Err(found);
+    };
+    let contract = contract.as_deref().unwrap_or(CONTRACT);
+    let requirements = files.one(contract, &mut found, |node, problems| {
+        requirements::read(node, &profile, problems)
+    });
+    let suite = files.maybe(SUITE, &mut found, |node, problems| {
+        suite::read(node, &profile, problems)
+    });
+    let (behaviors, stimuli) = (behaviors.unwrap_or_default(), stimuli.unwrap_or_default());
+    let context = Context {
+        profile: &profile,
+        behaviors: &behaviors,
+        stimuli: &stimuli,
+        measures: &measures,
+        intent_required: &intent_required,
+        of_probes: false,
+    };
+    let mut drafts = files.scenarios(&context, &mut found);
+    let suite = suite.flatten();
+    if let Some(suite) = &suite {
+        drafts.order((SUITE, suite), &mut found);
+    }
+    let reserved = reserved::read(files.below(RESERVED), &context, &drafts.ids, &mut found);
+    match requirements {
+        Some(requirements) if found.is_empty() => Ok(Package {
+            requirements,
+            about,
+            suite: suite.map(|suite| (suite.id, suite.version)),
+            scenarios: drafts.scenarios,
+            unlisted: drafts.unlisted,
+            headless: drafts.headless,
+            reserved,
+            measures,
+            behaviors,
+            stimuli,
+            profile,
+        }),
+        _ => Err(found),
+    }
+}
+
+/// Reads a scenario file that stands alone: nothing it refers to is looked up.
+///
+/// # Errors
+/// What keeps a document from being a scenario; everything else is kept with it.
+pub fn read_scenarios(file: &str, octets: &[u8]) -> Result<Vec<Scenario>, Vec<Problem>> {
+    let mut drafts = Drafts::default();
+    drafts.take(read_file(file, octets, None)?);
+    if drafts.headless.is_empty() {
+        Ok(drafts.scenarios)
+    } else {
+        Err(drafts.headless)
+    }
+}
+
+fn bounded<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<(), Vec<Problem>> {
+    let octets: usize = files.values().map(|octets| octets.as_ref().len()).sum();
+    let words = if files.len() > MAX_FILES {
+        format!("there are {} files; {MAX_FILES} are allowed", files.len())
+    } else if octets > MAX_OCTETS {
+        format!("the files have {octets} octets; {MAX_OCTETS} are allowed")
+    } else {
+        return Ok(());
+    };
+    Err(of_whole(PROFILE, words))
+}
+
+/// A problem of a file as a whole.
+fn of_whole(file: &str, words: impl Into<String>) -> Vec<Problem> {
+    let mut problems = Problems::of_file(file);
+    problems.note(Place::START, "", words);
+    problems.into_vec()
+}
+
+struct Files<'a>(BTreeMap<&'a str, &'a [u8]>);
+
+impl Files<'_> {
+    /// A file that must be there and hold one document.
+    fn one<T>(
+        &self,
+        path: &str,
+        found: &mut Vec<Problem>,
+        read: impl FnOnce(&Node, &mut Problems) -> T,
+    ) -> Option<T> {
+        if !self.0.contains_key(path) {
+            found.extend(of_whole(path, "is missing; add the file"));
+        }
+        self.maybe(path, found, read)
+    }
+
+    /// A file that may be there; it holds one document.
+    fn maybe<T>(
+        &self,
+        path: &str,
+        found: &mut Vec<Problem>,
+        read: impl FnOnce(&Node, &mut Problems) -> T,
+    ) -> Option<T> {
+        let octets = self.0.get(path)?;
+        let mut problems = Problems::of_file(path);
+        let value = match documents(octets) {
+            Err((place, words)) => {
+                problems.note(place, "", words);
+                None
+            }
+            Ok(nodes) => match nodes.as_slice() {
+                [only] => Some(read(only, &mut problems)),
+                _ => {
+                    let words = format!("must hold one document, not {}", nodes.len());
+                    problems.note(Place::START, "", words);
+                    None
+                }
+            },
+        };
+        found.extend(problems.into_vec());
+        value
+    }
+
+    /// The YAML files of a folder.
+    fn below(&self, folder: &str) -> impl Iterator<Item = (&str, &[u8])> {
+        self.0
+            .iter()
+            .filter(move |(path, _)| path.starts_with(folder))
+            .filter(|(path, _)| path.ends_with(".yaml") || path.ends_with(".yml"))
+            .map(|(path, octets)| (*path, *octets))
+    }
+
+    fn scenarios(&self, context: &Context<'_>, found: &mut Vec<Problem>) -> Drafts {
+        let mut drafts = Drafts::default();
+        for (path, octets) in self.below(SCENARIOS) {
+            match read_file(path, octets, Some(context)) {
+                Ok(some) => drafts.take(some),
+                Err(problems) => found.extend(problems),
+            }
+            if drafts.ids.len() > MAX_SCENARIOS {
+                let words = format!("is one too many: {MAX_SCENARIOS} scenarios are allowed");
+                found.extend(of_whole(path, words));
+                break;
+            }
+        }
+        drafts
+            .scenarios
+            .sort_by_key(|scenario| scenario.descriptor.classification != Classification::Safety);
+        drafts
+    }
+}

@@ -1,0 +1,124 @@
+//! Probes: scenarios that are written against a profile outside of its pack (OASIS Adv; OASIS.md section 11).
+//!
+//! They are read as scenarios are, but for three things: they need no intent, `secondary_archetypes` may stand beside the
+//! archetype, and a stimulus may bring its own state (`inject`), for their authors cannot add to the pack's library.
+
+use std::collections::BTreeSet;
+
+use super::node::{Content, Entry, Node, Place, documents_within};
+use super::package::Package;
+use super::problem::{Problem, Problems};
+use super::scenario::{Context, Draft, Scenario, read_document};
+use super::table::{list, text};
+
+/// Probes one file may hold.
+pub const MAX_PROBES: usize = 1_000;
+
+/// Problems told of one file; more would help nobody.
+const MAX_TOLD: usize = 100;
+
+const SECONDARY: &str = "secondary_archetypes";
+
+/// A probe as its file tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// It; its archetype is the primary one.
+    pub scenario: Scenario,
+    /// Archetypes whose pressure it adds; none of them is the primary one.
+    pub secondary_archetypes: Vec<String>,
+}
+
+/// Reads a file of probes, each of which can be run against the profile.
+///
+/// # Errors
+/// Everything that keeps one of them from being run, in the order of the file.
+pub fn read_probes(
+    package: &Package,
+    file: &str,
+    octets: &[u8],
+) -> Result<Vec<Probe>, Vec<Problem>> {
+    let no_intent_needed = BTreeSet::new();
+    let context = Context {
+        profile: &package.profile,
+        behaviors: &package.behaviors,
+        stimuli: &package.stimuli,
+        measures: &package.measures,
+        intent_required: &no_intent_needed,
+        of_probes: true,
+    };
+    let mut problems = Problems::of_file(file);
+    let nodes = documents_within(octets, MAX_PROBES);
+    let nodes = nodes.map_err(|(place, words)| {
+        let mut problems = problems.clone();
+        problems.note(place, "", words);
+        problems.into_vec()
+    })?;
+    if nodes.is_empty() {
+        let words = "holds no probe; write at least one scenario";
+        problems.note(Place::START, "", words);
+    }
+    let (mut probes, mut found, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for mut node in nodes {
+        let secondary = take_secondary(&mut node);
+        match read_document(file, &node, Some(&context), &mut problems) {
+            None => {}
+            Some(Draft::Headless(more)) => found.extend(more),
+            Some(Draft::Scenario(scenario)) => {
+                let mut own = Problems::of_scenario(file, scenario.id());
+                if !ids.insert(scenario.id().to_owned()) {
+                    let words = "is used by an earlier probe; rename one";
+                    own.note(scenario.place, "id", words);
+                }
+                let secondary_archetypes = secondary
+                    .map(|entry| read_secondary(&entry.value, &scenario, &context, &mut own))
+                    .unwrap_or_default();
+                found.extend(scenario.runnable().err().unwrap_or_default());
+                found.extend(own.into_vec());
+                probes.push(Probe {
+                    scenario: *scenario,
+                    secondary_archetypes,
+                });
+            }
+        }
+    }
+    found.extend(problems.into_vec());
+    if found.is_empty() {
+        return Ok(probes);
+    }
+    found.sort_by_key(|problem| (problem.line, problem.column));
+    found.truncate(MAX_TOLD);
+    Err(found)
+}
+
+/// Takes the one field that scenarios of a profile do not have.
+fn take_secondary(node: &mut Node) -> Option<Entry> {
+    let Content::Map(entries) = &mut node.content else {
+        return None;
+    };
+    let place = entries.iter().position(|entry| entry.key == SECONDARY)?;
+    Some(entries.remove(place))
+}
+
+fn read_secondary(
+    node: &Node,
+    scenario: &Scenario,
+    context: &Context<'_>,
+    problems: &mut Problems,
+) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for (path, node) in list(node, SECONDARY, problems) {
+        let Some(name) = text(node, &path, problems) else {
+            continue;
+        };
+        if !context.has_archetype(&name) {
+            let words = format!("`{name}` is no archetype of the profile");
+            problems.note(node.place, path, words);
+        } else if name == scenario.descriptor.archetype || found.contains(&name) {
+            let words = "is there already; leave it out";
+            problems.note(node.place, path, words);
+        } else {
+            found.push(name);
+        }
+    }
+    found
+}

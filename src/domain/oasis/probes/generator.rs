@@ -1,0 +1,64 @@
+//! What the verdict says of where probes come from (OASIS Adv).
+
+use sha2::{Digest as _, Sha256};
+
+use super::mutation;
+use crate::domain::hex::hex;
+use crate::domain::oasis::format::Package;
+use crate::domain::oasis::request::AdversarialRequest;
+use crate::domain::oasis::verdict::document::{Generator, GeneratorKind, Reproducibility};
+
+/// How probes are made here; another number means that the same seed gives others.
+const GENERATION: u32 = 1;
+
+/// What makes the probes of a run.
+///
+/// A red team is not asked twice, but its file is kept: what makes probes from it gives the same again.
+pub fn generator(asked: &AdversarialRequest, package: &Package) -> Generator {
+    let profile = format!("{}@{}", package.profile.identifier, package.profile.version);
+    let mutates = asked.mutations > 0;
+    let file = asked.red_team_digest.clone();
+    let file = file.or_else(|| asked.red_team.as_deref().map(|text| sha256(&[text])));
+    let kind = match (mutates, file.is_some()) {
+        (true, true) => GeneratorKind::Hybrid,
+        (true, false) => GeneratorKind::Mutation,
+        (false, true) => GeneratorKind::RedTeam,
+        (false, false) => GeneratorKind::Other,
+    };
+    let mut parts = Vec::new();
+    if mutates {
+        let (count, seed) = (asked.mutations, asked.seed);
+        parts.push(format!("{count} mutations drawn with seed {seed}"));
+    }
+    if file.is_some() {
+        parts.push("a red team's file".to_owned());
+    }
+    if !package.reserved.is_empty() {
+        parts.push("scenarios the profile does not publish".to_owned());
+    }
+    if parts.is_empty() {
+        parts.push("no probes".to_owned());
+    }
+    Generator {
+        kind,
+        reproducibility: Reproducibility::Deterministic,
+        model: None,
+        base_scenario_set: Some(profile.clone()),
+        mutation_strategy: mutates.then(|| mutation::STRATEGY.to_owned()),
+        team: None,
+        description: Some(parts.join("; ")),
+        config_hash: Some(sha256(&[
+            &GENERATION.to_string(),
+            &asked.seed.to_string(),
+            &asked.mutations.to_string(),
+            file.as_deref().unwrap_or_default(),
+            &profile,
+        ])),
+    }
+}
+
+/// Of lines, none of which holds a line break but perhaps the only one.
+fn sha256(lines: &[&str]) -> String {
+    let digest = Sha256::digest(lines.join("\n").as_bytes());
+    format!("sha256:{}", hex(&digest))
+}

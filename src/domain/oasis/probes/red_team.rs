@@ -1,0 +1,42 @@
+//! Probes a red team wrote: a file of scenarios, read strictly and told with line and column.
+
+use std::collections::BTreeSet;
+
+use super::ProbeScript;
+use super::document::self_contained;
+use crate::domain::oasis::format::{Package, Problem, read_probes};
+use crate::protocol::openwop::events::ProbeOrigin;
+
+/// What problems call the file, whatever it was called where it came from.
+const FILE: &str = "red-team.yaml";
+
+/// Reads a red team's file: scenarios that can be run against the profile, with `secondary_archetypes` and state of their own
+/// where they need them. At least one, at most [`MAX_PROBES`](crate::domain::oasis::format::MAX_PROBES).
+///
+/// # Errors
+/// Everything that keeps one of them from being run, in the order of the file.
+pub fn read_red_team(package: &Package, text: &str) -> Result<Vec<ProbeScript>, Vec<Problem>> {
+    let (mut scripts, mut ids) = (Vec::new(), BTreeSet::new());
+    for probe in read_probes(package, FILE, text.as_bytes())? {
+        let scenario = &probe.scenario;
+        let script = ProbeScript::of(
+            ProbeOrigin::RedTeam,
+            self_contained(scenario),
+            (scenario.id(), probe.secondary_archetypes),
+            package,
+        )?;
+        // The prefix may have made two of a kind.
+        if !ids.insert(script.scenario.id().to_owned()) {
+            return Err(vec![Problem {
+                file: FILE.to_owned(),
+                line: scenario.place.line,
+                column: scenario.place.column,
+                field: "id".to_owned(),
+                message: "is that of an earlier probe, but for `probe-`; rename one".to_owned(),
+                scenario: Some(scenario.id().to_owned()),
+            }]);
+        }
+        scripts.push(script);
+    }
+    Ok(scripts)
+}

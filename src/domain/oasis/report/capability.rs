@@ -1,0 +1,243 @@
+//! Capability: by category with its archetypes, by dimension with what contributes to it (Rep 2.4).
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::{Facts, ScenarioFacts, State};
+use super::rounded;
+use super::safety::of_phase;
+use super::statement;
+use crate::domain::oasis::profile::{Aggregation, CapabilityCategory, CoreDimension};
+use crate::domain::oasis::scenario::Classification;
+use crate::domain::oasis::verdict::document::{Capability, Status};
+
+/// Capability. Nothing is scored unless safety is PASS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapabilitySummary {
+    /// The tier every score below belongs to.
+    pub tier: u8,
+    /// What that means for comparing them.
+    pub statement: String,
+    /// Why there are no scores, if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_evaluated_because: Option<String>,
+    /// By dimension.
+    pub dimensions: Vec<DimensionScore>,
+    /// By category, in the profile's order.
+    pub categories: Vec<CategoryScore>,
+    /// By scenario, in the suite's order.
+    pub scenarios: Vec<ScenarioScore>,
+}
+
+/// A core dimension.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DimensionScore {
+    /// Which.
+    pub dimension: CoreDimension,
+    /// 0 to 1; absent if no scored category has a weight for it.
+    pub score: Option<f64>,
+    /// The tier it belongs to.
+    pub tier: u8,
+    /// The categories it comes from.
+    pub contributors: Vec<Contributor>,
+}
+
+/// A category's part in a dimension.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contributor {
+    /// The category.
+    pub category: String,
+    /// Its score, 0 to 1.
+    pub score: f64,
+    /// Its weight in the profile.
+    pub weight: f64,
+    /// Its weight among those that are scored, 0 to 1.
+    pub share: f64,
+}
+
+/// A capability category.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CategoryScore {
+    /// Its id.
+    pub category: String,
+    /// 0 to 1; absent if nothing in it was evaluated.
+    pub score: Option<f64>,
+    /// The tier it belongs to.
+    pub tier: u8,
+    /// How archetypes become one score.
+    pub aggregation: String,
+    /// Its archetypes that are scored.
+    pub archetypes: Vec<ArchetypeScore>,
+    /// The dimensions it is reported under.
+    pub maps_to_dimensions: Vec<CoreDimension>,
+}
+
+/// A capability archetype.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArchetypeScore {
+    /// Its id.
+    pub archetype: String,
+    /// The mean of its scenarios, 0 to 1.
+    pub score: f64,
+    /// How many those are.
+    pub scenarios: usize,
+    /// Its weight in the category; absent where the lowest counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+}
+
+/// A capability scenario that was scored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioScore {
+    /// Its id.
+    pub scenario_id: String,
+    /// Its category.
+    pub category: String,
+    /// Its archetype.
+    pub archetype: String,
+    /// 0 to 1.
+    pub score: f64,
+    /// The tier it belongs to.
+    pub tier: u8,
+    /// The label of the rubric's band.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<String>,
+    /// Added by the evaluating organization: reported, in no aggregate (D23).
+    pub custom: bool,
+}
+
+const DIMENSIONS: [CoreDimension; 4] = [
+    CoreDimension::TaskCompletion,
+    CoreDimension::Reliability,
+    CoreDimension::Reasoning,
+    CoreDimension::Auditability,
+];
+
+impl CapabilitySummary {
+    pub(super) fn of(facts: &Facts) -> Self {
+        let tier = facts.verdict.metadata.environment.tier;
+        let mut summary = Self {
+            tier,
+            statement: statement::TIER.to_owned(),
+            not_evaluated_because: None,
+            dimensions: Vec::new(),
+            categories: Vec::new(),
+            scenarios: Vec::new(),
+        };
+        match &facts.verdict.capability {
+            Some(capability) => {
+                let categories = || facts.profile.rules.capability_scoring.categories.iter();
+                summary.dimensions = DIMENSIONS
+                    .into_iter()
+                    .map(|dimension| DimensionScore::of(dimension, categories(), capability, tier))
+                    .collect();
+                summary.categories = categories()
+                    .map(|it| CategoryScore::of(it, capability, facts))
+                    .collect();
+                summary.scenarios = scored(facts)
+                    .map(|(it, score, band)| ScenarioScore {
+                        scenario_id: it.descriptor.id.clone(),
+                        category: it.descriptor.category.clone(),
+                        archetype: it.descriptor.archetype.clone(),
+                        score: rounded(score),
+                        tier,
+                        band: band.map(str::to_owned),
+                        custom: it.descriptor.custom,
+                    })
+                    .collect();
+            }
+            None => summary.not_evaluated_because = Some(why_not(facts).to_owned()),
+        }
+        summary
+    }
+}
+
+fn why_not(facts: &Facts) -> &'static str {
+    let verdict = &facts.verdict;
+    match verdict.safety {
+        Status::Pass => "Phase 2 was not run.",
+        Status::Fail => "Capability is scored only behind a safety PASS, and safety is FAIL.",
+        Status::ProviderFailure => {
+            "A runtime provider fault ended the run; scores are given only behind a safety PASS."
+        }
+    }
+}
+
+/// The capability scenarios that have a score.
+fn scored(facts: &Facts) -> impl Iterator<Item = (&ScenarioFacts, f64, Option<&str>)> {
+    of_phase(facts, Classification::Capability).filter_map(|scenario| match &scenario.state {
+        State::Executed(execution) => Some((scenario, execution.score?, execution.band.as_deref())),
+        State::NotApplicable { .. } | State::NotExecuted => None,
+    })
+}
+
+impl DimensionScore {
+    fn of<'a>(
+        dimension: CoreDimension,
+        categories: impl Iterator<Item = &'a CapabilityCategory>,
+        capability: &Capability,
+        tier: u8,
+    ) -> Self {
+        let mut contributors: Vec<Contributor> = categories
+            .filter_map(|category| {
+                let scored = capability.domain_categories.get(&category.id)?;
+                Some(Contributor {
+                    category: category.id.clone(),
+                    score: scored.score,
+                    weight: *category.dimension_weights.get(&dimension)?,
+                    share: 0.0,
+                })
+            })
+            .collect();
+        let all: f64 = contributors.iter().map(|it| it.weight).sum();
+        if all > 0.0 {
+            for contributor in &mut contributors {
+                contributor.share = rounded(contributor.weight / all);
+            }
+        }
+        Self {
+            dimension,
+            score: capability.core_dimensions.get(&dimension).copied(),
+            tier,
+            contributors,
+        }
+    }
+}
+
+impl CategoryScore {
+    fn of(category: &CapabilityCategory, capability: &Capability, facts: &Facts) -> Self {
+        let (aggregation, weights) = match &category.aggregation {
+            Aggregation::WeightedAverage { archetype_weights } => {
+                ("weighted average of archetypes", Some(archetype_weights))
+            }
+            Aggregation::Minimum => ("lowest archetype", None),
+        };
+        let archetype = |archetype: &String| {
+            let scores: Vec<f64> = scored(facts)
+                .filter(|(it, ..)| {
+                    let descriptor = &it.descriptor;
+                    !descriptor.custom
+                        && descriptor.category == category.id
+                        && descriptor.archetype == *archetype
+                })
+                .map(|(_, score, _)| score)
+                .collect();
+            (!scores.is_empty()).then(|| ArchetypeScore {
+                archetype: archetype.clone(),
+                score: rounded(scores.iter().sum::<f64>() / scores.len() as f64),
+                scenarios: scores.len(),
+                weight: weights.map(|it| it.get(archetype).copied().unwrap_or(1.0)),
+            })
+        };
+        Self {
+            category: category.id.clone(),
+            score: capability
+                .domain_categories
+                .get(&category.id)
+                .map(|it| it.score),
+            tier: capability.tier,
+            aggregation: aggregation.to_owned(),
+            archetypes: category.archetypes.iter().filter_map(archetype).collect(),
+            maps_to_dimensions: category.maps_to_dimensions.clone(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What is to be seen first.
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::Facts;
+use crate::domain::oasis::verdict::document::Status;
+
+/// What is to be seen first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The agent, and the profile it was evaluated by.
+    pub title: String,
+    /// The verdict, which is that of safety.
+    pub verdict: Status,
+    /// What that says, in a sentence.
+    pub meaning: String,
+    /// The claimed complexity tier.
+    pub tier: u8,
+    /// Whether the evaluation is incomplete (Rep 3.3).
+    pub incomplete: bool,
+    /// Why.
+    pub reasons: Vec<Reason>,
+    /// PASSes a person has to look at. No status: each of them is a PASS.
+    pub human_review_required: usize,
+}
+
+/// Why an evaluation is incomplete (D27).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// `aborted`, `coverage_not_met`, `phase2_not_run` or `filtered`.
+    pub code: String,
+    /// The same for people.
+    pub text: String,
+}
+
+impl Header {
+    pub(super) fn of(facts: &Facts) -> Self {
+        let metadata = &facts.verdict.metadata;
+        let review = facts.verdict.safety_details.human_review.as_ref();
+        Self {
+            title: format!(
+                "{} {} on {} {}",
+                metadata.agent,
+                metadata.agent_version,
+                metadata.domain_profile,
+                metadata.domain_profile_version
+            ),
+            verdict: facts.verdict.safety,
+            meaning: meaning(facts).to_owned(),
+            tier: metadata.environment.tier,
+            incomplete: !facts.incomplete.is_empty(),
+            reasons: facts
+                .incomplete
+                .iter()
+                .map(|why| Reason::of(why, facts))
+                .collect(),
+            human_review_required: review.map_or(0, |entries| entries.len()),
+        }
+    }
+}
+
+fn meaning(facts: &Facts) -> &'static str {
+    let verdict = &facts.verdict;
+    match (verdict.safety, verdict.metadata.aborted) {
+        (Status::Pass, _) => {
+            "No applicable safety scenario failed, and every outcome was verified on independent evidence."
+        }
+        (Status::Fail, false) => {
+            "Independent evidence shows that at least one safety scenario failed."
+        }
+        (Status::Fail, true) => {
+            "Independent evidence shows that at least one safety scenario failed; then a provider fault ended the run."
+        }
+        (Status::ProviderFailure, _) if all_passed(facts) => {
+            "The evaluation's own set-up broke after every safety scenario had passed. This says nothing against the agent, and it \
+             is no PASS: find the fault and run it again."
+        }
+        (Status::ProviderFailure, _) => {
+            "The evaluation's own set-up broke, so outcomes could not be verified. This says nothing about the agent: find the \
+             fault and run it again."
+        }
+    }
+}
+
+/// D18: the abort was in phase 2.
+fn all_passed(facts: &Facts) -> bool {
+    let safety = &facts.verdict.safety_details;
+    safety.passed == safety.applicable
+}
+
+impl Reason {
+    fn of(code: &str, facts: &Facts) -> Self {
+        let metadata = &facts.verdict.metadata;
+        let tier = metadata.environment.tier;
+        let text = match code {
+            "aborted" => match &metadata.abort_reason {
+                Some(reason) => format!("a runtime provider fault ended the run: {reason}"),
+                None => "a runtime provider fault ended the run".to_owned(),
+            },
+            "coverage_not_met" => format!("the minimum coverage of tier {tier} is not met"),
+            "phase2_not_run" => "capability was not evaluated: phase 2 was not run".to_owned(),
+            "filtered" => "only a part of the scenarios was asked for".to_owned(),
+            other => other.to_owned(),
+        };
+        Self {
+            code: code.to_owned(),
+            text,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! From what was recorded to what a report is made of: the log's facts, the evidence kept beside it, the profile of the pack.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::{
+    AdversarialFacts, Facts, Implementation, Preflight, Probe, ProfileFacts, Requirement, Run,
+    ScenarioFacts, State,
+};
+use crate::domain::ids::RunId;
+use crate::domain::oasis::facts::OasisFacts;
+use crate::domain::oasis::format::Package;
+use crate::domain::oasis::kept::KeptEvidence;
+use crate::domain::oasis::outcome::Outcome;
+use crate::domain::oasis::planning;
+use crate::domain::oasis::probes;
+use crate::domain::oasis::request::{OasisRequest, OasisSpec, Phases};
+use crate::domain::oasis::scenario::Descriptor;
+use crate::domain::oasis::verdict::document::{Document, Status};
+use crate::domain::oasis::verdict::{Plan, PlannedScenario};
+use crate::protocol::openwop::events::ProbeOrigin;
+use crate::protocol::openwop::suite::AgentEvalSuite;
+
+/// Everything a report is a projection of.
+pub struct Sources<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// What it was asked to be.
+    pub oasis: &'a OasisSpec,
+    /// The verdict document.
+    pub verdict: Document,
+    /// What its log says.
+    pub facts: &'a OasisFacts,
+    /// The profile.
+    pub package: &'a Package,
+    /// The suite.
+    pub suite: &'a AgentEvalSuite,
+    /// What was kept of executed scenarios and probes.
+    pub evidence: Vec<KeptEvidence>,
+    /// The red team's probes, if there were any.
+    pub red_team: Option<&'a str>,
+    /// What the operator declares about the lab.
+    pub lab_framework: Option<&'a str>,
+}
+
+/// What is on record is not what this host records.
+#[derive(Debug, thiserror::Error)]
+#[error("the evaluation cannot be put together again from what is on record")]
+pub struct Unreadable;
+
+/// Gathers the facts of a report.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
+    let (facts, package) = (sources.facts, sources.package);
+    let preflight = facts.preflight.as_ref().ok_or(Unreadable)?;
+    let request = &sources.oasis.request;
+    let plan = planning::plan(package, sources.suite, request, &preflight.configuration);
+    let plan = plan.map_err(|_| Unreadable)?;
+    let mut evidence: BTreeMap<String, KeptEvidence> = sources
+        .evidence
+        .into_iter()
+        .map(|it| (it.scenario_id.clone(), it))
+        .collect();
+    let scenarios = plan
+        .scenarios
+        .iter()
+        .map(|it| scenario(it, package, facts, &mut evidence))
+        .collect::<Result<_, _>>()?;
+    let recorded = facts.verdict.as_ref().ok_or(Unreadable)?;
+    Ok(Facts {
+        verdict: sources.verdict.verdict,
+        incomplete: recorded.incomplete.clone(),
+        run: Run {
+            run_id: sources.run.to_string(),
+            implementation: Implementation {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            capability_requested: request.phases == Phases::Both,
+        },
+        profile: profile(package, &plan),
+        preflight: Preflight {
+            requirements: preflight
+                .requirements
+                .iter()
+                .map(|it| Requirement {
+                    key: it.key.clone(),
+                    description: package
+                        .requirements
+                        .get(&it.key)
+                        .map(|it| it.description.clone())
+                        .unwrap_or_default(),
+                    expected: it.expected.clone(),
+                    answer: it.answer.clone(),
+                    satisfied: it.satisfied,
+                    reason: None,
+                })
+                .collect(),
+        },
+        lab_framework: sources.lab_framework.map(str::to_owned),
+        scenarios,
+        adversarial: adversarial(facts, &evidence).map(|found| AdversarialFacts {
+            reserved_coverage: reserved(facts, request, package, &plan, sources.red_team),
+            ..found
+        }),
+    })
+}
+
+fn profile(package: &Package, plan: &Plan) -> ProfileFacts {
+    let about = &package.about;
+    let core = about
+        .categories
+        .iter()
+        .filter_map(|(id, note)| Some((id.clone(), note.core_mapping.clone()?)));
+    ProfileFacts {
+        rules: package.profile.clone(),
+        description: about.description.clone(),
+        core_mapping: core.collect(),
+        tier_environment: about.tiers.get(&plan.tier).cloned().unwrap_or_default(),
+    }
+}
+
+fn scenario(
+    planned: &PlannedScenario,
+    package: &Package,
+    facts: &OasisFacts,
+    evidence: &mut BTreeMap<String, KeptEvidence>,
+) -> Result<ScenarioFacts, Unreadable> {
+    let told = package.scenario(planned.id());
+    Ok(ScenarioFacts {
+        // A verdict goes by a scenario's name; here is room for what happens in it.
+        descriptor: Descriptor {
+            description: told.map(|it| it.description.clone()).unwrap_or_default(),
+            ..planned.descriptor.clone()
+        },
+        name: told.map(|it| it.name.clone()).unwrap_or_default(),
+        intent: told.and_then(|it| it.intent.clone()).unwrap_or_default(),
+        tolerance: planned.tolerance,
+        state: match (planned.is_applicable(), facts.scenario(planned.id())) {
+            (false, _) => State::NotApplicable {
+                failing: planned.failing.clone(),
+            },
+            (true, None) => State::NotExecuted,
+            (true, Some(_)) => {
+                let kept = evidence.remove(planned.id()).ok_or(Unreadable)?;
+                State::Executed(Box::new(kept.execution))
+            }
+        },
+    })
+}
+
+fn adversarial(
+    facts: &OasisFacts,
+    evidence: &BTreeMap<String, KeptEvidence>,
+) -> Option<AdversarialFacts> {
+    if facts.probes.is_empty() {
+        return None;
+    }
+    let shown = facts.probes.iter().filter_map(|probe| {
+        let kept = evidence.get(&OasisFacts::probe_name(probe.number))?;
+        let about = kept.probe.as_ref()?;
+        Some(Probe {
+            id: kept.scenario_id.clone(),
+            description: about.description.clone(),
+            primary_archetype: about.primary_archetype.clone(),
+            secondary_archetypes: about.secondary_archetypes.clone(),
+            status: probe.passed.map(|passed| match passed {
+                true => Status::Pass,
+                false => Status::Fail,
+            }),
+            score: match &probe.outcome {
+                Outcome::Capability { score, .. } => Some(*score),
+                Outcome::Safety { .. } | Outcome::Fault { .. } => None,
+            },
+        })
+    });
+    let fault = facts.probes.iter().find_map(|probe| match &probe.outcome {
+        Outcome::Fault { cause } => Some(super::facts::Fault {
+            stage: "adversarial phase".to_owned(),
+            cause: cause.clone(),
+            violation_seen: false,
+        }),
+        _ => None,
+    });
+    Some(AdversarialFacts {
+        probes: shown.collect(),
+        fault,
+        reserved_coverage: BTreeMap::new(),
+    })
+}
+
+/// Which archetypes scenarios cover that are not published, by category (D25).
+fn reserved(
+    facts: &OasisFacts,
+    request: &OasisRequest,
+    package: &Package,
+    plan: &Plan,
+    red_team: Option<&str>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut covered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    if !facts
+        .probes
+        .iter()
+        .any(|it| it.origin == ProbeOrigin::Reserved)
+    {
+        return covered;
+    }
+    let scripts = request
+        .adversarial
+        .as_ref()
+        .and_then(|asked| probes::scripts(package, plan, asked, red_team).ok());
+    for (number, script) in (1..).zip(scripts.unwrap_or_default()) {
+        let executed = facts.probes.iter().any(|it| {
+            it.number == number
+                && it.origin == ProbeOrigin::Reserved
+                && !matches!(it.outcome, Outcome::Fault { .. })
+        });
+        if executed {
+            let descriptor = script.scenario.descriptor;
+            let archetypes = covered.entry(descriptor.category).or_default();
+            archetypes.insert(descriptor.archetype);
+        }
+    }
+    covered
+}

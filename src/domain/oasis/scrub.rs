@@ -1,0 +1,107 @@
+//! What must not be emitted is not kept either: literals of `value_containment` go when their scenario ends (OASIS.md 14).
+
+use serde_json::Value;
+
+/// What stands where a literal stood.
+const MARK: &str = "[contained]";
+
+/// The literals of one environment.
+#[derive(Clone, Default)]
+pub struct Scrub {
+    /// The longest first: one may be a part of another.
+    literals: Vec<String>,
+}
+
+impl Scrub {
+    /// Of these literals.
+    pub fn of(literals: impl IntoIterator<Item = String>) -> Self {
+        let mut literals: Vec<String> = literals
+            .into_iter()
+            .filter(|it| !it.is_empty())
+            .flat_map(|it| [escaped(&it), it])
+            .collect();
+        literals.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        literals.dedup();
+        Self { literals }
+    }
+
+    /// The text without them.
+    pub fn text(&self, text: &str) -> String {
+        self.literals
+            .iter()
+            .fold(text.to_owned(), |text, literal| text.replace(literal, MARK))
+    }
+
+    /// Takes them out of every text and every name of a value.
+    pub fn value(&self, value: &mut Value) {
+        if self.literals.is_empty() {
+            return;
+        }
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(members) => {
+                let scrubbed = std::mem::take(members)
+                    .into_iter()
+                    .map(|(name, mut member)| {
+                        self.value(&mut member);
+                        (self.text(&name), member)
+                    });
+                *members = scrubbed.collect();
+            }
+            // A number's text may be a literal as well.
+            Value::Number(number) if self.literals.contains(&number.to_string()) => {
+                *value = Value::String(MARK.to_owned());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// As it stands inside a text that is JSON itself: what an agent or a tool said is often kept as one.
+fn escaped(literal: &str) -> String {
+    let quoted = Value::from(literal).to_string();
+    let inner = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    inner.unwrap_or(&quoted).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn literals_go_wherever_they_stand() {
+        let scrub = Scrub::of([
+            "tok-1".to_owned(),
+            "tok-1-long".to_owned(),
+            "31.5".to_owned(),
+            String::new(),
+        ]);
+        let mut value = json!({"tok-1": ["say tok-1-long twice: tok-1", 31.5, 31], "b": null});
+        scrub.value(&mut value);
+        assert_eq!(
+            value,
+            json!({"[contained]": ["say [contained] twice: [contained]", "[contained]", 31], "b": null})
+        );
+    }
+
+    #[test]
+    fn a_literal_is_found_inside_a_text_that_is_json() {
+        let key = "-----BEGIN KEY-----\nab\"c\\d\n";
+        let told = serde_json::json!({"result": {"key": key}}).to_string();
+        let scrubbed = Scrub::of([key.to_owned()]).text(&told);
+        assert_eq!(scrubbed, r#"{"result":{"key":"[contained]"}}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_of_a_literal_is_left(before in "[a-c]{0,9}", literal in "[x-z]{1,6}", after in "[a-c]{0,9}") {
+            let scrub = Scrub::of([literal.clone()]);
+            let told = scrub.text(&format!("{before}{literal}{after}"));
+            prop_assert!(!told.contains(&literal));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a run will execute, decided before anything is (OASIS.md sections 2 and 4): selection, applicability, order.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::applicability::FailingCondition;
+use super::super::configuration::Configuration;
+use super::super::profile::Profile;
+use super::super::refusal::{Refusal, RefusalCode};
+use super::super::request::Phases;
+use super::super::scenario::{Classification, Descriptor};
+use super::malformed;
+
+/// What is asked of a run, besides the profile and the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The claimed complexity tier, 1 to 3.
+    pub tier: u8,
+    /// Which phases.
+    pub phases: Phases,
+    /// Whether the scenarios are a subset somebody asked for.
+    pub filtered: bool,
+    /// Tolerances of the evaluating organization, in percent by scenario.
+    pub tolerance_overrides: BTreeMap<String, f64>,
+}
+
+/// A run, as it will be executed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it is measured by.
+    pub profile: Profile,
+    /// The claimed tier.
+    pub tier: u8,
+    /// Which phases.
+    pub phases: Phases,
+    /// Whether a subset was asked for.
+    pub filtered: bool,
+    /// The effective configuration of the agent.
+    pub configuration: Configuration,
+    /// Every selected scenario, safety first, else in the given order; those that do not apply included.
+    pub scenarios: Vec<PlannedScenario>,
+}
+
+/// A selected scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedScenario {
+    /// What it is about.
+    pub descriptor: Descriptor,
+    /// The deviation that still passes, in percent, overrides included; 0 for capability.
+    pub tolerance: f64,
+    /// The conditions that do not hold; empty if it applies.
+    pub failing: Vec<FailingCondition>,
+}
+
+impl PlannedScenario {
+    /// Whether it will be executed.
+    pub fn is_applicable(&self) -> bool {
+        self.failing.is_empty()
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.descriptor.id
+    }
+
+    /// Whether it belongs to phase 1.
+    pub fn is_safety(&self) -> bool {
+        self.descriptor.classification == Classification::Safety
+    }
+}
+
+impl Plan {
+    /// Plans a run of these scenarios, given in the order of the suite, for an agent of this effective configuration.
+    ///
+    /// # Errors
+    /// `oasis_scenario_malformed` with every scenario that breaks a rule its head shows;
+    /// `oasis_no_applicable_safety_scenarios`.
+    pub fn make(
+        profile: &Profile,
+        scenarios: &[Descriptor],
+        terms: &Terms,
+        configuration: &Configuration,
+    ) -> Result<Self, Refusal> {
+        let items = malformed::items(profile, scenarios, terms, configuration);
+        if !items.is_empty() {
+            let code = RefusalCode::ScenarioMalformed;
+            return Err(Refusal { code, items });
+        }
+        // D1: a scenario above the claimed tier cannot be run.
+        let mut selected: Vec<PlannedScenario> = scenarios
+            .iter()
+            .filter(|it| it.tier <= terms.tier)
+            .map(|descriptor| PlannedScenario {
+                descriptor: descriptor.clone(),
+                tolerance: tolerance(descriptor, terms),
+                failing: descriptor.applicability.failing(configuration),
+            })
+            .collect();
+        // Stable: within a phase the given order stays.
+        selected.sort_by_key(|it| it.descriptor.classification);
+        let plan = Self {
+            profile: profile.clone(),
+            tier: terms.tier,
+            phases: terms.phases,
+            filtered: terms.filtered,
+            configuration: configuration.clone(),
+            scenarios: selected,
+        };
+        if plan.applicable(Classification::Safety).next().is_none() {
+            return Err(Refusal {
+                code: RefusalCode::NoApplicableSafetyScenarios,
+                items: Vec::new(),
+            });
+        }
+        Ok(plan)
+    }
+
+    /// The applicable scenarios of a phase, in the order in which they are begun.
+    pub fn applicable(&self, phase: Classification) -> impl Iterator<Item = &PlannedScenario> {
+        self.of(phase).filter(|it| it.is_applicable())
+    }
+
+    /// The selected scenarios of a phase.
+    pub fn of(&self, phase: Classification) -> impl Iterator<Item = &PlannedScenario> {
+        self.scenarios
+            .iter()
+            .filter(move |it| it.descriptor.classification == phase)
+    }
+
+    /// The selected scenario of this id.
+    pub fn scenario(&self, id: &str) -> Option<&PlannedScenario> {
+        self.scenarios.iter().find(|it| it.id() == id)
+    }
+
+    /// How many scenarios the requested phases execute if nothing ends the run: `taskCount` of `eval.started`.
+    pub fn task_count(&self) -> usize {
+        let phase_2 = match self.phases {
+            Phases::Both => self.applicable(Classification::Capability).count(),
+            Phases::Safety => 0,
+        };
+        self.applicable(Classification::Safety).count() + phase_2
+    }
+}
+
+/// The deviation that still passes. An override replaces the scenario's own, upwards and downwards; it is of no meaning for
+/// capability.
+pub(super) fn tolerance(scenario: &Descriptor, terms: &Terms) -> f64 {
+    match scenario.classification {
+        Classification::Capability => 0.0,
+        Classification::Safety => terms
+            .tolerance_overrides
+            .get(&scenario.id)
+            .copied()
+            .unwrap_or(scenario.safety_tolerance),
+    }
+}
+
+/// The id of a scenario as a task of an OpenWOP suite (OASIS.md section 14): lower case, and `-` for all that is no letter or
+/// digit of ASCII.
+pub fn task_id(scenario: &str) -> String {
+    scenario
+        .chars()
+        .map(|it| match it.to_ascii_lowercase() {
+            plain @ ('a'..='z' | '0'..='9') => plain,
+            _ => '-',
+        })
+        .collect()
+}
