@@ -18,7 +18,9 @@ use crate::config::{self, AgentCardSettings, Config};
 use crate::domain::ids::TenantId;
 use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::http::{self, AaafRates, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
+use crate::net::oasis::HttpProviders;
 use crate::net::{self, CardProber, WebhookClient};
+use crate::ports::oasis::Providers;
 use crate::ports::{
     Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
 };
@@ -42,6 +44,7 @@ use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
 use crate::system::painter::OwnPainter;
+use crate::system::press::OwnPress;
 use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
@@ -87,6 +90,9 @@ pub enum Error {
     /// The key to seal secrets with cannot be used.
     #[error("`secrets.key_file` is not usable")]
     SealingKey(#[source] NoSigningKey),
+    /// A provider of OASIS environments cannot be set up.
+    #[error(transparent)]
+    OasisProvider(#[from] net::oasis::SetupError),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),
@@ -133,6 +139,9 @@ impl App {
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let models: Arc<dyn Models> = Arc::new(models(&config, &own, &clock)?);
         let tools = live_tools(&config, &own)?;
+        let environment = |name: &str| std::env::var(name).ok();
+        let providers: Arc<dyn Providers> =
+            Arc::new(HttpProviders::new(config.oasis.accesses(&environment)?)?);
         // A cassette brings its own judge, and its own tools.
         let limits = HostLimits {
             scored_modes: scored_modes(models.judge().is_some(), tools.is_some()),
@@ -155,7 +164,8 @@ impl App {
             config.limits.max_concurrency_per_tenant,
         )
         .judging_with(Arc::new(RubricJudge))
-        .acting_with(tools);
+        .acting_with(tools)
+        .provided_by(providers.clone());
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
@@ -236,6 +246,9 @@ impl App {
                 limits,
                 webhooks: webhooks.clone(),
                 judge: Arc::new(RubricJudge),
+                providers,
+                evaluator: config.oasis.evaluator.clone(),
+                lab_framework: config.oasis.lab_framework.clone(),
             },
         ));
         let assessor = Assessor::new(
@@ -267,6 +280,7 @@ impl App {
             vault,
             issuer,
             painter: Arc::new(OwnPainter),
+            press: Arc::new(OwnPress),
             notifier,
             channels: config.channels()?,
             limits,

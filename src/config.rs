@@ -4,6 +4,7 @@
 
 mod aaaf;
 mod agent_cards;
+mod oasis;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 
 pub use self::aaaf::AaafSettings;
 pub use self::agent_cards::AgentCardSettings;
+pub use self::oasis::{OasisProviderConfig, OasisSettings};
 use crate::agent::model::{self, ModelConfig};
 use crate::agent::tools::ToolSettings;
 use crate::domain::access::Roles;
@@ -74,6 +76,8 @@ pub struct Config {
     pub aaaf: AaafSettings,
     /// How agent cards are scored.
     pub agent_cards: AgentCardSettings,
+    /// OASIS evaluations.
+    pub oasis: OasisSettings,
 }
 
 /// What secrets at rest are sealed with.
@@ -344,6 +348,7 @@ impl Default for Config {
             secrets: SecretSettings::default(),
             aaaf: AaafSettings::default(),
             agent_cards: AgentCardSettings::default(),
+            oasis: OasisSettings::default(),
         }
     }
 }
@@ -464,6 +469,7 @@ impl Config {
         if let Err(fault) = self.aaaf.place(&self.listen) {
             return bad("aaaf.public_url", &fault.to_string());
         }
+        self.oasis.check()?;
         self.roles()?;
         self.channels()?;
         if self.worker.lease_s < 3 {

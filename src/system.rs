@@ -2,6 +2,7 @@
 
 pub mod open_files;
 pub mod painter;
+pub mod press;
 pub mod signing_key;
 
 use jiff::Timestamp;

@@ -332,6 +332,7 @@ fn started(started: Result<App, app::Error>) -> Result<App, Failure> {
             app::Error::Store(_) => Failure::not_done("start_failed", text)
                 .or_try("check --data or --database-url, and that the database can be reached"),
             app::Error::Models(_)
+            | app::Error::OasisProvider(_)
             | app::Error::Tools(_)
             | app::Error::Config(_)
             | app::Error::SigningKey(_)

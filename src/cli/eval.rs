@@ -87,7 +87,8 @@ pub struct Arguments {
     outputs: Outputs,
 }
 
-fn suite(text: &str) -> Result<String, String> {
+/// A suite, by id and exact version.
+pub(super) fn suite(text: &str) -> Result<String, String> {
     text.parse::<SuiteRef>()
         .map(|suite| suite.to_string())
         .map_err(|fault| fault.to_string())

@@ -1,5 +1,7 @@
 //! `touchstone gate`: what a version must show before it goes into service.
 
+mod oasis;
+
 use std::path::PathBuf;
 
 use axum::http::Method;
@@ -34,7 +36,7 @@ pub enum Command {
     Show,
     /// Set a policy for an agent, a channel, both or neither; the narrowest that fits counts
     #[command(
-        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient \\\n    --rating-max-age-days 90\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
+        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient \\\n    --rating-max-age-days 90\n  touchstone gate set --channel stable --oasis oasis-profile-front-desk --oasis-tier 2\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
     )]
     Set(Box<Set>),
     /// Remove a policy
@@ -67,7 +69,7 @@ pub struct Set {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools",
-        "approval_role", "approval_scope", "approvals", "override_role", "rating", "agent_card"])]
+        "approval_role", "approval_scope", "approvals", "override_role", "rating", "agent_card", "oasis"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
@@ -161,6 +163,8 @@ pub struct Set {
     /// Oldest scores of the card, in hours [default: 168]
     #[arg(long, value_name = "HOURS", requires = "agent_card")]
     card_max_age_hours: Option<u32>,
+    #[command(flatten)]
+    oasis: oasis::Demands,
 }
 
 /// A question.
@@ -237,6 +241,7 @@ impl Set {
             approval,
             rating,
             agent_card: self.agent_card.clone().map(|url| self.card(url)),
+            oasis: self.oasis.policy(),
         }))
     }
 
@@ -387,6 +392,7 @@ fn words(policy: &PromotionPolicy) -> String {
     parts.extend(policy.approval.as_ref().map(approval_in_words));
     parts.extend(policy.rating.as_ref().map(rating_in_words));
     parts.extend(policy.agent_card.as_ref().map(card_in_words));
+    parts.extend(policy.oasis.as_ref().map(oasis::in_words));
     parts.join("; ")
 }
 

@@ -20,6 +20,7 @@ mod files;
 mod gate;
 mod judge;
 mod key;
+mod oasis;
 mod options;
 mod pack;
 mod patience;
@@ -106,6 +107,8 @@ enum Command {
     #[command(subcommand)]
     Card(card::Command),
     #[command(subcommand)]
+    Oasis(oasis::Command),
+    #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
     Key(key::Command),
@@ -127,6 +130,7 @@ impl Command {
             Self::Suite(command) => command.reach(),
             Self::Aaaf(command) => command.reach(),
             Self::Card(command) => command.reach(),
+            Self::Oasis(command) => command.reach(),
             _ => Reach::Host,
         }
     }
@@ -204,6 +208,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Badge(arguments) => badge::run(&context, &arguments).await,
         Command::Card(command) => card::run(&context, command).await,
+        Command::Oasis(command) => oasis::run(&context, command).await,
         Command::Audit(command) => audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => webhook::run(&context, command).await,

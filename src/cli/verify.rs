@@ -45,8 +45,8 @@ pub struct Arguments {
     /// The public key of the host that is trusted, PEM, or base64 of its 32 octets
     #[arg(long, value_name = "FILE")]
     key: SecretString,
-    /// The policy, JSON, as `touchstone gate set --file` takes it; approvals, ratings and agent cards cannot be
-    /// asked for here
+    /// The policy, JSON, as `touchstone gate set --file` takes it; approvals, ratings, agent cards and
+    /// OASIS evaluations cannot be asked for here
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// What is about to be deployed must be this agent and version
@@ -219,6 +219,11 @@ fn policy(file: &Path) -> Result<GatePolicy, Failure> {
     if policy.agent_card.is_some() {
         return Err(unusable(
             "it asks for the scores of an agent card, and only a host keeps those".to_owned(),
+        ));
+    }
+    if policy.oasis.is_some() {
+        return Err(unusable(
+            "it asks for an OASIS evaluation, and only a host has those".to_owned(),
         ));
     }
     Ok(policy.eval.unwrap_or(GatePolicy::FLOOR))

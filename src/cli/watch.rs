@@ -304,7 +304,7 @@ pub async fn show(
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
         if terminal.interactive() {
             terminal.print(&next_steps(context, session, report));
-        } else if report.verdict == Verdict::Inconclusive {
+        } else if report.verdict == Verdict::Inconclusive && report.oasis.is_none() {
             let command = retry(context, session, report);
             terminal.note(&format!("judge only what was not judged: {command}"));
         }
@@ -327,6 +327,8 @@ fn next_steps(context: &Context<'_>, session: &Session, report: &EvalReport) -> 
         format!("{program} run events {run}"),
     )];
     match report.verdict {
+        // An OASIS evaluation is one piece.
+        Verdict::Inconclusive if report.oasis.is_some() => {}
         Verdict::Inconclusive => steps.insert(
             0,
             (

@@ -15,6 +15,7 @@ pub mod fields;
 pub mod hex;
 pub mod ids;
 pub mod money;
+pub mod oasis;
 pub mod pack;
 pub mod promotion;
 pub mod redaction;

@@ -5,6 +5,7 @@
 //! [`PromotionPolicy`] and variants of [`Requirement`].
 
 pub mod agent_card;
+pub mod oasis;
 pub mod rating;
 
 use jiff::Timestamp;
@@ -16,6 +17,7 @@ use super::eval::statistics::Evidence;
 use super::ids::RunId;
 pub use super::workflow::gate::GatePolicy as ApprovalPolicy;
 use agent_card::{CardPolicy, Unscored};
+use oasis::{OasisPolicy, Unevaluated};
 use rating::{RatingPolicy, Unrated};
 
 /// What is demanded.
@@ -33,6 +35,9 @@ pub struct PromotionPolicy {
     /// The scores of the card of an agent that runs elsewhere; absent to ask for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<CardPolicy>,
+    /// A safety PASS of an OASIS profile by the very version; absent to ask for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oasis: Option<OasisPolicy>,
 }
 
 impl Default for PromotionPolicy {
@@ -43,6 +48,7 @@ impl Default for PromotionPolicy {
             approval: None,
             rating: None,
             agent_card: None,
+            oasis: None,
         }
     }
 }
@@ -73,6 +79,12 @@ pub enum Senseless {
         "`agentCard.url` must be an http or https URL of at most 2048 octets, without credentials"
     )]
     CardUrl,
+    /// No complexity tier.
+    #[error("`oasis.minimumTier` must be 1, 2 or 3")]
+    OasisTier,
+    /// A tolerance no scenario can have.
+    #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
+    OasisTolerance,
     /// A tier of the other axis.
     #[error(
         "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
@@ -113,6 +125,17 @@ impl PromotionPolicy {
         {
             return Err(Senseless::CardUrl);
         }
+        if let Some(oasis) = &self.oasis {
+            if let Some(member) = oasis.empty() {
+                return Err(Senseless::Empty(member));
+            }
+            if !oasis.names_a_tier() {
+                return Err(Senseless::OasisTier);
+            }
+            if !oasis.names_a_tolerance() {
+                return Err(Senseless::OasisTolerance);
+            }
+        }
         if let Some(approval) = &self.approval {
             for (field, name) in [
                 ("approval.requiredRole", &approval.required_role),
@@ -144,8 +167,7 @@ impl PromotionPolicy {
     }
 
     /// Every condition that `evidence` does not meet; ratings are judged by [`rating::unmet`], cards by
-    /// [`agent_card::unmet`], and whether people have consented
-    /// is asked elsewhere.
+    /// [`agent_card::unmet`], OASIS evaluations by [`oasis::unmet`], and whether people have consented is asked elsewhere.
     ///
     /// Evidence that is offered is judged by the floor of the protocol even where the policy asks for none: nobody shall
     /// promote on a failed run and have it on record as the reason.
@@ -177,6 +199,8 @@ pub enum Requirement {
     Rating(Unrated),
     /// Of the agent's card.
     AgentCard(Unscored),
+    /// Of the OASIS evaluation.
+    Oasis(Unevaluated),
 }
 
 /// Consent that is not there.
@@ -250,6 +274,7 @@ impl Requirement {
             Self::Approval(unmet) => &unmet.message,
             Self::Rating(unmet) => &unmet.message,
             Self::AgentCard(unmet) => &unmet.message,
+            Self::Oasis(unmet) => &unmet.message,
         }
     }
 
@@ -260,6 +285,7 @@ impl Requirement {
             Self::Approval(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
             Self::Rating(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
             Self::AgentCard(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
+            Self::Oasis(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
         }
     }
 }
@@ -359,6 +385,12 @@ mod tests {
     #[case(json!({"rating": {"minimumPerformanceTier": "Narrow"}}), Err(Senseless::Tier("rating.minimumPerformanceTier")))]
     #[case(json!({"rating": {"minimumPerformanceTier": "Expert", "maxAgeDays": 90}}), Ok(()))]
     #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
+    #[case(json!({"oasis": {"profile": "", "minimumTier": 1}}), Err(Senseless::Empty("oasis.profile")))]
+    #[case(json!({"oasis": {"profile": "p", "minimumTier": 1, "provider": ""}}), Err(Senseless::Empty("oasis.provider")))]
+    #[case(json!({"oasis": {"profile": "p", "minimumTier": 0}}), Err(Senseless::OasisTier))]
+    #[case(json!({"oasis": {"profile": "p", "minimumTier": 4}}), Err(Senseless::OasisTier))]
+    #[case(json!({"oasis": {"profile": "p", "minimumTier": 3, "maxTolerance": 100.5}}), Err(Senseless::OasisTolerance))]
+    #[case(json!({"oasis": {"profile": "p", "minimumTier": 3, "maxTolerance": 0}}), Ok(()))]
     #[case(json!({}), Ok(()))]
     fn a_senseless_policy_is_refused(
         #[case] policy: Value,

@@ -51,6 +51,7 @@ use self::subscribers::Subscribers;
 use crate::domain::deployment::Channel;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
+use crate::ports::press::Press;
 use crate::ports::{Clock, Ids, Notifier, Painter, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
@@ -107,6 +108,8 @@ pub struct HttpDeps {
     pub issuer: Arc<Issuer>,
     /// Who pictures them.
     pub painter: Arc<dyn Painter>,
+    /// Who prints OASIS reports.
+    pub press: Arc<dyn Press>,
     /// The way out to webhooks.
     pub notifier: Arc<dyn Notifier>,
     /// Channels that versions are promoted on.
@@ -172,6 +175,7 @@ pub struct HttpState {
     diffs: Diffs,
     gates: Arc<Gates>,
     packs: Arc<Packs>,
+    press: Arc<dyn Press>,
     pack_rules: PackRules,
     keys: Arc<Keys>,
     webhooks: Arc<Webhooks>,
@@ -273,6 +277,7 @@ impl HttpState {
             ),
             runs: deps.runs,
             packs: deps.packs,
+            press: deps.press,
             pack_rules: deps.pack_rules,
             keys: deps.keys,
             webhooks: deps.webhooks,

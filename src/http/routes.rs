@@ -314,6 +314,42 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             v1::host::statistics::get,
         )
         .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/oasis-verdict",
+            Scope::RunsRead,
+            v1::host::oasis::verdict,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/oasis-report",
+            Scope::RunsRead,
+            v1::host::oasis::report,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/oasis-evidence/{scenarioId}",
+            Scope::RunsRead,
+            v1::host::oasis::evidence,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/oasis/profiles",
+            Scope::ManifestRead,
+            v1::host::oasis::profiles,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/oasis/preflight",
+            Scope::RunsCreate,
+            v1::host::oasis::preflight,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/oasis/compute",
+            Scope::RunsRead,
+            v1::host::oasis::compute,
+        )
+        .keyed(
             post,
             "/v1/host/touchstone/runs/{runId}:retry",
             Scope::RunsCreate,

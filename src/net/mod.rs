@@ -10,6 +10,7 @@
 
 mod address;
 mod error;
+pub mod oasis;
 mod policy;
 mod prober;
 mod target;

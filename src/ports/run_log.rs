@@ -88,6 +88,14 @@ pub trait RunLog: Send + Sync {
         agent: &AgentId,
         version: &str,
     ) -> Result<Option<RunId>, StoreError>;
+    /// The newest OASIS evaluation of this version of an agent by a profile among those that have ended, whatever came of it.
+    async fn newest_oasis(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &str,
+        profile: &str,
+    ) -> Result<Option<RunId>, StoreError>;
     /// The first `limit` runs of an experiment, in the order of their creation.
     async fn trials(
         &self,

@@ -93,6 +93,10 @@ codes! {
     SubscriptionNotFound = "subscription_not_found", 404;
     /// There is no agent card where it should be.
     AgentCardUnreachable = "agent_card_unreachable", 502;
+    /// An OASIS evaluation has not ended, so there is no verdict yet.
+    OasisRunNotTerminal = "oasis_run_not_terminal", 409;
+    /// An OASIS evaluation ended without a verdict; `details.refusal` says why, if it was refused.
+    OasisNoVerdict = "oasis_no_verdict", 409;
     /// Too many requests or subscribers.
     RateLimited = "rate_limited", 429;
     /// A fault of ours.

@@ -3,5 +3,6 @@
 pub mod error;
 pub mod in_toto;
 pub mod json;
+pub mod oasis;
 pub mod openwop;
 pub mod schema;

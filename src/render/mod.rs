@@ -12,6 +12,7 @@ mod ink;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod oasis;
 pub mod rating;
 pub mod report;
 pub mod scorecard;

@@ -157,6 +157,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         trial: None,
         facts_recorded_at: None,
         partial_rerun: None,
+        oasis: None,
         fork: None,
         completed_at: None,
         duration_ms: Some(1_640),

@@ -400,7 +400,10 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
         Verdict::Unapproved { unmet, .. } => {
             let asked = unmet.iter().filter_map(|unmet| match unmet {
                 Requirement::Approval(approval) => Some(approval),
-                Requirement::Eval(_) | Requirement::Rating(_) | Requirement::AgentCard(_) => None,
+                Requirement::Eval(_)
+                | Requirement::Rating(_)
+                | Requirement::AgentCard(_)
+                | Requirement::Oasis(_) => None,
             });
             let pending = asked
                 .clone()

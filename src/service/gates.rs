@@ -1,6 +1,7 @@
 //! The gates before production: which policy is in force, and what a version lacks (RFC 0082 §E).
 
 mod approvals;
+mod oasis;
 
 use std::sync::Arc;
 
@@ -284,7 +285,12 @@ impl Gates {
                 Some(asked) => self.unscored(asked, question.tenant, now).await?,
                 None => Vec::new(),
             };
-            for requirement in of_eval.into_iter().chain(of_rating).chain(of_card) {
+            let of_oasis = match &policy.policy.oasis {
+                Some(asked) => self.unevaluated(asked, question, candidate, now).await?,
+                None => Vec::new(),
+            };
+            let all = of_eval.into_iter().chain(of_rating).chain(of_card);
+            for requirement in all.chain(of_oasis) {
                 if !unmet.contains(&requirement) {
                     unmet.push(requirement);
                 }
@@ -332,6 +338,7 @@ impl Gates {
                 approval: None,
                 rating: None,
                 agent_card: None,
+                oasis: None,
             },
         }
     }

@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::{AgentId, TenantId};
+use crate::domain::oasis::adapter::AdapterReport;
+use crate::domain::oasis::format::Package;
 use crate::domain::pack::{archive, contents, integrity};
 use crate::ports::{AgentDefinition, Store, StoreError};
 use crate::protocol::openwop::suite::AgentEvalSuite;
@@ -45,6 +47,8 @@ pub struct LoadedAgent {
     pub version: String,
     /// The digest of its pack.
     pub pack_integrity: String,
+    /// What its adapter reports for OASIS evaluations, if the pack says.
+    pub adapter: Option<AdapterReport>,
     task_schema: Option<CompiledSchema>,
 }
 
@@ -57,13 +61,17 @@ impl LoadedAgent {
     }
 }
 
-type Agents = HashMap<AgentId, Arc<LoadedAgent>>;
+/// A pack as runs use it.
+struct LoadedPack {
+    agents: HashMap<AgentId, Arc<LoadedAgent>>,
+    profile: Option<Arc<Package>>,
+}
 
 /// Loads suites and agents.
 pub struct Library {
     store: Arc<dyn Store>,
     suites: Cache<String, Arc<AgentEvalSuite>>,
-    packs: Cache<String, Arc<Agents>>,
+    packs: Cache<String, Arc<LoadedPack>>,
 }
 
 impl Library {
@@ -109,21 +117,35 @@ impl Library {
         pack_integrity: &str,
         agent: &AgentId,
     ) -> Result<Option<Arc<LoadedAgent>>, Error> {
-        if let Some(agents) = self.packs.get(pack_integrity).await {
-            return Ok(agents.get(agent).cloned());
+        let pack = self.pack(pack_integrity).await?;
+        Ok(pack.and_then(|pack| pack.agents.get(agent).cloned()))
+    }
+
+    /// The OASIS profile of the pack with this digest, if it brings one.
+    ///
+    /// # Errors
+    /// The store failed or the pack was changed in it.
+    pub async fn profile(&self, pack_integrity: &str) -> Result<Option<Arc<Package>>, Error> {
+        let pack = self.pack(pack_integrity).await?;
+        Ok(pack.and_then(|pack| pack.profile.clone()))
+    }
+
+    async fn pack(&self, pack_integrity: &str) -> Result<Option<Arc<LoadedPack>>, Error> {
+        if let Some(pack) = self.packs.get(pack_integrity).await {
+            return Ok(Some(pack));
         }
         let Some(octets) = self.store.get(pack_integrity).await? else {
             return Ok(None);
         };
-        let agents = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
+        let pack = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
             what: "pack",
             digest: pack_integrity.to_owned(),
         })?;
-        let agents = Arc::new(agents);
+        let pack = Arc::new(pack);
         self.packs
-            .insert(pack_integrity.to_owned(), agents.clone())
+            .insert(pack_integrity.to_owned(), pack.clone())
             .await;
-        Ok(agents.get(agent).cloned())
+        Ok(Some(pack))
     }
 
     /// The agent as this tenant has it installed: the version asked for, else the highest that is no pre-release, else the
@@ -163,7 +185,7 @@ impl Library {
     }
 }
 
-fn load(pack_integrity: &str, octets: &[u8]) -> Option<Agents> {
+fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
     if !integrity::matches(pack_integrity, octets) {
         return None;
     }
@@ -185,9 +207,13 @@ fn load(pack_integrity: &str, octets: &[u8]) -> Option<Agents> {
             definition,
             version: version.to_string(),
             pack_integrity: pack_integrity.to_owned(),
+            adapter: agent.adapter,
             task_schema: agent.task_schema,
         };
         (id, Arc::new(loaded))
     });
-    Some(agents.collect())
+    Some(LoadedPack {
+        agents: agents.collect(),
+        profile: pack.profile,
+    })
 }

@@ -10,6 +10,7 @@ mod experiments;
 mod fork;
 mod interrupts;
 mod judges;
+mod oasis;
 mod pause;
 mod plan;
 mod retry;
@@ -23,6 +24,8 @@ pub use self::create::{Created, Dedup};
 pub use self::experiments::Experiment;
 use self::interrupts::for_people;
 pub use self::interrupts::{GATE_NODE, GateDecision};
+pub(in crate::service) use self::oasis::preflight_of;
+pub use self::oasis::{DryPreflight, OfferedProfile};
 use super::access::Caller;
 use super::fault::internal;
 use super::journal::Journal;
@@ -35,6 +38,7 @@ use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::domain::run::request::HostLimits;
 use crate::domain::run::snapshot::visible_status;
+use crate::ports::oasis::Providers;
 use crate::ports::{CancelRequest, Clock, Ids, Judge, Models, Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{AgentEvalSuite, Thresholds};
@@ -50,6 +54,12 @@ pub struct Offer {
     pub webhooks: Arc<Webhooks>,
     /// Who judges samples that people have scored.
     pub judge: Arc<dyn Judge>,
+    /// Who provides environments for OASIS evaluations.
+    pub providers: Arc<dyn Providers>,
+    /// Who evaluates where a request does not say.
+    pub evaluator: Option<String>,
+    /// What the operator declares about the lab that they are run in, for reports.
+    pub lab_framework: Option<String>,
 }
 
 /// The use cases of runs.
@@ -66,6 +76,9 @@ pub struct Runs {
     webhooks: Arc<Webhooks>,
     judge: Arc<dyn Judge>,
     attempts: Attempts,
+    providers: Arc<dyn Providers>,
+    evaluator: Option<String>,
+    lab_framework: Option<String>,
 }
 
 impl Runs {
@@ -94,6 +107,9 @@ impl Runs {
             webhooks: offer.webhooks,
             judge: offer.judge,
             attempts: Attempts::default(),
+            providers: offer.providers,
+            evaluator: offer.evaluator,
+            lab_framework: offer.lab_framework,
         }
     }
 

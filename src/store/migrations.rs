@@ -77,6 +77,11 @@ pub(super) fn sqlite() -> Migrator {
             "agent cards",
             include_str!("migrations/sqlite/0020_agent_cards.sql"),
         ),
+        (
+            21,
+            "oasis",
+            include_str!("migrations/sqlite/0021_oasis.sql"),
+        ),
     ])
 }
 
@@ -169,6 +174,11 @@ pub(super) fn postgres() -> Migrator {
             20,
             "agent cards",
             include_str!("migrations/postgres/0020_agent_cards.sql"),
+        ),
+        (
+            21,
+            "oasis",
+            include_str!("migrations/postgres/0021_oasis.sql"),
         ),
     ])
 }

@@ -18,8 +18,8 @@ use crate::ports::{
 };
 
 pub(super) const CREATE: &str = "INSERT INTO run
-        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO NOTHING RETURNING number";
+        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run_id) DO NOTHING RETURNING number";
 pub(super) const CREATE_RECORD: &str =
     "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
@@ -28,6 +28,9 @@ const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
 const NEWEST_EVAL: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
+    ORDER BY number DESC LIMIT 1";
+const NEWEST_OASIS: &str = "SELECT run_id FROM run
+    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND oasis_profile = $4 AND ended
     ORDER BY number DESC LIMIT 1";
 const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
@@ -86,6 +89,12 @@ macro_rules! begin {
             .bind(
                 eval.and_then(|eval| eval.trial.as_ref())
                     .map(|trial| trial.experiment_id.as_str()),
+            )
+            .bind(
+                // A replay is no evaluation: it would make an old one the newest.
+                eval.filter(|_| run.fork.is_none())
+                    .and_then(|eval| eval.oasis.as_ref())
+                    .map(|oasis| oasis.request.profile.as_str()),
             )
             .fetch_optional(&mut *$transaction)
             .await
@@ -281,6 +290,24 @@ macro_rules! run_log {
                     .bind(tenant.as_str())
                     .bind(agent.as_str())
                     .bind(version)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(run.map(RunId::from))
+            }
+
+            async fn newest_oasis(
+                &self,
+                tenant: &TenantId,
+                agent: &AgentId,
+                version: &str,
+                profile: &str,
+            ) -> Result<Option<RunId>, StoreError> {
+                let run: Option<String> = sqlx::query_scalar(NEWEST_OASIS)
+                    .bind(tenant.as_str())
+                    .bind(agent.as_str())
+                    .bind(version)
+                    .bind(profile)
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;

@@ -20,6 +20,7 @@ mod config;
 mod crash;
 mod http;
 mod leaks;
+mod oasis;
 mod pack;
 mod process;
 mod runs;

@@ -87,6 +87,18 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
+/// What an OASIS evaluation came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OasisOutcome {
+    /// `PASS`, `FAIL` or `PROVIDER_FAILURE`; absent without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety: Option<String>,
+    /// Why it is incomplete; empty if it is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
+}
+
 /// Where the suite came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -186,6 +198,9 @@ pub struct EvalReport {
     /// Judged tasks of another run were kept and the others executed anew. Such a run is no gate evidence by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
+    /// What it came to as an OASIS evaluation; absent if it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oasis: Option<OasisOutcome>,
     /// Where the run was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Provenance>,
@@ -295,6 +310,13 @@ pub fn report(
         trial: spec.trial.clone(),
         facts_recorded_at: spec.facts_recorded_at,
         partial_rerun: spec.partial_rerun.clone(),
+        oasis: spec.oasis.as_ref().map(|_| {
+            let verdict = state.eval.oasis.as_ref().and_then(|it| it.verdict.as_ref());
+            OasisOutcome {
+                safety: verdict.map(|it| it.safety.clone()),
+                incomplete: verdict.map(|it| it.incomplete.clone()).unwrap_or_default(),
+            }
+        }),
         fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,
@@ -335,7 +357,7 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if spec.tasks.len() < spec.suite_task_count {
+    if spec.tasks.len() < spec.suite_task_count && spec.oasis.is_none() {
         notes.push(format!(
             "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
             spec.tasks.len(),
@@ -355,6 +377,14 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
 fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
     if !state.status.is_terminal() {
         return Verdict::Pending;
+    }
+    if let Some(oasis) = &state.eval.oasis {
+        // Its verdict stands also where the run was aborted.
+        return match oasis.verdict.as_ref().map(|it| it.safety.as_str()) {
+            Some("PASS") if meets_all => Verdict::Pass,
+            Some("PASS" | "FAIL") => Verdict::Fail,
+            _ => Verdict::Inconclusive,
+        };
     }
     let judged = state
         .eval

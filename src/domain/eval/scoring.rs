@@ -3,6 +3,7 @@
 use super::safety::findings;
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
+use crate::domain::oasis::request::OasisRequest;
 use crate::domain::run::fold::{EvalFacts, TaskFacts};
 use crate::domain::run::record::EvalSpec;
 use crate::protocol::openwop::suite::Thresholds;
@@ -62,6 +63,18 @@ pub enum Shortfall {
         /// How many.
         missing: usize,
     },
+    /// An OASIS evaluation without a verdict.
+    NoVerdict,
+    /// The safety verdict of an OASIS evaluation is no PASS.
+    Unsafe {
+        /// `FAIL` or `PROVIDER_FAILURE`.
+        safety: String,
+    },
+    /// An OASIS evaluation is incomplete, and was not allowed to be.
+    Partial {
+        /// Why.
+        reasons: Vec<String>,
+    },
 }
 
 impl std::fmt::Display for Shortfall {
@@ -93,6 +106,15 @@ impl std::fmt::Display for Shortfall {
             Self::Unjudged { count } => write!(f, "{} could not be judged", tasks(*count)),
             Self::Incomplete { missing: 1 } => f.write_str("1 task was not reached"),
             Self::Incomplete { missing } => write!(f, "{missing} tasks were not reached"),
+            Self::NoVerdict => f.write_str("the OASIS evaluation reached no verdict"),
+            Self::Unsafe { safety } => write!(f, "the OASIS safety verdict is {safety}"),
+            Self::Partial { reasons } => {
+                write!(
+                    f,
+                    "the OASIS evaluation is incomplete: {}",
+                    reasons.join(", ")
+                )
+            }
         }
     }
 }
@@ -113,6 +135,58 @@ pub(super) const EPSILON: f64 = 1e-9;
 
 /// Everything that keeps the run from passing; empty means `passed: true`.
 pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
+    let mut found = match &spec.oasis {
+        Some(oasis) => oasis_shortfalls(&oasis.request, thresholds, facts),
+        None => score_shortfalls(spec, thresholds, facts),
+    };
+    let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
+    if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd)
+        && facts.total_cost > max
+    {
+        found.push(Shortfall::Cost {
+            total: facts.total_cost,
+            max,
+        });
+    }
+    if let Some(max_ms) = thresholds.max_p95_latency_ms
+        && let Some(p95_ms) = p95(tasks().filter_map(|task| task.latency_ms).collect())
+        && p95_ms > max_ms
+    {
+        found.push(Shortfall::Latency { p95_ms, max_ms });
+    }
+    found
+}
+
+/// What keeps an OASIS evaluation from passing: its verdict, and never a share of passed scenarios (OASIS.md section 14).
+fn oasis_shortfalls(
+    request: &OasisRequest,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+) -> Vec<Shortfall> {
+    let Some(verdict) = facts.oasis.as_ref().and_then(|it| it.verdict.as_ref()) else {
+        return vec![Shortfall::NoVerdict];
+    };
+    let mut found = Vec::new();
+    if verdict.safety != "PASS" {
+        let safety = verdict.safety.clone();
+        found.push(Shortfall::Unsafe { safety });
+    }
+    if !verdict.incomplete.is_empty() && !request.allow_incomplete {
+        let reasons = verdict.incomplete.clone();
+        found.push(Shortfall::Partial { reasons });
+    }
+    let aggregate = verdict.aggregate_score;
+    let pass_score = thresholds.pass_score.unwrap_or(0.0);
+    if aggregate + EPSILON < pass_score {
+        found.push(Shortfall::Score {
+            aggregate,
+            pass_score,
+        });
+    }
+    found
+}
+
+fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
     let mut found = Vec::new();
     let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
     let scored = tasks().count();
@@ -133,20 +207,6 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
             aggregate,
             pass_score,
         });
-    }
-    if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd)
-        && facts.total_cost > max
-    {
-        found.push(Shortfall::Cost {
-            total: facts.total_cost,
-            max,
-        });
-    }
-    if let Some(max_ms) = thresholds.max_p95_latency_ms
-        && let Some(p95_ms) = p95(tasks().filter_map(|task| task.latency_ms).collect())
-        && p95_ms > max_ms
-    {
-        found.push(Shortfall::Latency { p95_ms, max_ms });
     }
     found
 }
@@ -179,7 +239,14 @@ pub fn summary(
             Some(task_summary(id, task))
         })
         .collect();
-    let aggregate_score = mean(tasks.iter().map(|task| task.score));
+    let aggregate_score = match &spec.oasis {
+        None => mean(tasks.iter().map(|task| task.score)),
+        Some(_) => facts
+            .oasis
+            .as_ref()
+            .and_then(|it| it.verdict.as_ref())
+            .map_or(0.0, |verdict| verdict.aggregate_score),
+    };
     EvalSummary {
         suite_id: spec.suite_id.clone(),
         suite_version: spec.suite_version.clone(),

@@ -16,6 +16,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::safety::probe::{self, Probe};
+use crate::domain::oasis;
 use crate::protocol::json;
 use crate::protocol::openwop::suite::{AgentEvalSuite, ExpectedKind, Task};
 use crate::protocol::schema::{Document, Violation};
@@ -172,6 +173,8 @@ fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
             &task.expected.matching,
             &task.expected.rubric,
         ) {
+            // What is expected of a scenario stands in its profile (OASIS.md section 14).
+            (ExpectedKind::Golden, None, _) if oasis::suite::scenario_of(task).is_some() => {}
             (ExpectedKind::Golden, None, _) => {
                 faults.push(SuiteFault::new(expected, "is golden and lacks `match`"));
             }

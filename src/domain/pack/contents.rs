@@ -3,12 +3,15 @@
 //! Prompts are decoded, schemas compiled, suites checked, once and for good. Any failure refuses the whole pack.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::archive::Archive;
 use super::capabilities::{self, Peers};
 use super::manifest::{self, Host};
-use super::{Refusal, Stage, refs};
+use super::{Refusal, Stage, oasis, refs};
 use crate::domain::eval::suite_rules::{self, SuiteDocument};
+use crate::domain::oasis::adapter::AdapterReport;
+use crate::domain::oasis::format::Package;
 use crate::protocol::error::ErrorCode;
 use crate::protocol::json;
 use crate::protocol::openwop::pack::{AgentManifest, PackManifest};
@@ -28,6 +31,8 @@ pub struct PackContents {
     pub agents: Vec<PackAgent>,
     /// The suites, by file name.
     pub suites: Vec<PackSuite>,
+    /// The OASIS profile it brings, if any.
+    pub profile: Option<Arc<Package>>,
     /// What an operator should know.
     pub warnings: Vec<String>,
 }
@@ -47,6 +52,8 @@ pub struct PackAgent {
     pub suite: Option<String>,
     /// What it lacks on this host.
     pub degraded: Vec<String>,
+    /// What its adapter reports for OASIS evaluations, if the pack says.
+    pub adapter: Option<AdapterReport>,
 }
 
 impl PackAgent {
@@ -124,6 +131,9 @@ fn bind(
 ) -> Result<PackContents, Refusal> {
     let mut agents = agents(&manifest, &archive, &peers, host)?;
     let suites = suites(&manifest, &archive)?;
+    let profile = oasis::profile(&archive)?;
+    oasis::check_suites(&suites, profile.as_deref())?;
+    oasis::bind_reports(&mut agents, &archive)?;
     for agent in &mut agents {
         let file = agent.manifest.eval_suite_ref.as_deref();
         let suite = file.and_then(|file| suites.iter().find(|suite| suite.file == file));
@@ -136,6 +146,7 @@ fn bind(
         archive,
         agents,
         suites,
+        profile,
         warnings,
     })
 }
@@ -173,6 +184,7 @@ fn agents(
                 .get(handoff.return_schema_ref, &format!("{at}/returnSchemaRef"))?,
             suite: None,
             degraded: degraded.remove(&agent.agent_id).unwrap_or_default(),
+            adapter: None,
             manifest: agent.clone(),
         });
     }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::contents::{PackAgent, PackContents};
+use super::contents::{PackAgent, PackContents, PackSuite};
 use super::verify::{SignatureCoverage, SignatureState, VerifiedPack};
+use crate::domain::oasis::scenario::Classification;
+use crate::domain::oasis::suite::is_oasis;
 use crate::protocol::openwop::pack::{AgentInventoryEntry, MemoryShape};
+use crate::protocol::openwop::suite::AgentEvalSuite;
 
 /// The facts of an installed pack, decided when it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +36,33 @@ pub struct PackFacts {
     pub agents: Vec<AgentInventoryEntry>,
     /// Its suites, as runs refer to them.
     pub suites: Vec<SuiteFacts>,
+    /// The OASIS profile it brings, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oasis_profile: Option<OasisProfileFacts>,
+}
+
+/// The facts of an OASIS profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OasisProfileFacts {
+    /// What providers are asked about.
+    pub identifier: String,
+    /// Its exact version.
+    pub version: String,
+    /// Its name, for people.
+    pub name: String,
+    /// Scenarios of phase 1.
+    pub safety_scenarios: usize,
+    /// Scenarios of phase 2.
+    pub capability_scenarios: usize,
+    /// Scenarios that this host cannot execute as they are written.
+    pub not_runnable: usize,
+    /// Scenarios that are not published; nothing else is said of them.
+    pub reserved_scenarios: usize,
+    /// Suites of the pack that run it, as runs refer to them.
+    pub suites: Vec<String>,
+    /// Whether the pack's signature covers it.
+    pub signed: bool,
 }
 
 /// The facts of a suite.
@@ -81,6 +111,33 @@ pub fn facts(pack: &VerifiedPack) -> PackFacts {
         warnings: pack.warnings.clone(),
         agents,
         suites: suites.collect(),
+        oasis_profile: pack.contents.profile.as_deref().map(|package| {
+            let of_class = |class| {
+                let scenarios = package.scenarios.iter();
+                scenarios
+                    .filter(|it| it.descriptor.classification == class)
+                    .count()
+            };
+            let suites = pack.contents.suites.iter().map(PackSuite::suite);
+            OasisProfileFacts {
+                identifier: package.profile.identifier.clone(),
+                version: package.profile.version.clone(),
+                name: package.profile.name.clone(),
+                safety_scenarios: of_class(Classification::Safety),
+                capability_scenarios: of_class(Classification::Capability),
+                not_runnable: package
+                    .scenarios
+                    .iter()
+                    .filter(|it| it.runnable().is_err())
+                    .count(),
+                reserved_scenarios: package.reserved_count(),
+                suites: suites
+                    .filter(|it| is_oasis(it))
+                    .map(AgentEvalSuite::reference)
+                    .collect(),
+                signed,
+            }
+        }),
     }
 }
 

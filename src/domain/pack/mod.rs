@@ -24,6 +24,7 @@ pub mod lint;
 pub mod lockfile;
 pub mod manifest;
 pub mod name;
+mod oasis;
 pub mod range;
 pub mod refs;
 pub mod template;

@@ -12,6 +12,7 @@ use crate::domain::budget::watch::Said;
 use crate::domain::budget::{Dimension, Spending};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
+use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::workflow::facts::FlowFacts;
 use crate::protocol::openwop::events::{
     DrainPolicy, Event, EventDocument, InterruptKind, RunCancelled, RunError, ToolStatus,
@@ -134,6 +135,8 @@ pub struct EvalFacts {
     pub total_tokens: u64,
     /// The part of the cost that the judge caused.
     pub judge_cost: NanoUsd,
+    /// What is on record of an OASIS evaluation, if it is one.
+    pub oasis: Option<Box<OasisFacts>>,
 }
 
 impl EvalFacts {
@@ -309,6 +312,13 @@ impl RunState {
                     task.effects += 1;
                 }
             }
+            Event::OasisPreflight(_)
+            | Event::OasisExcluded(_)
+            | Event::OasisProvisioned(_)
+            | Event::OasisObserved(_)
+            | Event::OasisScenario(_)
+            | Event::OasisProbe(_)
+            | Event::OasisVerdict(_) => self.eval.oasis.get_or_insert_default().fold(event, at),
             Event::EvalStarted(_) => self.eval.started = true,
             Event::EvalCompleted(completed) => self.eval.completed = Some(completed.passed),
             Event::EvalScored(scored) => {

@@ -12,6 +12,7 @@ use crate::domain::deployment::Channel;
 use crate::domain::eval::rubric::{identity, safety_identity};
 use crate::domain::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
+use crate::domain::oasis::request::OasisSpec;
 use crate::domain::workflow::mock::MockProvider;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
@@ -249,6 +250,9 @@ pub struct EvalSpec {
     /// Set if its judged tasks are of several tries between which somebody could choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
+    /// The OASIS evaluation it is; absent if it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oasis: Option<Box<OasisSpec>>,
 }
 
 impl EvalSpec {

@@ -31,6 +31,11 @@ pub enum NoRetry {
         /// The one configured for its class by now.
         now: Option<ModelPin>,
     },
+    /// Its provider stands for no other time.
+    #[error(
+        "an OASIS evaluation is one piece, and goes on by itself after an interruption: start a new run"
+    )]
+    Oasis,
     /// Its verdict would be by two judges.
     #[error(
         "the rubrics of this run were judged by another judge than the one configured now, or none is: configure model \
@@ -51,6 +56,7 @@ impl NoRetry {
             Self::Judged => "judged",
             Self::ModelChanged { .. } => "model_changed",
             Self::JudgeChanged { .. } => "judge_changed",
+            Self::Oasis => "oasis",
         }
     }
 }
@@ -72,6 +78,7 @@ pub fn may_retry(
     match status {
         RunStatus::Cancelling => return Err(NoRetry::Cancelling),
         status if !status.is_terminal() => return Err(NoRetry::Running),
+        _ if spec.oasis.is_some() => return Err(NoRetry::Oasis),
         _ => {}
     }
     let judged = facts

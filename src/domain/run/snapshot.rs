@@ -25,6 +25,8 @@ pub struct RunSnapshot<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<Provenance>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    oasis: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     current_node_id: Option<&'a NodeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node_states: Option<Map<String, Value>>,
@@ -68,6 +70,7 @@ pub fn snapshot<'a>(
             .eval()
             .map(|eval| json!({"agentId": eval.agent_id, "version": eval.agent_version})),
         fork: record.fork.as_ref().map(Fork::provenance),
+        oasis: oasis(record, state),
         current_node_id: state.flow.pending().map(|(node, _)| node),
         node_states: workflow.map(|spec| node_states(spec, state)),
         variables: workflow.map(|spec| variables(record, spec, state)),
@@ -81,6 +84,18 @@ pub fn snapshot<'a>(
         configurable: &record.spec.configurable,
         metrics: cost_metrics(state),
     }
+}
+
+/// What an OASIS evaluation has come to, and where that is served.
+fn oasis(record: &RunRecord, state: &RunState) -> Option<Value> {
+    let verdict = state.eval.oasis.as_ref()?.verdict.as_ref()?;
+    let place = format!("/v1/host/touchstone/runs/{}", record.run_id);
+    Some(json!({
+        "safety": verdict.safety,
+        "incomplete": verdict.incomplete,
+        "verdictUrl": format!("{place}/oasis-verdict"),
+        "reportUrl": format!("{place}/oasis-report"),
+    }))
 }
 
 fn node_states(spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {

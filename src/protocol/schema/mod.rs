@@ -93,6 +93,10 @@ documents! {
     RunSnapshot = "run-snapshot";
     /// Body of `POST /v1/runs`.
     CreateRun = "create-run";
+    /// The verdict of an OASIS evaluation.
+    OasisVerdict = "oasis-verdict";
+    /// Everything such a verdict is a function of.
+    OasisComputeInput = "oasis-compute-input";
 }
 
 impl Document {

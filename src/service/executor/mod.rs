@@ -100,6 +100,9 @@ impl Executor {
             tokio::spawn(async move { writer.run_flusher().await })
         };
         let reached = self.carry_out(&claim.run, &writer, control).await;
+        if !matches!(reached, Reached::Stop(Stop::Lost)) {
+            self.eval.leave(&claim.run, &writer).await;
+        }
         let outcome = self.conclude(&claim, &writer, reached).await;
         let durable = writer.flush().await.is_ok();
         if durable && outcome == Outcome::Ended {

@@ -13,7 +13,7 @@ use super::retry::older;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
-use crate::domain::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
+use crate::domain::run::request::{AgentFacts, OasisFacts, Request, SuiteFacts, parse, plan};
 use crate::ports::{IdempotencyClaim, StoreError, StoredEvent};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, EventDocument};
@@ -78,6 +78,13 @@ impl Runs {
                 .with("runStatus", status.as_str()));
             }
             ForkMode::Replay => record.spec.clone(),
+            ForkMode::Branch if record.spec.eval().is_some_and(|eval| eval.oasis.is_some()) => {
+                return Err(Problem::new(
+                    ErrorCode::Conflict,
+                    "an OASIS evaluation is one piece: its provider stands for no other time and no other agent; replay it, or \
+                     start a new run",
+                ));
+            }
             ForkMode::Branch => {
                 let mocked = |workflow: &Arc<WorkflowSpec>| workflow.mock_provider.is_some();
                 if !caller.test && record.spec.workflow().is_some_and(mocked) {
@@ -301,6 +308,8 @@ impl Runs {
             }),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
+            // An OASIS evaluation is not branched.
+            &OasisFacts::default(),
         )
         .map_err(within_overlay)
     }

@@ -8,6 +8,7 @@ use super::Runs;
 use crate::domain::eval::report::{EvalReport, annotate, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::fold::RunState;
 use crate::domain::run::record::EvalSpec;
 use crate::domain::run::snapshot::snapshot;
 use crate::protocol::error::{ErrorCode, Problem};
@@ -73,6 +74,20 @@ impl Runs {
             .filter_map(|record| Some((record.task?, record.annotation)));
         annotate(&mut report, of_tasks);
         Ok(report)
+    }
+
+    /// Looks at what an eval run was asked to do and what is on record of it.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn look_at_eval<T>(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        look: impl FnOnce(&EvalSpec, &RunState) -> T,
+    ) -> Result<T, Problem> {
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        self.look(run, |state| look(&eval, state)).await
     }
 
     /// The run's report as it was recorded, without what people said since, and what the run was asked to do.

@@ -9,6 +9,6 @@ mod mcp;
 mod net;
 mod openai;
 mod openwop;
-mod raw_server;
+pub mod raw_server;
 mod runtime;
 mod support;

@@ -18,6 +18,7 @@ mod interrupts;
 mod judge;
 mod keys;
 mod live_tools;
+mod oasis;
 mod rating;
 mod readme;
 mod serve;

@@ -4,6 +4,7 @@
 //! operation has something of its own to work on, so that none takes it away from another, and one sound body.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 
 use super::python;
 use crate::aaaf::api::assessments::tasks;
+use crate::oasis::desk::evaluation::Rooms;
+use crate::oasis::desk::provider::Options;
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Host, Site};
@@ -422,6 +425,55 @@ fn furnish_agent_cards(material: &mut Material) {
     }
 }
 
+/// A pack with a profile, and an evaluation by it that has ended.
+async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
+    let mut open = vec![folder.clone()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let below = path.strip_prefix(&folder).unwrap().to_str().unwrap();
+            // Into the name space of the site's key.
+            let text = text.replace("vendor.touchstone", "private.touchstone");
+            site.write(&format!("desk/{below}"), &text);
+        }
+    }
+    site.run_on_files(&["pack", "build", "desk", "--out", "desk.tgz"]);
+    let key = ["--key", "signing.pem", "--key-id", "site-key"];
+    site.run_on_files(&[["pack", "sign", "desk.tgz"].as_slice(), &key].concat());
+    site.run_at(api, &["pack", "install", "desk.tgz"]);
+    let asked = json!({"profile": "oasis-profile-front-desk", "profileVersion": "1.0.0", "tier": 1, "provider": "rooms"});
+    material.sends("checkOasisProvider", asked.clone());
+    let mut oasis = asked;
+    oasis["evaluator"] = json!("probe");
+    let configurable = json!({"evalModes": ["golden"], "oasis": oasis});
+    let (suite, agent) = (
+        "private.touchstone.evals.front-desk@1.0.0",
+        "private.touchstone.front-desk.clerk",
+    );
+    let run = api.start(suite, agent, configurable).await;
+    let log = api.log(&run).await;
+    let executed = log
+        .iter()
+        .find(|it| it["type"] == "touchstone.oasis.scenario");
+    let scenario = executed.unwrap()["payload"]["scenarioId"].as_str().unwrap();
+    for operation in ["getOasisVerdict", "getOasisReport"] {
+        material.names(operation, &[("path.runId", &run)]);
+    }
+    material.names(
+        "getOasisEvidence",
+        &[("path.runId", &run), ("path.scenarioId", scenario)],
+    );
+    let vector = include_str!("../../fixtures/oasis/compute/till.json");
+    let mut vector: Value = serde_json::from_str(vector).unwrap();
+    material.sends("computeOasisVerdict", vector["input"].take());
+}
+
 /// A badge, what signs it and what would revoke it.
 async fn furnish_badges(asker: &Api, organization: &str, material: &mut Material) {
     let assessment = rated(asker, "certified", &[("good", 36, "accepted")]).await;
@@ -465,14 +517,17 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     })
     .await;
     let hook = Receiver::start(Answer::Echo).await;
+    let rooms = Rooms::open(Options::default()).await;
     let site = Site::embedded();
     site.configure(
         "touchstone.toml",
         &format!(
             "[conformance]\nenabled = true\n[aaaf]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+             [[oasis.providers]]\nname = \"rooms\"\nurl = \"{1}\"\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
              [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
-            endpoint.url()
+            endpoint.url(),
+            rooms.url()
         ),
     );
     let key = site.run(&[
@@ -495,6 +550,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let asker = host.api(site.run(&asker).trim());
     furnish_aaaf(&host, &api, &asker, &mut material).await;
     furnish_agent_cards(&mut material);
+    furnish_oasis(&site, &api, &mut material).await;
     site.write("schemathesis.toml", &material.configuration());
     let description = material.description(api.get("/v1/openapi.json").await);
     site.write("openapi.json", &description.to_string());

@@ -30,6 +30,7 @@ use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::run::request::{HostLimits, scored_modes};
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::{CardProber, WebhookClient};
+use touchstone::ports::oasis::{NoProviders, Providers};
 use touchstone::ports::{
     Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier,
     ProbeRequest, Probed, Prober, SigningKey, Store,
@@ -55,6 +56,7 @@ use touchstone::service::worker::{Worker, WorkerSettings};
 use touchstone::service::workflows::Workflows;
 use touchstone::store;
 use touchstone::system::painter::OwnPainter;
+use touchstone::system::press::OwnPress;
 use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
@@ -178,6 +180,21 @@ impl Models for Endpoints {
     }
 }
 
+/// Who answers for agents, and who provides environments.
+pub struct Lab {
+    pub agent: Option<Arc<dyn Model>>,
+    pub providers: Arc<dyn Providers>,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self {
+            agent: None,
+            providers: Arc::new(NoProviders),
+        }
+    }
+}
+
 pub struct TestHost {
     dir: Option<TempDir>,
     pub store: Arc<dyn Store>,
@@ -223,6 +240,16 @@ impl TestHost {
 
     /// The same, reached there by whoever verifies its badges.
     pub async fn at(store: Arc<dyn Store>, settings: HttpSettings, place: Place) -> Self {
+        Self::lab(store, settings, place, Lab::default()).await
+    }
+
+    /// The same, with another agent and providers of environments.
+    pub async fn lab(
+        store: Arc<dyn Store>,
+        settings: HttpSettings,
+        place: Place,
+        lab: Lab,
+    ) -> Self {
         let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(SystemIds));
         let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
@@ -241,7 +268,7 @@ impl TestHost {
         let examiner = Examiner::new();
         let models = Arc::new(Endpoints {
             model: ModelBinding {
-                model: Arc::new(Echo(info)),
+                model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
                 permits: Arc::new(touchstone::agent::model::EndpointPermits::new(48)),
             },
             judge: examiner.binding(),
@@ -276,6 +303,9 @@ impl TestHost {
                 limits,
                 webhooks: webhooks.clone(),
                 judge: Arc::new(RubricJudge),
+                providers: lab.providers.clone(),
+                evaluator: None,
+                lab_framework: Some("a test lab".to_owned()),
             },
         ));
         let eval = EvalWork::new(
@@ -287,7 +317,8 @@ impl TestHost {
             Arc::new(Runtime::default()),
             64,
         )
-        .judging_with(Arc::new(RubricJudge));
+        .judging_with(Arc::new(RubricJudge))
+        .provided_by(lab.providers);
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
@@ -336,6 +367,7 @@ impl TestHost {
             vault: vault.clone(),
             issuer: issuer.clone(),
             painter: Arc::new(OwnPainter),
+            press: Arc::new(OwnPress),
             notifier: notifier.clone(),
             ids,
             metrics: Metrics::install(),

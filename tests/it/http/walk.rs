@@ -56,6 +56,7 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{webhookId}", names.webhook)
         .replace("{calibrationId}", names.calibration)
         .replace("{version}", "1.0.0")
+        .replace("{scenarioId}", "none")
         .replace("{workflowId}", "none")
         .replace("{artifactId}", "none");
     assert!(!path.contains('{'), "say what stands for what in {path}");
@@ -101,6 +102,10 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             json!({"url": "https://agents.example/", "everyHours": 24})
         }
         (_, JUDGING) => judging(),
+        (_, "/v1/host/touchstone/oasis/preflight") => {
+            json!({"profile": "oasis-profile-none", "profileVersion": "1.0.0", "tier": 1, "provider": "none"})
+        }
+        (_, "/v1/host/touchstone/oasis/compute") => computed(),
         (_, "/v1/host/touchstone/packs") => json!({"tarball": STANDARD.encode(echo_pack())}),
         (_, "/v1/host/touchstone/suites") => suite(&tasks()),
         (_, "/v1/webhooks") => {
@@ -112,6 +117,12 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         (method, path) => panic!("say what is sent to {method} {path}"),
     };
     Some(body)
+}
+
+/// Everything a verdict is a function of.
+fn computed() -> Value {
+    let vector = include_str!("../../fixtures/oasis/compute/till.json");
+    serde_json::from_str::<Value>(vector).unwrap()["input"].take()
 }
 
 /// What people scored, few of them.
@@ -395,7 +406,12 @@ const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
 
 /// Asks without changing anything, though by POST.
-const ASKS_ONLY: &[&str] = &["/v1/host/touchstone/gates/check", SCORING];
+const ASKS_ONLY: &[&str] = &[
+    "/v1/host/touchstone/gates/check",
+    "/v1/host/touchstone/oasis/preflight",
+    "/v1/host/touchstone/oasis/compute",
+    SCORING,
+];
 
 #[tokio::test]
 async fn every_mutation_is_carried_out_once_under_a_key() {

@@ -17,7 +17,13 @@ fn documents() -> Vec<Document> {
     Document::ALL
         .iter()
         .copied()
-        .filter(|d| *d != Document::CreateRun)
+        // Those of OASIS are held to vectors of their own.
+        .filter(|d| {
+            !matches!(
+                d,
+                Document::CreateRun | Document::OasisVerdict | Document::OasisComputeInput
+            )
+        })
         .collect()
 }
 

@@ -328,6 +328,7 @@ impl Bench {
             trial: None,
             facts_recorded_at: None,
             partial_rerun: None,
+            oasis: None,
         };
         change(&mut eval);
         let record = RunRecord {

@@ -1,6 +1,7 @@
 //! The event log: gap-free, fenced, all or nothing.
 
 use rstest::rstest;
+use serde_json::json;
 
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
 use touchstone::domain::ids::{AgentId, RunId};
@@ -318,6 +319,7 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     drop(store);
     for step in [
         "DROP INDEX run_of_version",
+        "DROP INDEX run_of_profile",
         "ALTER TABLE run DROP COLUMN eval_agent",
         "ALTER TABLE run DROP COLUMN eval_version",
         "DELETE FROM _sqlx_migrations WHERE version = 9",
@@ -327,6 +329,63 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     let store = database.open().await;
     assert_eq!(newest(&*store, "1.0.0").await.as_deref(), Some("run_new"));
     assert_eq!(newest(&*store, "2.0.0").await, None);
+}
+
+fn oasis(profile: &str) -> serde_json::Value {
+    json!({"profile": profile, "profileVersion": "0.1.0", "tier": 1, "provider": "lab", "evaluator": "QA",
+        "profilePack": "sha256-p"})
+}
+
+/// An OASIS evaluation of version 1.0.0 by this profile that has begun, and ended if it `ends`.
+async fn assessed(store: &dyn Store, id: &str, owner: &str, profile: &str, ends: bool) {
+    let mut run = record(id, owner, 1);
+    run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
+    store.create(&run, None).await.unwrap();
+    let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
+    let fence = claim.await.unwrap().unwrap().fence;
+    let log = events(&run.run_id, 1, 1);
+    store.append(&run.run_id, fence, &log, ends).await.unwrap();
+}
+
+/// A replay of an OASIS evaluation of version 1.0.0, ended.
+async fn replayed(store: &dyn Store, id: &str, source: &str, owner: &str, profile: &str) {
+    let mut run = record(id, owner, 1);
+    run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
+    let fork = json!({"sourceRunId": source, "fromSeq": 0, "mode": "replay", "history": 1, "origin": source, "forkedBy": "key_1"});
+    run.fork = Some(serde_json::from_value(fork).unwrap());
+    store.create(&run, None).await.unwrap();
+    let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
+    let fence = claim.await.unwrap().unwrap().fence;
+    let log = events(&run.run_id, 1, 1);
+    store.append(&run.run_id, fence, &log, true).await.unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
+    let newest = async |version: &str, profile: &str| {
+        let found = store.newest_oasis(&acme, &agent, version, profile).await;
+        found.unwrap().map(|run| run.to_string())
+    };
+    assert_eq!(newest("1.0.0", "desk").await, None);
+    assessed(&*store, "run_old", "acme", "desk", true).await;
+    assessed(&*store, "run_new", "acme", "desk", true).await;
+    assessed(&*store, "run_at_work", "acme", "desk", false).await;
+    assessed(&*store, "run_other", "acme", "yard", true).await;
+    assessed(&*store, "run_theirs", "globex", "desk", true).await;
+    evaluated(&*store, "run_plain", "acme", "1.0.0", true).await;
+    replayed(&*store, "run_again", "run_old", "acme", "desk").await;
+    assert_eq!(newest("1.0.0", "desk").await.as_deref(), Some("run_new"));
+    assert_eq!(newest("1.0.0", "yard").await.as_deref(), Some("run_other"));
+    assert_eq!(newest("1.1.0", "desk").await, None);
+    assert_eq!(newest("1.0.0", "DESK").await, None);
+    // It is an eval of the version as any other.
+    let evals = store.newest_eval(&acme, &agent, "1.0.0").await.unwrap();
+    assert_eq!(evals.unwrap().as_str(), "run_plain");
 }
 
 #[rstest]

@@ -191,6 +191,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 trial: None,
                 facts_recorded_at: None,
                 partial_rerun: None,
+                oasis: None,
             })),
             run_timeout_ms: Some(60_000),
             configurable: Map::new(),

@@ -75,6 +75,7 @@ fn passing() -> EvalReport {
         trial: None,
         facts_recorded_at: None,
         partial_rerun: None,
+        oasis: None,
         fork: None,
         completed_at: Some(now() - std::time::Duration::from_secs(3600)),
         duration_ms: None,

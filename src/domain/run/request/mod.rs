@@ -3,6 +3,7 @@
 //! Two steps, both pure: [`parse`] checks the shape, [`plan`] what it asks for. Every refusal names the field and the remedy.
 
 mod budget;
+mod oasis;
 mod options;
 mod parse;
 mod plan;
@@ -10,6 +11,7 @@ mod plan;
 mod tests;
 mod workflow;
 
+pub use oasis::{OasisFacts, ProfileFacts};
 pub use options::RunOptions;
 pub use parse::{CreateRun, Request, parse};
 pub use plan::{AgentFacts, BaselineFacts, HostLimits, SuiteFacts, plan, scored_modes};

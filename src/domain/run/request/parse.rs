@@ -11,6 +11,7 @@ use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::{AgentId, RunId};
+use crate::domain::oasis::request::OasisRequest;
 use crate::domain::run::record::{ChannelPin, Trial};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::EvalMode;
@@ -52,6 +53,8 @@ pub struct CreateRun {
     pub budget: BudgetSpec,
     /// `configurable.trial`.
     pub trial: Option<Trial>,
+    /// `configurable.oasis`: it is to be an OASIS evaluation.
+    pub oasis: Option<OasisRequest>,
     /// What every run may be given.
     pub options: RunOptions,
 }
@@ -168,6 +171,7 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
             None => None,
             Some(members) => Some(trial(members)?),
         },
+        oasis: fields.get("oasis").map(OasisRequest::read).transpose()?,
         options: RunOptions::read(body)?,
     })
 }

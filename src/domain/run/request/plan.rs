@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::oasis::{self, OasisFacts};
 use super::parse::CreateRun;
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::ids::{AgentId, RunId, TaskId};
@@ -113,6 +114,7 @@ pub fn plan(
     agent: Option<&AgentFacts<'_>>,
     baseline: Option<&BaselineFacts<'_>>,
     judge: Option<&ModelPin>,
+    oasis: &OasisFacts<'_>,
 ) -> Result<RunSpec, Problem> {
     let Some(suite) = suite else {
         return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
@@ -144,18 +146,32 @@ pub fn plan(
         ));
     }
     let modes = usable_modes(&request, document, limits.scored_modes)?;
+    let oasis = oasis::plan(&request, document, &modes, oasis)?;
+    let modes: Vec<EvalMode> = match &oasis {
+        None => modes,
+        // Probes are executed because somebody asked for them, not because the suite could be run with them too.
+        Some((spec, _)) => modes
+            .into_iter()
+            .filter(|mode| *mode == EvalMode::Golden || spec.request.adversarial.is_some())
+            .collect(),
+    };
+    // An OASIS evaluation has no judge: its evaluator is a pure function of evidence (Core 3.5.4).
+    let judge = judge.filter(|_| oasis.is_none());
     let adversarial = modes.contains(&EvalMode::Adversarial);
     let live = modes.contains(&EvalMode::LiveShadow);
     // With a judge the expectations of a rubric count in an adversarial run, too, and in a live one, whose mode says where
     // tools come from and not how answers are scored.
     let judges = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
-    let tasks: Vec<TaskId> = document
-        .tasks
-        .iter()
-        .filter(|task| task.expected.kind == ExpectedKind::Golden || judges)
-        .map(|task| task.task_id.clone())
-        .collect();
-    if tasks.is_empty() {
+    let tasks: Vec<TaskId> = match &oasis {
+        Some((_, scenarios)) => scenarios.clone(),
+        None => document
+            .tasks
+            .iter()
+            .filter(|task| task.expected.kind == ExpectedKind::Golden || judges)
+            .map(|task| task.task_id.clone())
+            .collect(),
+    };
+    if tasks.is_empty() && oasis.is_none() {
         return Err(Problem::validation(
             "configurable.evalModes",
             "no task of the suite can be scored in these modes; its tasks are rubric tasks",
@@ -171,10 +187,12 @@ pub fn plan(
             ),
         ));
     }
-    if let Some(task) = document
-        .tasks
-        .iter()
-        .find(|task| !(agent.accepts)(&task.input))
+    // What an agent is given of a scenario is made from the profile, and judged by the agent's task schema then.
+    if oasis.is_none()
+        && let Some(task) = document
+            .tasks
+            .iter()
+            .find(|task| !(agent.accepts)(&task.input))
     {
         return Err(Problem::validation(
             "evalSuiteRef",
@@ -252,9 +270,14 @@ pub fn plan(
             ),
         ));
     };
+    // A fault of the provider ends an OASIS evaluation at once: unless asked for, nothing else is under way then.
+    let usual = match oasis {
+        Some(_) => 1,
+        None => limits.default_concurrency,
+    };
     let concurrency = request
         .concurrency
-        .unwrap_or(limits.default_concurrency)
+        .unwrap_or(usual)
         .clamp(1, limits.max_concurrency.max(1));
     let workflow_id = format!("eval:{}@{}", document.suite_id, document.version);
     let eval = EvalSpec {
@@ -290,6 +313,7 @@ pub fn plan(
         trial: request.trial,
         facts_recorded_at: None,
         partial_rerun: None,
+        oasis: oasis.map(|(spec, _)| Box::new(spec)),
     };
     Ok(request
         .options

@@ -176,6 +176,7 @@ fn planned_with(
         Some(&agent),
         baseline,
         Some(&examiner()),
+        &OasisFacts::default(),
     )
 }
 
@@ -422,6 +423,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         None,
         None,
         None,
+        &OasisFacts::default(),
     )
     .unwrap_err();
     let no_suite = plan(
@@ -431,6 +433,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         None,
         None,
         None,
+        &OasisFacts::default(),
     )
     .unwrap_err();
     assert_eq!(no_agent.envelope(), no_suite.envelope());

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod comparison;
 pub mod gates;
 pub mod judge;
+pub mod oasis;
 pub mod packs;
 pub mod report;
 pub mod retry;

@@ -15,6 +15,7 @@ mod agent;
 mod deployment;
 mod eval;
 mod flow;
+mod oasis;
 mod run;
 
 pub use agent::{
@@ -35,6 +36,10 @@ pub use flow::{
     ChunkMeta, ChunkUsage, ClarificationRequested, ClarificationResolved, DrainPolicy,
     InterruptKind, InterruptRequested, InterruptResolved, MessageChunk, NodeCompleted, NodeFailed,
     NodeResumed, NodeStarted, NodeSuspended, Question, QuorumProgress, RunPaused, RunResumed,
+};
+pub use oasis::{
+    AgentIdentity, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisProvisioned,
+    OasisScenario, OasisVerdict, ProbeOrigin, ProviderIdentity, RequirementAnswer,
 };
 pub use run::{
     BudgetConsumed, BudgetExhausted, BudgetReserved, BudgetThresholdCrossed, CapBreached,
@@ -181,6 +186,20 @@ events! {
     TaskUnjudged(TaskUnjudged) = "touchstone.task.unjudged";
     /// The facts of this task were recorded by an earlier run.
     TaskReused(TaskReused) = "touchstone.task.reused";
+    /// What was found out before an OASIS evaluation began.
+    OasisPreflight(OasisPreflight) = "touchstone.oasis.preflight";
+    /// A scenario does not apply to the agent.
+    OasisExcluded(OasisExcluded) = "touchstone.oasis.excluded";
+    /// The provider made an environment.
+    OasisProvisioned(OasisProvisioned) = "touchstone.oasis.provisioned";
+    /// The provider was asked what it sees.
+    OasisObserved(OasisObserved) = "touchstone.oasis.observed";
+    /// A scenario was executed.
+    OasisScenario(OasisScenario) = "touchstone.oasis.scenario";
+    /// A probe of the adversarial phase was executed.
+    OasisProbe(OasisProbe) = "touchstone.oasis.probe";
+    /// The verdict.
+    OasisVerdict(OasisVerdict) = "touchstone.oasis.verdict";
 }
 
 impl Event {

@@ -14,6 +14,7 @@ use tracing::error;
 
 mod judging;
 mod meter;
+mod oasis;
 mod record;
 mod reuse;
 mod witness;
@@ -32,6 +33,7 @@ use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, TaskId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
+use crate::ports::oasis::{NoProviders, Providers};
 use crate::ports::{
     AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
     Unrecorded,
@@ -56,6 +58,7 @@ pub struct EvalWork {
     runtime: Arc<dyn AgentRuntime>,
     judge: Option<Arc<dyn Judge>>,
     tools: Option<Arc<dyn LiveTools>>,
+    providers: Arc<dyn Providers>,
     /// Tasks in flight at most for one tenant, over all its runs on this replica.
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
@@ -98,6 +101,7 @@ impl EvalWork {
             runtime,
             judge: None,
             tools: None,
+            providers: Arc::new(NoProviders),
             per_tenant,
             tenants,
         }
@@ -116,6 +120,12 @@ impl EvalWork {
     #[must_use]
     pub fn acting_with(self, tools: Option<Arc<dyn LiveTools>>) -> Self {
         Self { tools, ..self }
+    }
+
+    /// The same, with providers of environments for OASIS evaluations.
+    #[must_use]
+    pub fn provided_by(self, providers: Arc<dyn Providers>) -> Self {
+        Self { providers, ..self }
     }
 
     /// How the verdict of an eval follows from its facts; `None` for other runs, and where its suite cannot be read.
@@ -152,7 +162,7 @@ impl EvalWork {
             return Reached::End;
         }
         let context = match self.prepare(run, spec, writer).await {
-            Ok(context) => Arc::new(context),
+            Ok(context) => context,
             Err(Unprepared::Failed(failure)) => {
                 writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
                     error: failure,
@@ -162,11 +172,24 @@ impl EvalWork {
             }
             Err(Unprepared::StoreFailed) => return Reached::Stop(Stop::Lost),
         };
+        if let Some(oasis) = &spec.oasis {
+            return oasis::carry_out(self, context, oasis, watch).await;
+        }
+        let context = Arc::new(context);
         if let Err(Closed) = self.open_eval(&context).await {
             return Reached::Stop(Stop::Lost);
         }
         let end = self.run_tasks(&context, watch).await;
         self.conclude(&context, end)
+    }
+
+    /// Leaves nothing open where nobody goes on: environments of an OASIS evaluation.
+    pub(super) async fn leave(&self, run: &RunRecord, writer: &RunWriter) {
+        let oasis = run.spec.eval().and_then(|eval| eval.oasis.as_ref());
+        let provider = oasis.and_then(|it| self.providers.provider(&it.request.provider));
+        if let Some(provider) = provider {
+            oasis::tear_down_left(provider.as_ref(), run, writer).await;
+        }
     }
 
     async fn prepare(

@@ -1,0 +1,85 @@
+//! `touchstone gate set --oasis`: what a version must have shown in an OASIS evaluation.
+
+use clap::Args;
+
+use crate::domain::promotion::oasis::OasisPolicy;
+use crate::render::plain;
+
+/// What is demanded of an OASIS evaluation.
+#[derive(Debug, Args)]
+pub struct Demands {
+    /// Ask for a safety PASS of this OASIS profile, too
+    #[arg(long, value_name = "PROFILE", requires = "oasis_tier")]
+    oasis: Option<String>,
+    /// The lowest tier of the evaluation that will do
+    #[arg(long, value_name = "TIER", requires = "oasis", value_parser = clap::value_parser!(u8).range(1..=3))]
+    oasis_tier: Option<u8>,
+    /// Only this version of the profile counts
+    #[arg(long, value_name = "VERSION", requires = "oasis")]
+    oasis_profile_version: Option<String>,
+    /// Only this provider counts
+    #[arg(long, value_name = "NAME", requires = "oasis")]
+    oasis_provider: Option<String>,
+    /// Oldest evaluation, in days from its end
+    #[arg(long, value_name = "DAYS", requires = "oasis")]
+    oasis_max_age_days: Option<u32>,
+    /// The largest tolerance that any scenario may have had
+    #[arg(long, value_name = "PERCENT", requires = "oasis")]
+    oasis_max_tolerance: Option<f64>,
+    /// Accept an incomplete evaluation
+    #[arg(long, requires = "oasis")]
+    oasis_allow_incomplete: bool,
+    /// Accept scenarios that passed only because the agent gave no answer
+    #[arg(long, requires = "oasis")]
+    oasis_allow_vacuous: bool,
+    /// Accept an evaluation whose suite no trusted signature covers
+    #[arg(long, requires = "oasis")]
+    oasis_allow_unsigned: bool,
+}
+
+impl Demands {
+    /// The policy they make; none if no profile is named.
+    pub fn policy(&self) -> Option<OasisPolicy> {
+        let (profile, tier) = self.oasis.clone().zip(self.oasis_tier)?;
+        Some(OasisPolicy {
+            profile_version: self.oasis_profile_version.clone(),
+            provider: self.oasis_provider.clone(),
+            max_age_days: self.oasis_max_age_days,
+            max_tolerance: self.oasis_max_tolerance,
+            require_signed_suite: !self.oasis_allow_unsigned,
+            require_complete: !self.oasis_allow_incomplete,
+            allow_vacuous: self.oasis_allow_vacuous,
+            ..OasisPolicy::of(profile, tier)
+        })
+    }
+}
+
+/// The same for people.
+pub fn in_words(oasis: &OasisPolicy) -> String {
+    let mut parts = vec![
+        format!("an OASIS safety PASS by {}", plain(&oasis.profile)),
+        format!("tier {} or higher", oasis.minimum_tier),
+    ];
+    if let Some(version) = &oasis.profile_version {
+        parts.push(format!("version {} of the profile", plain(version)));
+    }
+    if let Some(provider) = &oasis.provider {
+        parts.push(format!("by provider {}", plain(provider)));
+    }
+    if let Some(days) = oasis.max_age_days {
+        parts.push(format!("not older than {days} days"));
+    }
+    if let Some(most) = oasis.max_tolerance {
+        parts.push(format!("tolerances of {most} % at most"));
+    }
+    for (allowed, what) in [
+        (!oasis.require_complete, "an incomplete evaluation"),
+        (oasis.allow_vacuous, "passes without an answer"),
+        (!oasis.require_signed_suite, "an unsigned suite"),
+    ] {
+        if allowed {
+            parts.push(format!("{what} allowed"));
+        }
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,74 @@
+//! `touchstone oasis compute`: what an input comes to (OASIS.md section 15), as a pure function of the file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::document;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::oasis::verdict::Status;
+use crate::domain::oasis::verdict::input::{self, Input, InputFault, Output};
+use crate::render::plain;
+
+pub const EXAMPLES: &str = "\
+The input holds the profile's rules, the scenarios, and what would be observed; the output is the
+verdict with its header, the results by category and the OpenWOP figures, or the code and the items
+of the refusal. Nothing is asked of anybody.
+
+Exit codes: 0 the verdict is PASS, 1 it is FAIL or PROVIDER_FAILURE, 2 the input is malformed,
+4 refused: there is no verdict.
+
+Examples:
+  touchstone oasis compute input.json
+  touchstone oasis compute input.yaml
+  touchstone oasis compute -";
+
+/// Which input.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The input, JSON, or YAML by its name; `-` for stdin
+    #[arg(value_name = "INPUT")]
+    input: PathBuf,
+}
+
+/// Runs the command. The output is a document with and without `--json`.
+pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let document = document::read(&arguments.input)?;
+    let malformed = |faults| malformed(&arguments.input, faults);
+    let input = Input::read(&document).map_err(malformed)?;
+    let output = input::compute(&input).map_err(malformed)?;
+    let terminal = context.terminal();
+    terminal.document(&output);
+    Ok(match &output {
+        Output::Verdict { verdict, .. } => match verdict.safety {
+            Status::Pass => Exit::Good,
+            Status::Fail | Status::ProviderFailure => Exit::Negative,
+        },
+        Output::Refused { error } => {
+            for item in error.refusal.items.iter().filter(|_| !terminal.json()) {
+                terminal.note(&format!("{}: {}", plain(&item.key), plain(&item.reason)));
+            }
+            Exit::Inconclusive
+        }
+    })
+}
+
+fn malformed(file: &Path, faults: Vec<InputFault>) -> Failure {
+    let first = faults.first().map(ToString::to_string).unwrap_or_default();
+    let more = match faults.len() {
+        0 | 1 => String::new(),
+        n => format!(" (and {} more)", n - 1),
+    };
+    let named: Vec<_> = faults
+        .iter()
+        .map(|it| json!({"path": it.path, "message": it.message}))
+        .collect();
+    Failure::bad_input(
+        "malformed_input",
+        format!("{}: {first}{more}", document::name(file)),
+    )
+    .or_try("correct the field; docs/oasis.md says what an input holds")
+    .with("faults", named)
+}

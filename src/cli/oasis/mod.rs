@@ -1,0 +1,67 @@
+//! `touchstone oasis`: OASIS evaluations (OASIS.md): run them, read and check what they come to.
+
+mod compute;
+mod document;
+mod offered;
+mod preflight;
+mod report;
+mod request;
+mod run;
+mod shown;
+mod verify;
+
+use clap::Subcommand;
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::reach::Reach;
+
+/// Evaluate agents by OASIS profiles: a safety gate, then capability
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone oasis profiles\n  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default \\\n    --tier 1 --evaluator Acme\n  touchstone oasis report run_0199c0de --output report.html\n  touchstone oasis verify verdict.json"
+)]
+pub enum Command {
+    /// Run an evaluation: preflight, safety, capability, verdict
+    #[command(after_help = run::EXAMPLES)]
+    Run(Box<run::Arguments>),
+    /// Write the report of an evaluation that has ended
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Arguments),
+    /// Check verdict documents: their schema, and the rules V1 to V16
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::Arguments),
+    /// Compute a verdict from a file; asks nobody
+    #[command(after_help = compute::EXAMPLES)]
+    Compute(compute::Arguments),
+    /// List the profiles of installed packs, and the providers of the host
+    #[command(
+        after_help = "Examples:\n  touchstone oasis profiles\n  touchstone --json oasis profiles"
+    )]
+    Profiles,
+    /// Ask a provider whether it meets a profile's contract; provisions nothing
+    #[command(after_help = preflight::EXAMPLES)]
+    Preflight(preflight::Arguments),
+}
+
+impl Command {
+    /// What the command works on.
+    pub const fn reach(&self) -> Reach {
+        match self {
+            Self::Verify(_) | Self::Compute(_) => Reach::Files,
+            Self::Run(_) | Self::Report(_) | Self::Profiles | Self::Preflight(_) => Reach::Host,
+        }
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(context, *arguments).await,
+        Command::Report(arguments) => report::run(context, &arguments).await,
+        Command::Verify(arguments) => verify::run(context, &arguments),
+        Command::Compute(arguments) => compute::run(context, &arguments),
+        Command::Profiles => offered::run(context).await,
+        Command::Preflight(arguments) => preflight::run(context, &arguments).await,
+    }
+}

@@ -1,0 +1,240 @@
+//! `touchstone oasis run`: an evaluation from its request to its verdict.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::report::{self, Form};
+use super::request::Terms;
+use super::{offered, shown};
+use crate::agent::model::OwnModels;
+use crate::cli::client::Client;
+use crate::cli::context::{Context, ModelEndpoint, Session};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::watch::{Interrupts, Started, follow};
+use crate::domain::eval::report::EvalReport;
+use crate::domain::oasis::refusal::Refusal;
+use crate::domain::oasis::report::Report;
+use crate::domain::oasis::verdict::Status;
+use crate::render::plain;
+
+pub const EXAMPLES: &str = "\
+The profile comes with the suite in its pack; the provider stands in the host's configuration, and
+what the agent is and how it is configured in its pack (docs/oasis.md). Nothing the agent says of
+itself decides: outcomes are verified on the provider's observations.
+
+Exit codes: 0 safe, complete (or --allow-incomplete) and above the suite's bar, 1 not, 2 bad input,
+3 not carried out, 4 inconclusive: refused, or the provider failed, so nothing is known.
+
+Examples:
+  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1 \\
+    --provider lab --evaluator Acme
+  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default@1.2.0 --tier 2 \\
+    --report report.html --report report.json
+  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1 \\
+    --mutations 20 --seed 7 --red-team probes.yaml";
+
+/// What is evaluated, by whom it is answered for, and what is written.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    terms: Terms,
+
+    #[command(flatten)]
+    model: ModelEndpoint,
+
+    /// Let this command answer for the agent, a JSON document a line, instead of a model
+    #[arg(long, value_name = "COMMAND", conflicts_with = "model_url")]
+    agent_command: Option<String>,
+
+    /// Write the report; its form is told by the name: .html, .md, .json or .yaml. Repeat for several
+    #[arg(long = "report", value_name = "FILE")]
+    reports: Vec<PathBuf>,
+}
+
+impl Arguments {
+    /// The files to write, each with its form.
+    fn outputs(&self) -> Result<Vec<(&PathBuf, Form)>, Failure> {
+        self.reports.iter().map(output).collect()
+    }
+
+    /// What would mean nothing here is refused.
+    fn check(&self, context: &Context<'_>) -> Result<(), Failure> {
+        if self.model.judge.judge_url.is_some() {
+            return Err(Failure::usage(
+                "--judge-url means nothing here: no model judges an OASIS evaluation",
+            )
+            .or_try("leave it out"));
+        }
+        if self.agent_command.is_some() && !context.is_embedded() {
+            return Err(Failure::usage(
+                "--agent-command only works embedded: no host executes it for others",
+            )
+            .or_try("leave out --server"));
+        }
+        Ok(())
+    }
+}
+
+/// A file to write, found out before the run and not after it to have a form and a folder to lie in.
+fn output(file: &PathBuf) -> Result<(&PathBuf, Form), Failure> {
+    let form = Form::of(file)?;
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+    match folder.filter(|it| !it.is_dir()) {
+        None => Ok((file, form)),
+        Some(folder) => Err(Failure::bad_input(
+            "no_such_folder",
+            format!("there is no folder {}", folder.display()),
+        )
+        .or_try(format!("mkdir -p {}", folder.display()))),
+    }
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+    let outputs = arguments.outputs()?;
+    arguments.check(context)?;
+    let own = OwnModels {
+        agent_command: arguments.agent_command.clone(),
+        ..OwnModels::default()
+    };
+    let session = context.work_with(arguments.model.config(), own).await?;
+    let outcome = evaluate(context, &session, &arguments.terms, &outputs).await;
+    session.close().await;
+    outcome
+}
+
+async fn evaluate(
+    context: &Context<'_>,
+    session: &Session,
+    terms: &Terms,
+    outputs: &[(&PathBuf, Form)],
+) -> Result<Exit, Failure> {
+    let (client, terminal) = (session.client(), context.terminal());
+    let mut interrupts = Interrupts::listen()?;
+    let offered = offered::ask(client).await?;
+    let chosen = offered.choose(terms.profile.as_deref(), Some(&terms.suite))?;
+    let provider = offered.provider(terms.provider.as_deref())?;
+    let body = terms.body(&chosen, &provider)?;
+    let started: Started = client
+        .post("/v1/runs", &body)
+        .await
+        .map_err(|failure| advised(context, failure))?;
+    let run = started.run_id.as_str();
+    if !terminal.json() {
+        terminal.note(&format!("run {run}"));
+    }
+    let eval = follow(context, client, run, "", &mut interrupts).await?;
+    match concluded(client, run).await? {
+        Concluded::Verdict(report) => {
+            // The result of a paid run is shown first: a file that cannot be written must not hide it.
+            show(context, run, &eval, &report);
+            for (file, form) in outputs {
+                report::write(file, &report::fetch(client, run, *form).await?)?;
+                terminal.note(&format!("report written to {}", file.display()));
+            }
+            Ok(eval.verdict.into())
+        }
+        Concluded::Refused(refusal) => {
+            show_refusal(context, run, &eval, refusal.as_ref());
+            if !outputs.is_empty() {
+                terminal.note("no report: there is no verdict");
+            }
+            Ok(Exit::Inconclusive)
+        }
+    }
+}
+
+/// How an evaluation ended.
+enum Concluded {
+    Verdict(Box<Report>),
+    /// Without a verdict, and if it was refused, why.
+    Refused(Option<Refusal>),
+}
+
+async fn concluded(client: &Client, run: &str) -> Result<Concluded, Failure> {
+    let octets = match report::fetch(client, run, Form::Json).await {
+        Ok(octets) => octets,
+        Err(failure) if failure.code == "oasis_no_verdict" => {
+            let refusal = failure.details.get("refusal").cloned();
+            let refusal = refusal.map(serde_json::from_value).transpose();
+            return Ok(Concluded::Refused(
+                refusal.map_err(|cause| Failure::unexpected(&cause))?,
+            ));
+        }
+        Err(failure) => return Err(failure),
+    };
+    let report = serde_json::from_slice(&octets).map_err(|cause| Failure::unexpected(&cause))?;
+    Ok(Concluded::Verdict(report))
+}
+
+/// A refused request, with what to look at.
+fn advised(context: &Context<'_>, failure: Failure) -> Failure {
+    let program = context.program();
+    let field = failure.details.get("field").and_then(Value::as_str);
+    let remedy = match field {
+        _ if failure.remedy.is_some() => return failure,
+        Some("evalSuiteRef") => {
+            format!("{program} oasis profiles, and {program} pack list for the agents")
+        }
+        Some("configurable.oasis.evaluator") => {
+            "--evaluator WHO, or set oasis.evaluator in the host's configuration".to_owned()
+        }
+        Some(field) if field.starts_with("configurable.oasis") => {
+            format!("{program} oasis profiles")
+        }
+        _ => return failure,
+    };
+    failure.or_try(remedy)
+}
+
+fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({
+            "runId": run, "verdict": eval.verdict, "reasons": eval.reasons, "report": report,
+        }));
+        return;
+    }
+    terminal.print(&shown::report(report, terminal.ink()));
+    // What is no PASS does not pass: that needs no further reasons.
+    let safe = report.header.verdict == Status::Pass;
+    for reason in eval.reasons.iter().filter(|_| safe) {
+        let why = format!("the run does not pass: {}", plain(reason));
+        terminal.print(&terminal.ink().bad(&why));
+    }
+    if terminal.interactive() {
+        let program = context.program();
+        let command = format!("{program} oasis report {run} --output report.html");
+        terminal.print(&format!(
+            "\n{}\n  {}",
+            terminal.ink().faint("the whole report"),
+            terminal.ink().command(&command)
+        ));
+    }
+}
+
+fn show_refusal(context: &Context<'_>, run: &str, eval: &EvalReport, refusal: Option<&Refusal>) {
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({
+            "runId": run, "verdict": eval.verdict, "reasons": eval.reasons, "refusal": refusal,
+        }));
+        return;
+    }
+    let ink = terminal.ink();
+    match refusal {
+        Some(refusal) => {
+            let title = ink.doubtful(&format!("NO VERDICT: {}", refusal.code.as_str()));
+            terminal.print(&shown::items(&title, &refusal.items, ink));
+        }
+        None => {
+            let status = plain(&eval.status);
+            terminal.print(&ink.doubtful(&format!("NO VERDICT: the run is {status}")));
+            for reason in &eval.reasons {
+                terminal.print(&format!("  {}", plain(reason)));
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Who provides the environments of OASIS evaluations, and what the operator declares about the lab.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+use url::{Origin, Url};
+
+use super::Error;
+use crate::net::oasis::ProviderAccess;
+
+/// Characters of a provider's name at most.
+const LONGEST_NAME: usize = 64;
+/// Octets of an answer at most, whatever is set: it is held in memory.
+const LARGEST_ANSWER: u64 = 64 << 20;
+
+/// OASIS evaluations.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OasisSettings {
+    /// Who evaluates, where a request does not say.
+    pub evaluator: Option<String>,
+    /// What the operator declares about the lab, for reports.
+    pub lab_framework: Option<String>,
+    /// Who provides environments. Requests name one of them and never bring an address of their own.
+    pub providers: Vec<OasisProviderConfig>,
+}
+
+/// One provider.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OasisProviderConfig {
+    /// What requests call it.
+    pub name: String,
+    /// Its address; `/v1/…` is below it.
+    pub url: String,
+    /// The environment variable that holds the evaluator's bearer token. The token itself never stands in a file.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// Longest time of one call, in seconds.
+    #[serde(default = "default_timeout")]
+    pub timeout_s: f64,
+    /// Octets of an answer at most.
+    #[serde(default = "default_answer")]
+    pub max_response_bytes: u64,
+    /// Where agents' endpoints may be, beside the origin of `url`.
+    #[serde(default)]
+    pub agent_origins: Vec<String>,
+}
+
+const fn default_timeout() -> f64 {
+    30.0
+}
+const fn default_answer() -> u64 {
+    8 << 20
+}
+
+impl OasisSettings {
+    /// Checks what types cannot say.
+    ///
+    /// # Errors
+    /// [`Error`] naming the field.
+    pub fn check(&self) -> Result<(), Error> {
+        for (field, text) in [
+            ("evaluator", &self.evaluator),
+            ("lab_framework", &self.lab_framework),
+        ] {
+            if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+                return Err(unusable(&format!(
+                    "`oasis.{field}` must not be empty; leave it out"
+                )));
+            }
+        }
+        let mut names = BTreeSet::new();
+        for (index, provider) in self.providers.iter().enumerate() {
+            provider.access(index, None)?;
+            if !names.insert(&provider.name) {
+                return Err(wrong(index, "name", "is that of an earlier entry"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How to reach the providers. Tokens are read from the environment through `environment`, now and never again.
+    ///
+    /// # Errors
+    /// [`Error`] naming the field.
+    pub fn accesses(
+        &self,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Vec<ProviderAccess>, Error> {
+        let access = |(index, provider): (usize, &OasisProviderConfig)| {
+            let read = |name: &String| {
+                let token = environment(name).filter(|token| !token.is_empty());
+                token.map(SecretString::from).ok_or_else(|| {
+                    let rule = format!("names the environment variable {name}, which is not set");
+                    wrong(index, "api_key_env", &rule)
+                })
+            };
+            let token = provider.api_key_env.as_ref().map(read).transpose()?;
+            provider.access(index, token)
+        };
+        self.providers.iter().enumerate().map(access).collect()
+    }
+}
+
+impl OasisProviderConfig {
+    fn access(&self, index: usize, token: Option<SecretString>) -> Result<ProviderAccess, Error> {
+        let bad = |field: &str, rule: &str| Err(wrong(index, field, rule));
+        if !(1..=LONGEST_NAME).contains(&self.name.len())
+            || !self
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        {
+            return bad(
+                "name",
+                "must be 1 to 64 lower-case letters, digits and hyphens",
+            );
+        }
+        let Some(url) = place(&self.url) else {
+            return bad(
+                "url",
+                "must be an http or https address without credentials, query and fragment",
+            );
+        };
+        if self.api_key_env.as_deref() == Some("") {
+            return bad("api_key_env", "must not be empty; leave it out");
+        }
+        if !(0.001..=3600.0).contains(&self.timeout_s) {
+            return bad("timeout_s", "must be between 0.001 and 3600 seconds");
+        }
+        if !(1..=LARGEST_ANSWER).contains(&self.max_response_bytes) {
+            return bad("max_response_bytes", "must be between 1 and 67108864");
+        }
+        let mut agent_origins = Vec::new();
+        for (at, text) in self.agent_origins.iter().enumerate() {
+            let Some(origin) = origin(text) else {
+                return bad(
+                    &format!("agent_origins[{at}]"),
+                    "must be an http or https origin, such as https://desk.example:8443",
+                );
+            };
+            agent_origins.push(origin);
+        }
+        Ok(ProviderAccess {
+            name: self.name.clone(),
+            url,
+            token,
+            timeout: Duration::from_secs_f64(self.timeout_s),
+            max_response_bytes: self.max_response_bytes,
+            agent_origins,
+        })
+    }
+}
+
+fn unusable(what: &str) -> Error {
+    Error::Unusable(what.to_owned())
+}
+
+fn wrong(index: usize, field: &str, rule: &str) -> Error {
+    unusable(&format!("`oasis.providers[{index}].{field}` {rule}"))
+}
+
+/// An address of a provider; one that is none is not repeated, since it may hold a password.
+fn place(text: &str) -> Option<Url> {
+    let url: Url = text.parse().ok()?;
+    let plain = matches!(url.scheme(), "http" | "https")
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    plain.then_some(url)
+}
+
+fn origin(text: &str) -> Option<Origin> {
+    let url = place(text)?;
+    (url.path() == "/").then(|| url.origin())
+}

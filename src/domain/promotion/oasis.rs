@@ -1,0 +1,385 @@
+//! An OASIS evaluation as a condition of promotion: the version that is to serve is safe by the verdict of a profile at a tier
+//! (OASIS.md sections 7, 12 and 14). Fail-closed: what is not known is not met.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::eval::gate::Candidate;
+use crate::domain::ids::RunId;
+use crate::domain::oasis::facts::OasisFacts;
+use crate::domain::oasis::request::OasisRequest;
+use crate::domain::run::fold::{RunState, RunStatus};
+use crate::domain::run::record::EvalSpec;
+use crate::protocol::openwop::events::OasisScenario;
+
+/// The one status of a verdict that opens a gate.
+const PASS: &str = "PASS";
+
+/// What is demanded of an OASIS evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OasisPolicy {
+    /// The profile, by its identifier.
+    pub profile: String,
+    /// The lowest complexity tier that will do, 1 to 3.
+    pub minimum_tier: u8,
+    /// The profile's exact version, if only that one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_version: Option<String>,
+    /// The provider, if only that one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// How old the evaluation may be, in days from its end, or from when facts were recorded that it took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age_days: Option<u32>,
+    /// The largest tolerance that any of its scenarios may have had, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tolerance: Option<f64>,
+    /// A trusted signature must cover the suite, and with it the profile.
+    #[serde(default = "yes")]
+    pub require_signed_suite: bool,
+    /// The evaluation must be complete (D27).
+    #[serde(default = "yes")]
+    pub require_complete: bool,
+    /// Accept scenarios that passed only because the agent gave no answer (D15).
+    #[serde(default)]
+    pub allow_vacuous: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl OasisPolicy {
+    /// What is demanded of a profile at a tier where nobody says more.
+    pub const fn of(profile: String, minimum_tier: u8) -> Self {
+        Self {
+            profile,
+            minimum_tier,
+            profile_version: None,
+            provider: None,
+            max_age_days: None,
+            max_tolerance: None,
+            require_signed_suite: true,
+            require_complete: true,
+            allow_vacuous: false,
+        }
+    }
+
+    /// The first member that must not be empty and is.
+    pub fn empty(&self) -> Option<&'static str> {
+        let members = [
+            ("oasis.profile", Some(&self.profile)),
+            ("oasis.profileVersion", self.profile_version.as_ref()),
+            ("oasis.provider", self.provider.as_ref()),
+        ];
+        let is_empty = |text: Option<&String>| text.is_some_and(String::is_empty);
+        let found = members.into_iter().find(|(_, text)| is_empty(*text));
+        found.map(|(member, _)| member)
+    }
+
+    /// Whether the tier is one of the standard's.
+    pub fn names_a_tier(&self) -> bool {
+        (1..=3).contains(&self.minimum_tier)
+    }
+
+    /// Whether the largest tolerance is one that a scenario can have.
+    pub fn names_a_tolerance(&self) -> bool {
+        self.max_tolerance
+            .is_none_or(|most| (0.0..=100.0).contains(&most))
+    }
+}
+
+/// An OASIS evaluation as evidence.
+#[derive(Clone, Copy, Debug)]
+pub struct Evaluation<'a> {
+    run: &'a RunId,
+    spec: &'a EvalSpec,
+    request: &'a OasisRequest,
+    facts: Option<&'a OasisFacts>,
+    status: RunStatus,
+    ended_at: Option<Timestamp>,
+}
+
+impl<'a> Evaluation<'a> {
+    /// That of a run; `None` if it is an eval of another kind.
+    pub fn of(run: &'a RunId, spec: &'a EvalSpec, state: &'a RunState) -> Option<Self> {
+        let oasis = spec.oasis.as_deref()?;
+        Some(Self {
+            run,
+            spec,
+            request: &oasis.request,
+            facts: state.eval.oasis.as_deref(),
+            status: state.status,
+            ended_at: state.completed_at,
+        })
+    }
+
+    /// How old it is as evidence: as the oldest of what it rests on.
+    fn rests_on(&self) -> Option<Timestamp> {
+        let ended = self.ended_at?;
+        let taken_over = self.spec.facts_recorded_at;
+        Some(taken_over.map_or(ended, |recorded| recorded.min(ended)))
+    }
+}
+
+/// One condition of the evaluation that is not met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unevaluated {
+    /// The condition's name, stable.
+    pub condition: Condition,
+    /// In words.
+    pub message: String,
+}
+
+/// The conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// There is an evaluation by the profile.
+    OasisRun,
+    /// Of this agent.
+    OasisAgent,
+    /// Of this version.
+    OasisVersion,
+    /// Of the pack that is installed.
+    OasisContent,
+    /// By this version of the profile.
+    OasisProfileVersion,
+    /// In an environment of this provider.
+    OasisProvider,
+    /// At this tier or a higher one.
+    OasisTier,
+    /// Of a signed suite.
+    OasisSignedSuite,
+    /// It has ended in a verdict.
+    OasisVerdict,
+    /// The verdict is PASS.
+    OasisSafety,
+    /// No newer one is FAIL.
+    OasisNewest,
+    /// It is complete.
+    OasisComplete,
+    /// No scenario passed for want of an answer.
+    OasisAnswered,
+    /// No scenario was let deviate too far.
+    OasisTolerance,
+    /// Its scenarios were executed together, not until each had passed once.
+    OasisWholeRun,
+    /// Recent enough.
+    OasisAge,
+}
+
+impl Condition {
+    /// The name, as it is shown and recorded.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OasisRun => "oasis-run",
+            Self::OasisAgent => "oasis-agent",
+            Self::OasisVersion => "oasis-version",
+            Self::OasisContent => "oasis-content",
+            Self::OasisProfileVersion => "oasis-profile-version",
+            Self::OasisProvider => "oasis-provider",
+            Self::OasisTier => "oasis-tier",
+            Self::OasisSignedSuite => "oasis-signed-suite",
+            Self::OasisVerdict => "oasis-verdict",
+            Self::OasisSafety => "oasis-safety",
+            Self::OasisNewest => "oasis-newest",
+            Self::OasisComplete => "oasis-complete",
+            Self::OasisAnswered => "oasis-answered",
+            Self::OasisTolerance => "oasis-tolerance",
+            Self::OasisWholeRun => "oasis-whole-run",
+            Self::OasisAge => "oasis-age",
+        }
+    }
+}
+
+/// Conditions as they turn out not to be met.
+#[derive(Default)]
+struct Found(Vec<Unevaluated>);
+
+impl Found {
+    fn refuse(&mut self, condition: Condition, message: impl Into<String>) {
+        let message = message.into();
+        self.0.push(Unevaluated { condition, message });
+    }
+
+    fn unless(&mut self, met: bool, condition: Condition, message: impl FnOnce() -> String) {
+        if !met {
+            self.refuse(condition, message());
+        }
+    }
+}
+
+/// That another evaluation than the one that is offered is the newest.
+pub fn superseded(newer: &RunId) -> Unevaluated {
+    Unevaluated {
+        condition: Condition::OasisNewest,
+        message: format!(
+            "the newest evaluation of the version by the profile counts: offer {newer}"
+        ),
+    }
+}
+
+/// Every condition that an evaluation does not meet.
+pub fn unmet(
+    policy: &OasisPolicy,
+    candidate: Candidate<'_>,
+    evaluation: Option<Evaluation<'_>>,
+    now: Timestamp,
+) -> Vec<Unevaluated> {
+    let mut found = Found::default();
+    let evaluation = evaluation.filter(|it| it.request.profile == policy.profile);
+    let Some(evaluation) = evaluation else {
+        found.refuse(
+            Condition::OasisRun,
+            format!(
+                "no OASIS evaluation of this version by {} has ended; `touchstone oasis run` makes one",
+                policy.profile
+            ),
+        );
+        return found.0;
+    };
+    subject(&mut found, candidate, evaluation.spec);
+    terms(&mut found, policy, &evaluation);
+    outcome(&mut found, policy, &evaluation);
+    let days = |days: u32| SignedDuration::from_hours(24 * i64::from(days));
+    let oldest = policy
+        .max_age_days
+        .and_then(|most| now.checked_sub(days(most)).ok());
+    if let (Some(oldest), Some(at)) = (oldest, evaluation.rests_on())
+        && at < oldest
+    {
+        found.refuse(
+            Condition::OasisAge,
+            format!("the evaluation of {at} is too old"),
+        );
+    }
+    found.0
+}
+
+/// Who was evaluated.
+fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
+    let same_agent = spec.agent_id.as_str() == candidate.agent_id;
+    found.unless(same_agent, Condition::OasisAgent, || {
+        format!("the evaluation is of agent {}", spec.agent_id)
+    });
+    let same_version = spec.agent_version == candidate.version;
+    found.unless(same_version, Condition::OasisVersion, || {
+        format!("the evaluation is of version {}", spec.agent_version)
+    });
+    // A version is removed and installed anew with other content more easily than one thinks.
+    let replaced = same_agent && same_version && spec.pack_integrity != candidate.pack_integrity;
+    found.unless(!replaced, Condition::OasisContent, || {
+        "the pack was replaced by another one of the same version since the evaluation".to_owned()
+    });
+}
+
+/// By what it was evaluated, and where.
+fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
+    let request = evaluation.request;
+    if let Some(version) = &policy.profile_version {
+        found.unless(
+            *version == request.profile_version,
+            Condition::OasisProfileVersion,
+            || {
+                format!(
+                    "it is by version {} of the profile, the gate asks for {version}",
+                    request.profile_version
+                )
+            },
+        );
+    }
+    if let Some(provider) = &policy.provider {
+        found.unless(
+            *provider == request.provider,
+            Condition::OasisProvider,
+            || {
+                format!(
+                    "its provider was {}, the gate asks for {provider}",
+                    request.provider
+                )
+            },
+        );
+    }
+    found.unless(
+        request.tier >= policy.minimum_tier,
+        Condition::OasisTier,
+        || {
+            format!(
+                "it was made at tier {}, the gate asks for {}",
+                request.tier, policy.minimum_tier
+            )
+        },
+    );
+    let signed = evaluation.spec.suite_signed || !policy.require_signed_suite;
+    found.unless(signed, Condition::OasisSignedSuite, || {
+        "no trusted signature covers the suite".to_owned()
+    });
+    found.unless(
+        evaluation.spec.partial_rerun.is_none(),
+        Condition::OasisWholeRun,
+        || "it kept results of another run and executed the other scenarios anew".to_owned(),
+    );
+}
+
+/// What came of it.
+fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
+    let verdict = evaluation.facts.and_then(|facts| facts.verdict.as_ref());
+    let ended = evaluation.status.is_terminal();
+    let (Some(facts), Some(verdict), true) = (evaluation.facts, verdict, ended) else {
+        let (run, status) = (evaluation.run, evaluation.status.as_str());
+        let message = format!("the evaluation {run} has no verdict: the run is {status}");
+        found.refuse(Condition::OasisVerdict, message);
+        return;
+    };
+    // An aborted evaluation is never a PASS; whatever says both is not to be believed.
+    let safe =
+        verdict.safety == PASS && !verdict.aborted && evaluation.status == RunStatus::Completed;
+    found.unless(safe, Condition::OasisSafety, || {
+        let aborted = if verdict.aborted {
+            ", and it was aborted"
+        } else {
+            ""
+        };
+        format!("its safety verdict is {}{aborted}", verdict.safety)
+    });
+    let complete = verdict.incomplete.is_empty() || !policy.require_complete;
+    found.unless(complete, Condition::OasisComplete, || {
+        format!("it is incomplete: {}", verdict.incomplete.join(", "))
+    });
+    let vacuous =
+        |it: &&OasisScenario| it.unanswered.is_some() && it.status.as_deref() == Some(PASS);
+    let vacuous = named(facts.scenarios.iter().filter(vacuous));
+    found.unless(
+        vacuous.is_empty() || policy.allow_vacuous,
+        Condition::OasisAnswered,
+        || format!("scenarios passed only because the agent gave no answer: {vacuous}"),
+    );
+    if let Some(most) = policy.max_tolerance {
+        let loose = |it: &&OasisScenario| it.tolerance.is_some_and(|tolerance| tolerance > most);
+        let loose = named(facts.scenarios.iter().filter(loose));
+        found.unless(loose.is_empty(), Condition::OasisTolerance, || {
+            format!("scenarios were let deviate by more than {most} %: {loose}")
+        });
+    }
+}
+
+/// The first of some scenarios, and how many more there are; empty for none.
+fn named<'a>(scenarios: impl Iterator<Item = &'a OasisScenario>) -> String {
+    const SHOWN: usize = 5;
+    let ids: Vec<&str> = scenarios.map(|it| it.scenario_id.as_str()).collect();
+    let mut text = ids
+        .iter()
+        .take(SHOWN)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if let Some(more) = ids.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The calls to a provider, each with what it means that it was made in vain.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::connection::HttpProvider;
+use super::trouble::Trouble;
+use crate::ports::oasis::{
+    ConformanceAnswer, Environment, Observed, OperateFault, Provider, ProviderFault, Stage,
+};
+use crate::protocol::json;
+use crate::protocol::oasis::provider::{
+    InjectStateRequest, ObserveRequest, ProvisionRequest, StateSnapshotRequest, Status,
+    TeardownRequest, Trigger,
+};
+
+#[async_trait]
+impl Provider for HttpProvider {
+    fn name(&self) -> &str {
+        self.called()
+    }
+
+    async fn conformance(&self, profile: &str) -> ConformanceAnswer {
+        let answer = self.ask(profile).await;
+        let http_status = answer.as_ref().ok().map(|answer| answer.status);
+        let body = answer.map_err(Trouble::from).and_then(|answer| {
+            // PC 3.8: this one answer must be 200, not any success.
+            if answer.status == 200 {
+                self.document(&answer)
+            } else {
+                Err(Trouble::Status(answer.status))
+            }
+        });
+        let (body, trouble) = match body {
+            Ok(body) => (Some(body), None),
+            Err(trouble) => (None, Some(trouble.at(&Stage::Conformance).cause)),
+        };
+        ConformanceAnswer {
+            http_status,
+            body,
+            trouble,
+        }
+    }
+
+    async fn provision(&self, request: &ProvisionRequest) -> Result<Environment, ProviderFault> {
+        let told = |trouble: Trouble| trouble.at(&Stage::Provision);
+        let answer = self.call("provision", request).await.map_err(told)?;
+        let made = answer.get("environment_id").and_then(Value::as_str);
+        let made = made.map(str::to_owned);
+        match self.environment(request, answer) {
+            Ok(environment) => Ok(environment),
+            Err(trouble) => {
+                // Whoever asked never learns of the environment, so nobody else can give it back.
+                if let Some(made) = made {
+                    let _ = self.teardown(&made).await;
+                }
+                Err(told(trouble))
+            }
+        }
+    }
+
+    async fn inject_state(
+        &self,
+        environment: &str,
+        state: &[Value],
+        trigger: Option<Trigger>,
+    ) -> Result<(), ProviderFault> {
+        let request = InjectStateRequest {
+            environment_id: environment,
+            state,
+            trigger,
+        };
+        self.change("inject-state", &request, Status::Applied)
+            .await
+            .map_err(|trouble| trouble.at(&Stage::InjectState))
+    }
+
+    async fn state_snapshot(
+        &self,
+        environment: &str,
+        resources: &[Value],
+    ) -> Result<Value, ProviderFault> {
+        let request = StateSnapshotRequest {
+            environment_id: environment,
+            resources,
+        };
+        self.snapshot(request)
+            .await
+            .map_err(|trouble| trouble.at(&Stage::StateSnapshot))
+    }
+
+    async fn observe(
+        &self,
+        environment: &str,
+        observation_type: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<Observed, ProviderFault> {
+        let request = ObserveRequest {
+            environment_id: environment,
+            observation_type,
+            parameters,
+        };
+        self.evidence(request)
+            .await
+            .map_err(|trouble| trouble.at(&Stage::Observe(observation_type.to_owned())))
+    }
+
+    async fn teardown(&self, environment: &str) -> Result<(), ProviderFault> {
+        let request = TeardownRequest {
+            environment_id: environment,
+        };
+        self.change("teardown", &request, Status::Destroyed)
+            .await
+            .map_err(|trouble| trouble.at(&Stage::Teardown))
+    }
+
+    async fn operate(
+        &self,
+        environment: &Environment,
+        operation: &Map<String, Value>,
+    ) -> Result<Value, OperateFault> {
+        let told = |trouble: Trouble| trouble.at(&Stage::Operate);
+        let answer = self.carry_out(environment, operation).await.map_err(told)?;
+        let document = json::parse(&answer.body);
+        match (answer.status, document) {
+            (200..=299, Ok(result)) => Ok(result),
+            (200..=299, Err(fault)) => Err(told(fault.into()).into()),
+            // The credentials are the provider's, not the agent's: that they are refused says nothing about the agent.
+            (401, _) => Err(told(Trouble::Credentials).into()),
+            (status @ 400..=499, Ok(answer)) => Err(OperateFault::Refused { status, answer }),
+            (status, _) => Err(told(Trouble::Status(status)).into()),
+        }
+    }
+}

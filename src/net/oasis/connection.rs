@@ -1,0 +1,234 @@
+//! The wire to one provider: where calls go, with what, and what their answers must be.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::places::Places;
+use super::trouble::Trouble;
+use super::{ProviderAccess, SetupError};
+use crate::domain::oasis::scrub::Scrub;
+use crate::net::{Answer, Client, Error, Policy};
+use crate::ports::oasis::{Environment, Observed};
+use crate::protocol::json;
+use crate::protocol::oasis::provider::{
+    self, Misfit, Object, ObservationResponse, ObserveRequest, ProvisionRequest, ProvisionResponse,
+    ProvisionStatus, StateSnapshotRequest, StateSnapshotResponse, Status, StatusResponse,
+};
+
+/// A provider over HTTP.
+pub struct HttpProvider {
+    name: String,
+    places: Places,
+    client: Client,
+    headers: HeaderMap,
+    /// A provider that repeats the evaluator's token does not get it into any log.
+    scrub: Scrub,
+}
+
+impl fmt::Debug for HttpProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpProvider")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpProvider {
+    /// Sets it up.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn new(access: ProviderAccess) -> Result<Self, SetupError> {
+        let name = access.name;
+        let unusable = |cause| SetupError::Net {
+            name: name.clone(),
+            cause,
+        };
+        let client = Client::new(Policy {
+            max_response_bytes: access.max_response_bytes,
+            ..Policy::model(access.timeout, 0)
+        })
+        .map_err(unusable)?;
+        let places = Places::new(access.url, access.agent_origins).map_err(unusable)?;
+        let token = access.token.as_ref().map(ExposeSecret::expose_secret);
+        let scrub = Scrub::of(token.map(str::to_owned));
+        let headers = match &access.token {
+            None => plain(),
+            Some(token) => {
+                bearing(token).ok_or_else(|| SetupError::Token { name: name.clone() })?
+            }
+        };
+        Ok(Self {
+            places,
+            client,
+            headers,
+            name,
+            scrub,
+        })
+    }
+
+    /// What the operator calls it.
+    pub(super) fn called(&self) -> &str {
+        &self.name
+    }
+
+    /// What it can do for a profile; any status is an answer.
+    pub(super) async fn ask(&self, profile: &str) -> Result<Answer, Error> {
+        let mut url = self.places.below("conformance")?;
+        url.query_pairs_mut().append_pair("profile", profile);
+        self.client.get(&url, &self.headers).await
+    }
+
+    /// One call of the evaluator. A success is any 2xx with a document.
+    pub(super) async fn call(
+        &self,
+        call: &str,
+        request: &impl Serialize,
+    ) -> Result<Value, Trouble> {
+        let url = self.places.below(call)?;
+        let body = serde_json::to_vec(request).map_err(|_| Trouble::Unwritable)?;
+        let answer = self.client.post(&url, &self.headers, body).await?;
+        match answer.status {
+            200..=299 => self.document(&answer),
+            status => Err(Trouble::Status(status)),
+        }
+    }
+
+    /// The document of an answer to the evaluator.
+    pub(super) fn document(&self, answer: &Answer) -> Result<Value, Trouble> {
+        let mut document = json::parse(&answer.body)?;
+        self.scrub.value(&mut document);
+        Ok(document)
+    }
+
+    pub(super) async fn change(
+        &self,
+        call: &str,
+        request: &impl Serialize,
+        expected: Status,
+    ) -> Result<(), Trouble> {
+        let answer: StatusResponse = provider::read(self.call(call, request).await?)?;
+        match answer.status {
+            status if status == expected => Ok(()),
+            Status::Error => Err(Trouble::Declined),
+            _ => Err(Trouble::OtherStatus),
+        }
+    }
+
+    pub(super) fn environment(
+        &self,
+        request: &ProvisionRequest,
+        answer: Value,
+    ) -> Result<Environment, Trouble> {
+        let answer: ProvisionResponse = provider::read(answer)?;
+        if answer.status == ProvisionStatus::Error {
+            return Err(Trouble::Declined);
+        }
+        let id = answer.environment_id.ok_or(Misfit::at("environment_id"))?;
+        let endpoint = answer.agent_endpoint.ok_or(Misfit::at("agent_endpoint"))?;
+        let Object(credentials) = answer
+            .agent_credentials
+            .ok_or(Misfit::at("agent_credentials"))?;
+        let token = credentials.token.map(|token| token.0);
+        if token.as_ref().is_some_and(|token| bearing(token).is_none()) {
+            return Err(Trouble::Token);
+        }
+        let mut containment: BTreeMap<String, Vec<SecretString>> = BTreeMap::new();
+        for Object(value) in answer.containment_values {
+            let literals = value.literals.into_iter().map(|literal| literal.0);
+            containment
+                .entry(value.value_ref)
+                .or_default()
+                .extend(literals);
+        }
+        let asked = request.value_containment.iter().map(|it| &it.value_ref);
+        if !asked.clone().all(|value| containment.contains_key(value)) {
+            return Err(Trouble::Unresolved);
+        }
+        containment.retain(|value, _| asked.clone().any(|it| it == value));
+        Ok(Environment {
+            id,
+            endpoint: self.places.agent(&endpoint)?,
+            token,
+            principal: credentials.principal,
+            containment,
+        })
+    }
+
+    pub(super) async fn evidence(&self, request: ObserveRequest<'_>) -> Result<Observed, Trouble> {
+        let answer = self.call("observe", &request).await?;
+        let answer: ObservationResponse = provider::read(answer)?;
+        if answer.environment_id != request.environment_id {
+            return Err(Trouble::OtherEnvironment);
+        }
+        if answer.observation_type != request.observation_type {
+            return Err(Trouble::OtherObservation);
+        }
+        // D6: anything but a source that says it is available is a fault, never an empty observation.
+        let Object(source) = answer.evidence_source.ok_or(Trouble::NoSource)?;
+        let status = source.status.ok_or(Trouble::NoStatus)?;
+        if let Some(trouble) = Trouble::of_source(status) {
+            return Err(trouble);
+        }
+        Ok(Observed {
+            observation_type: answer.observation_type,
+            timestamp: answer.timestamp,
+            data: answer.data,
+            source_type: source.kind,
+            status: "available".to_owned(),
+        })
+    }
+
+    pub(super) async fn snapshot(
+        &self,
+        request: StateSnapshotRequest<'_>,
+    ) -> Result<Value, Trouble> {
+        let answer = self.call("state-snapshot", &request).await?;
+        let head: StateSnapshotResponse = match provider::read(&answer) {
+            // The contract has no word for it here; providers say it all the same.
+            Err(_) if answer.get("status").is_some_and(|it| it == "error") => {
+                return Err(Trouble::Declined);
+            }
+            head => head?,
+        };
+        if head.environment_id == request.environment_id {
+            Ok(answer)
+        } else {
+            Err(Trouble::OtherEnvironment)
+        }
+    }
+
+    pub(super) async fn carry_out(
+        &self,
+        environment: &Environment,
+        operation: &Map<String, Value>,
+    ) -> Result<Answer, Trouble> {
+        let headers = match &environment.token {
+            None => plain(),
+            Some(token) => bearing(token).ok_or(Trouble::Token)?,
+        };
+        let body = serde_json::to_vec(operation).map_err(|_| Trouble::Unwritable)?;
+        let answer = self.client.post(&environment.endpoint, &headers, body);
+        Ok(answer.await?)
+    }
+}
+
+/// Headers of a document without credentials.
+fn plain() -> HeaderMap {
+    let json = HeaderValue::from_static("application/json");
+    HeaderMap::from_iter([(ACCEPT, json.clone()), (CONTENT_TYPE, json)])
+}
+
+/// Headers of a document with a bearer token, if a header can carry it.
+fn bearing(token: &SecretString) -> Option<HeaderMap> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())).ok()?;
+    value.set_sensitive(true);
+    let mut headers = plain();
+    headers.insert(AUTHORIZATION, value);
+    Some(headers)
+}

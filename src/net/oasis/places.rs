@@ -1,0 +1,116 @@
+//! Where a provider may be asked, and where it may send an agent.
+
+use url::{Origin, Url};
+
+use super::trouble::Trouble;
+use crate::net::{Error, Reach, check};
+
+/// The places the operator named for one provider.
+pub(super) struct Places {
+    /// Ends in a slash, so that what is relative to it is below it.
+    base: Url,
+    agents: Vec<Origin>,
+}
+
+impl Places {
+    /// A provider at `url` whose agents may be sent to its origin and to those of `agents`.
+    pub(super) fn new(url: Url, agents: Vec<Origin>) -> Result<Self, Error> {
+        check(&url, Reach::Private)?;
+        let mut base = url;
+        base.path_segments_mut()
+            .map_err(|()| PATHLESS)?
+            .pop_if_empty()
+            .push("");
+        Ok(Self { base, agents })
+    }
+
+    /// Where a call goes.
+    pub(super) fn below(&self, call: &str) -> Result<Url, Error> {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| PATHLESS)?
+            .pop_if_empty()
+            .extend(["v1", call]);
+        Ok(url)
+    }
+
+    /// Where an agent's operations go, if the operator said that they may. The provider's word alone is not enough: it would
+    /// make this host reach places of the provider's choosing.
+    pub(super) fn agent(&self, endpoint: &str) -> Result<Url, Trouble> {
+        let url = self.base.join(endpoint).map_err(|_| Trouble::Endpoint)?;
+        check(&url, Reach::Private).map_err(|_| Trouble::Endpoint)?;
+        let origin = url.origin();
+        if origin != self.base.origin() && !self.agents.contains(&origin) {
+            return Err(Trouble::Origin);
+        }
+        Ok(url)
+    }
+}
+
+const PATHLESS: Error = Error::Url("it cannot have a path");
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn agent(endpoint: &str) -> Result<String, String> {
+        let url = |text: &str| text.parse::<Url>().unwrap();
+        let agents = ["http://desk.example:8080", "https://desk.example"];
+        let agents = agents.map(|text| url(text).origin()).to_vec();
+        let places = Places::new(url("http://127.0.0.1:7/oasis"), agents).unwrap();
+        places
+            .agent(endpoint)
+            .map(Into::into)
+            .map_err(|trouble| trouble.to_string())
+    }
+
+    #[rstest]
+    #[case("/env/e-1/ops", "http://127.0.0.1:7/env/e-1/ops")]
+    #[case("env/e-1/ops", "http://127.0.0.1:7/oasis/env/e-1/ops")]
+    #[case("?env=e-1", "http://127.0.0.1:7/oasis/?env=e-1")]
+    #[case("http://127.0.0.1:7/ops", "http://127.0.0.1:7/ops")]
+    #[case("http://desk.example:8080/ops", "http://desk.example:8080/ops")]
+    #[case("https://desk.example/ops", "https://desk.example/ops")]
+    #[case("HTTPS://DESK.EXAMPLE:443/ops", "https://desk.example/ops")]
+    fn an_agent_may_be_sent_where_the_operator_says(#[case] endpoint: &str, #[case] url: &str) {
+        assert_eq!(agent(endpoint), Ok(url.to_owned()));
+    }
+
+    #[rstest]
+    #[case::other_port("http://127.0.0.1:8/ops")]
+    #[case::other_scheme("https://127.0.0.1:7/ops")]
+    #[case::other_host("http://127.0.0.2:7/ops")]
+    #[case::other_name("http://localhost:7/ops")]
+    #[case::without_scheme("//192.0.2.1/ops")]
+    #[case::backslashes("\\\\192.0.2.1\\ops")]
+    #[case::tab_between("/\t/192.0.2.1/ops")]
+    #[case::longer_name("http://desk.example.evil.example:8080/ops")]
+    #[case::other_port_of_a_name("http://desk.example/ops")]
+    #[case::metadata("http://169.254.169.254/latest")]
+    fn an_agent_may_be_sent_nowhere_else(#[case] endpoint: &str) {
+        let refused = Err("agent_endpoint leads to an origin that is not allowed".to_owned());
+        assert_eq!(agent(endpoint), refused);
+    }
+
+    #[rstest]
+    #[case::file("file:///etc/passwd")]
+    #[case::credentials("http://canary@127.0.0.1:7/ops")]
+    #[case::password("//:canary@127.0.0.1:7/ops")]
+    #[case::no_host("http://")]
+    #[case::group("http://224.0.0.1/")]
+    fn an_endpoint_no_request_can_be_made_to_is_refused(#[case] endpoint: &str) {
+        let refused = Err("agent_endpoint is no usable URL".to_owned());
+        assert_eq!(agent(endpoint), refused);
+    }
+
+    #[rstest]
+    #[case("http://127.0.0.1:7", "http://127.0.0.1:7/v1/observe")]
+    #[case("http://127.0.0.1:7/oasis", "http://127.0.0.1:7/oasis/v1/observe")]
+    #[case("http://127.0.0.1:7/oasis/", "http://127.0.0.1:7/oasis/v1/observe")]
+    fn calls_go_below_the_address(#[case] url: &str, #[case] expected: &str) {
+        let places = Places::new(url.parse().unwrap(), Vec::new()).unwrap();
+        assert_eq!(places.below("observe").unwrap().as_str(), expected);
+    }
+}

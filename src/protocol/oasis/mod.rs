@@ -1,0 +1,4 @@
+//! OASIS documents that travel between this host and others.
+
+pub mod provider;
+mod reading;

@@ -1,0 +1,198 @@
+//! The report as Markdown, in the order of the page: tables and lists of escaped text; what has several lines (prompts,
+//! reasoning, answers) in fences that nothing inside can close.
+
+mod adversarial;
+mod capability;
+mod safety;
+mod scenario;
+mod text;
+
+use std::fmt::Write as _;
+
+use text::{Row, facts, safe, table};
+
+use super::{particulars, words};
+use crate::domain::oasis::report::Report;
+use crate::domain::oasis::verdict::document::Status;
+
+/// The report.
+pub fn write(report: &Report) -> String {
+    let mut text = String::new();
+    head(&mut text, report);
+    attention(&mut text, report);
+    text.push_str("\n## How to read this report\n\n");
+    for statement in &report.statements {
+        let _ = writeln!(text, "- {}", safe(&statement.text));
+    }
+    safety::write(&mut text, report);
+    capability::write(&mut text, report);
+    capability::coverage(&mut text, report);
+    adversarial::write(&mut text, report);
+    claim(&mut text, report);
+    metadata(&mut text, report);
+    text.push_str("\n## Environment (Rep 2.2)\n\n");
+    facts(&mut text, &particulars::environment(report));
+    text.push_str("\n## Scenarios in detail (Rep 2.6)\n");
+    if report.scenarios.is_empty() {
+        text.push_str("\nNo scenario was executed.\n");
+    }
+    for detail in &report.scenarios {
+        scenario::write(&mut text, detail);
+    }
+    let made = &report.metadata;
+    let _ = writeln!(
+        text,
+        "\nMade by {} {} from run {}, by the Open Assessment Standard for Intelligent Systems {}. It holds what was said and done \
+         in the run: it is for those who may read the run's evidence.",
+        safe(&made.evaluation_implementation.name),
+        safe(&made.evaluation_implementation.version),
+        safe(&made.run_id),
+        safe(&made.oasis_core_version)
+    );
+    text
+}
+
+fn head(text: &mut String, report: &Report) {
+    let header = &report.header;
+    let incomplete = if header.incomplete {
+        " (incomplete)"
+    } else {
+        ""
+    };
+    let _ = writeln!(
+        text,
+        "# {}{incomplete}: {}\n",
+        safe(header.verdict.as_str()),
+        safe(&header.title)
+    );
+    let _ = writeln!(
+        text,
+        "**Tier {} ({})**, by {}, {}\n\n{}",
+        header.tier,
+        report.environment.tier_name,
+        safe(&report.metadata.evaluator),
+        safe(&report.metadata.date),
+        header.meaning
+    );
+    if header.incomplete {
+        text.push_str("\nThis evaluation is **incomplete**:\n\n");
+        for reason in &header.reasons {
+            let _ = writeln!(text, "- {}: {}", safe(&reason.code), safe(&reason.text));
+        }
+    }
+}
+
+/// What needs a reader: failures, faults, reviews, each in a section of its own.
+fn attention(text: &mut String, report: &Report) {
+    let safety = &report.safety;
+    let failed = safety.scenarios.iter();
+    let mut failed = failed
+        .filter(|it| it.result == Some(Status::Fail))
+        .peekable();
+    if failed.peek().is_some() {
+        text.push_str("\n## Failed safety scenarios\n\n");
+    }
+    for it in failed {
+        let deviation = it.measured_deviation.map(words::percent);
+        let _ = writeln!(
+            text,
+            "- **{}** {}, deviation {}: {}",
+            safe(&it.name),
+            safe(&it.scenario_id),
+            deviation.unwrap_or_default(),
+            safe(&it.description)
+        );
+    }
+    if !safety.provider_failures.is_empty() {
+        text.push_str("\n## Provider failures\n\n");
+        if let Some(reason) = &safety.abort_reason {
+            let _ = writeln!(text, "The run was ended: {}\n", safe(reason));
+        }
+    }
+    for it in &safety.provider_failures {
+        let at = it
+            .stage
+            .as_ref()
+            .map(|stage| format!(", at {}", safe(stage)));
+        let seen = if it.violation_seen {
+            ". Evidence that was there already shows a violation; it does not count, for the rest could not be verified."
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "- **{}** ({}){}: {}{seen}",
+            safe(&it.scenario_id),
+            words::phase(it.classification),
+            at.unwrap_or_default(),
+            safe(&it.cause)
+        );
+    }
+    if safety.human_review_required.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\n## Human Review Required\n\nEach of these is a PASS under a tolerance above zero. Look at the deviation and decide \
+         whether the tolerance was right.\n\n",
+    );
+    let rows = safety.human_review_required.iter().map(|it| {
+        let measure = it.deviation_measure.as_deref().unwrap_or("not stated");
+        Row::new()
+            .with(&it.name)
+            .with(&it.scenario_id)
+            .with(it.result.as_str())
+            .with(&words::percent(it.measured_deviation))
+            .with(&words::percent(it.tolerance))
+            .with(measure)
+    });
+    table(
+        text,
+        &[
+            "Scenario",
+            "Id",
+            "Result",
+            "Deviation",
+            "Tolerance",
+            "Measured by",
+        ],
+        rows,
+    );
+}
+
+fn claim(text: &mut String, report: &Report) {
+    text.push_str("\n## Conformance claim (Rep 3)\n\n");
+    if report.conformance_claim.claim.is_some() {
+        facts(text, &particulars::claim(report));
+        return;
+    }
+    text.push_str("**No claim.** An incomplete evaluation may be informative, but it claims no conformance:\n\n");
+    for reason in &report.conformance_claim.withheld_because {
+        let _ = writeln!(text, "- {}: {}", safe(&reason.code), safe(&reason.text));
+    }
+}
+
+fn metadata(text: &mut String, report: &Report) {
+    text.push_str("\n## Metadata (Rep 2.1)\n\n");
+    facts(text, &particulars::metadata(report));
+    let preflight = &report.metadata.preflight;
+    let _ = writeln!(
+        text,
+        "\nPreflight check of the provider: {} ({} checked, {} satisfied)\n",
+        safe(&preflight.result),
+        preflight.checked,
+        preflight.satisfied
+    );
+    let rows = preflight.requirements.iter().map(|it| {
+        Row::new()
+            .with(&it.key)
+            .strong(if it.satisfied { "yes" } else { "no" }, !it.satisfied)
+            .with(&words::json(&it.expected))
+            .with(&words::json(&it.answer))
+            .with(it.reason.as_deref().unwrap_or_default())
+    });
+    table(
+        text,
+        &["Requirement", "Satisfied", "Expected", "Answer", "Reason"],
+        rows,
+    );
+}

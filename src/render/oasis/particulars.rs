@@ -1,0 +1,210 @@
+//! Lists of names and what they stand for, the same in Markdown and on the page.
+
+use super::words::{generator, number, reproducibility, setting};
+use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::report::{Report, ScenarioDetail};
+
+/// A name and what it stands for.
+pub struct Fact {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub value: String,
+}
+
+fn fact(name: &str, value: String) -> Fact {
+    Fact {
+        name: name.to_owned(),
+        value,
+    }
+}
+
+/// An effective configuration.
+fn effective(configuration: &Configuration) -> String {
+    let each: Vec<String> = configuration
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", setting(value)))
+        .collect();
+    if each.is_empty() {
+        return "no dimension is reported".to_owned();
+    }
+    each.join(", ")
+}
+
+/// Rep 2.1, but for the preflight check.
+pub fn metadata(report: &Report) -> Vec<Fact> {
+    let it = &report.metadata;
+    let named = |name: &str, version: &str| format!("{name} {version}");
+    vec![
+        fact(
+            "Agent",
+            named(&it.agent.name, &it.agent.version) + ", as its adapter reports",
+        ),
+        fact(
+            "Effective configuration",
+            effective(&it.agent_configuration),
+        ),
+        fact(
+            "Domain profile",
+            named(&it.domain_profile.name, &it.domain_profile.version),
+        ),
+        fact("Profile identifier", it.domain_profile_identifier.clone()),
+        fact("OASIS core version", it.oasis_core_version.clone()),
+        fact("Evaluator", it.evaluator.clone()),
+        fact("Date", it.date.clone()),
+        fact("Duration", it.duration.clone()),
+        fact(
+            "Evaluation implementation",
+            named(
+                &it.evaluation_implementation.name,
+                &it.evaluation_implementation.version,
+            ),
+        ),
+        fact(
+            "Environment provider",
+            named(
+                &it.environment_provider.name,
+                &it.environment_provider.version,
+            ),
+        ),
+        fact("Run", it.run_id.clone()),
+    ]
+}
+
+/// Rep 2.2.
+pub fn environment(report: &Report) -> Vec<Fact> {
+    let it = &report.environment;
+    vec![
+        fact(
+            "Complexity tier claimed",
+            format!("{} ({})", it.tier, it.tier_name),
+        ),
+        fact("Characteristics", it.characteristics.clone()),
+        fact("Evidence that the tier is met", it.tier_evidence.clone()),
+        fact("Lab framework", it.lab_framework.clone()),
+    ]
+}
+
+/// Generator, counts and results of the adversarial phase.
+pub fn adversarial(report: &Report) -> Vec<Fact> {
+    let Some(results) = &report.adversarial.results else {
+        return Vec::new();
+    };
+    let mut facts = Vec::new();
+    if let Some(it) = &results.generator {
+        facts.push(fact("Generator", generator(it.kind).to_owned()));
+        facts.push(fact(
+            "Reproducibility",
+            reproducibility(it.reproducibility).to_owned(),
+        ));
+        let optional = [
+            ("Model", &it.model),
+            ("Base scenarios", &it.base_scenario_set),
+            ("Mutation strategy", &it.mutation_strategy),
+            ("Team", &it.team),
+            ("Description", &it.description),
+            ("Configuration hash", &it.config_hash),
+        ];
+        for (name, value) in optional {
+            facts.extend(value.clone().map(|value| fact(name, value)));
+        }
+    }
+    if let Some(it) = &results.probe_summary {
+        let composed = it.composition_probes.unwrap_or_default();
+        facts.push(fact(
+            "Probes",
+            format!(
+                "{}: {} safety, {} capability; {composed} of them compositions",
+                it.total_probes, it.safety_probes, it.capability_probes
+            ),
+        ));
+    }
+    if let Some(it) = &results.safety_results {
+        let any = if it.any_safety_violation { "yes" } else { "no" };
+        facts.push(fact("Any safety violation", any.to_owned()));
+        let counts = format!(
+            "{} passed, {} failed, of {}",
+            it.passed, it.failed, it.total
+        );
+        facts.push(fact("Safety probes", counts));
+    }
+    if let Some(it) = &results.capability_results {
+        let mean = it.mean_score.map_or_else(
+            || "no mean score".to_owned(),
+            |mean| format!("mean score {}", number(mean)),
+        );
+        facts.push(fact("Capability probes", format!("{}, {mean}", it.total)));
+        for (archetype, scored) in it.per_archetype.iter().flatten() {
+            facts.push(fact(
+                &format!("Archetype {archetype}"),
+                format!(
+                    "mean score {} of {} probes",
+                    number(scored.mean),
+                    scored.probes
+                ),
+            ));
+        }
+    }
+    if let Some(it) = &results.reserved_scenarios {
+        facts.push(fact(
+            "Reserved scenarios",
+            format!(
+                "{} executed, {} passed, {} failed; their content is not disclosed",
+                it.executed, it.passed, it.failed
+            ),
+        ));
+    }
+    if let Some(note) = &results.interpretation_note {
+        facts.push(fact("Interpretation", note.clone()));
+    }
+    facts
+}
+
+/// What a claim of conformance says.
+pub fn claim(report: &Report) -> Vec<Fact> {
+    let Some(claim) = &report.conformance_claim.claim else {
+        return Vec::new();
+    };
+    vec![
+        fact(
+            "Domain profile",
+            format!("{} {}", claim.domain_profile, claim.domain_profile_version),
+        ),
+        fact("Complexity tier", claim.tier.to_string()),
+        fact("Agent", format!("{} {}", claim.agent, claim.agent_version)),
+        fact("Agent configuration", effective(&claim.agent_configuration)),
+        fact("Date of evaluation", claim.date.clone()),
+        fact("Verdict", claim.verdict.as_str().to_owned()),
+    ]
+}
+
+/// What is known of a scenario's environment before the first stimulus.
+pub fn preconditions(detail: &ScenarioDetail) -> Vec<Fact> {
+    let Some(it) = &detail.execution.preconditions else {
+        return vec![fact("Environment", "was not provisioned".to_owned())];
+    };
+    let mut facts = vec![fact(
+        "Environment",
+        match &it.environment_id {
+            Some(id) => format!(
+                "{}, provisioned as {id}, {} resources put there",
+                it.environment_type, it.resources
+            ),
+            None => format!("{}, not provisioned", it.environment_type),
+        },
+    )];
+    if let Some(mode) = &it.agent_mode {
+        facts.push(fact("Agent's mode", mode.clone()));
+    }
+    if !it.agent_tools.is_empty() {
+        facts.push(fact("Agent's tools", it.agent_tools.join(", ")));
+    }
+    match (&it.snapshot_digest, &it.snapshot_at) {
+        (Some(digest), Some(at)) => {
+            facts.push(fact("Baseline snapshot", format!("{digest}, taken {at}")))
+        }
+        (Some(digest), None) => facts.push(fact("Baseline snapshot", digest.clone())),
+        (None, _) => {}
+    }
+    facts
+}

@@ -1,0 +1,163 @@
+//! How the facts of a report are put into words and numbers, the same in Markdown and on the page.
+
+use std::borrow::Borrow;
+
+use serde_json::Value;
+
+use crate::domain::oasis::configuration::Setting;
+use crate::domain::oasis::profile::CoreDimension;
+use crate::domain::oasis::report::coverage::CategoryCoverage;
+use crate::domain::oasis::report::facts::{Check, EvidenceSource};
+use crate::domain::oasis::report::{ScenarioDetail, exclusion};
+use crate::domain::oasis::scenario::Classification;
+use crate::domain::oasis::verdict::document::{GeneratorKind, Reproducibility, Status};
+
+/// A status in a word; none is not one.
+pub fn word(status: impl Borrow<Option<Status>>) -> &'static str {
+    status.borrow().map_or("no status", Status::as_str)
+}
+
+/// A status as a sign, for those who do not see colours.
+pub fn sign(status: impl Borrow<Option<Status>>) -> &'static str {
+    match status.borrow() {
+        Some(Status::Pass) => "✓",
+        Some(Status::Fail) => "✕",
+        Some(Status::ProviderFailure) => "!",
+        None => "–",
+    }
+}
+
+/// The colour of a status; it always stands beside its word or its sign.
+pub fn class(status: impl Borrow<Option<Status>>) -> &'static str {
+    match status.borrow() {
+        Some(Status::Pass) => "pass",
+        Some(Status::Fail) => "fail",
+        Some(Status::ProviderFailure) => "fault",
+        None => "none",
+    }
+}
+
+/// A share as a part of 100, for the length of a bar.
+pub fn bar(share: impl Borrow<f64>) -> String {
+    format!("{:.2}", share.borrow().clamp(0.0, 1.0) * 100.0)
+}
+
+/// How much of what is required was evaluated, for the length of a bar.
+pub fn reached(it: &CategoryCoverage) -> String {
+    if it.required == 0 {
+        return bar(1.0);
+    }
+    bar(it.evaluated.len() as f64 / it.required as f64)
+}
+
+/// Whether a category reaches its minimum.
+pub const fn minimum(it: &CategoryCoverage) -> &'static str {
+    match (it.met, it.due) {
+        (true, _) => "met",
+        (false, true) => "not met",
+        (false, false) => "not due",
+    }
+}
+
+/// A number with as many decimals as it has, six at most.
+pub fn number(value: impl Borrow<f64>) -> String {
+    let text = format!("{:.6}", value.borrow());
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A percentage.
+pub fn percent(value: impl Borrow<f64>) -> String {
+    format!("{} %", number(value))
+}
+
+/// A dimension, for people.
+pub fn dimension(dimension: impl Borrow<CoreDimension>) -> &'static str {
+    match dimension.borrow() {
+        CoreDimension::TaskCompletion => "Task completion",
+        CoreDimension::Reliability => "Reliability",
+        CoreDimension::Reasoning => "Reasoning",
+        CoreDimension::Auditability => "Auditability",
+    }
+}
+
+/// Several dimensions, for people.
+pub fn dimensions(all: &[CoreDimension]) -> String {
+    let names: Vec<&str> = all.iter().map(|it| dimension(*it)).collect();
+    names.join(", ")
+}
+
+/// A phase.
+pub fn phase(classification: impl Borrow<Classification>) -> &'static str {
+    match classification.borrow() {
+        Classification::Safety => "safety",
+        Classification::Capability => "capability",
+    }
+}
+
+/// A value of a dimension.
+pub fn setting(setting: &Setting) -> String {
+    exclusion::written(setting)
+}
+
+/// JSON on one line.
+pub fn json(value: &Value) -> String {
+    value.to_string()
+}
+
+/// What a scenario came to: a status with its deviation, or a score with its band.
+pub fn result(detail: &ScenarioDetail) -> String {
+    let execution = &detail.execution;
+    match (execution.status, execution.score) {
+        (Some(status), _) => match execution.deviation {
+            Some(deviation) => format!(
+                "{}, deviation {} at tolerance {}",
+                status.as_str(),
+                percent(deviation),
+                percent(detail.tolerance)
+            ),
+            None => status.as_str().to_owned(),
+        },
+        (None, Some(score)) => match &execution.band {
+            Some(band) => format!("score {} ({band})", number(score)),
+            None => format!("score {}", number(score)),
+        },
+        (None, None) => "no result".to_owned(),
+    }
+}
+
+/// What a check was made on.
+pub fn checked_on(check: &Check) -> String {
+    match (&check.observation_type, &check.evidence_source) {
+        (Some(kind), Some(from)) => format!("{kind}, {}", source(Some(from))),
+        (Some(kind), None) => format!("{kind}, source not stated"),
+        (None, _) => "output captured by the evaluator".to_owned(),
+    }
+}
+
+/// Where an observation comes from.
+pub fn source(source: Option<&EvidenceSource>) -> String {
+    match source {
+        Some(source) => format!("{}: {}", source.kind, source.status),
+        None => "not stated".to_owned(),
+    }
+}
+
+/// How probes are made.
+pub fn generator(kind: impl Borrow<GeneratorKind>) -> &'static str {
+    match kind.borrow() {
+        GeneratorKind::Llm => "llm",
+        GeneratorKind::Mutation => "mutation",
+        GeneratorKind::RedTeam => "red_team",
+        GeneratorKind::Hybrid => "hybrid",
+        GeneratorKind::Other => "other",
+    }
+}
+
+/// Whether they would be made the same again.
+pub fn reproducibility(how: impl Borrow<Reproducibility>) -> &'static str {
+    match how.borrow() {
+        Reproducibility::Deterministic => "deterministic",
+        Reproducibility::PartiallyReproducible => "partially_reproducible",
+        Reproducibility::NonReproducible => "non_reproducible",
+    }
+}

@@ -1,0 +1,238 @@
+//! The end of an evaluation: the verdict, computed once from what is on record, and what OpenWOP has in its place.
+
+use jiff::SignedDuration;
+use tracing::error;
+
+use super::adversarial::probed;
+use super::{Evaluation, PROVIDER_FAILURE};
+use crate::domain::eval::scoring::summary;
+use crate::domain::oasis::CORE_VERSION;
+use crate::domain::oasis::facts::OasisFacts;
+use crate::domain::oasis::probes::ProbeScript;
+use crate::domain::oasis::verdict::document::Document;
+use crate::domain::oasis::verdict::{
+    self, Computed, Demands, Facts, PlannedScenario, eval_summary, rules,
+};
+use crate::domain::pack::integrity;
+use crate::domain::run::fold::RunState;
+use crate::protocol::json;
+use crate::protocol::openwop::events::{
+    Event, NewEvent, OasisVerdict, RunCompleted, RunError, RunFailed, RunOutputs,
+};
+use crate::service::executor::endings::running_for;
+use crate::service::executor::eval::{INTERNAL_ERROR, completed};
+use crate::service::run_writer::Closed;
+
+/// Records the verdict, unless it is on record, and ends the run.
+pub(super) async fn conclude(
+    evaluation: &Evaluation,
+    probes: &[ProbeScript],
+) -> Result<(), Closed> {
+    let writer = &evaluation.context.writer;
+    let verdict = match evaluation.facts().verdict {
+        Some(verdict) => verdict,
+        None => match record(evaluation, probes).await {
+            Ok(Some(verdict)) => verdict,
+            Ok(None) => return Ok(()),
+            Err(closed) => return Err(closed),
+        },
+    };
+    let abort = verdict.aborted.then(|| {
+        let facts = evaluation.facts();
+        let cause = facts.scenarios.iter().find_map(|it| match &it.outcome {
+            crate::domain::oasis::outcome::Outcome::Fault { cause } => {
+                Some(format!("{}: {cause}", it.scenario_id))
+            }
+            _ => None,
+        });
+        let cause = cause.unwrap_or_else(|| "not known".to_owned());
+        format!("a runtime provider fault ended the evaluation at {cause}")
+    });
+    match abort {
+        Some(message) => end_with(evaluation, PROVIDER_FAILURE, message),
+        None => {
+            let context = &evaluation.context;
+            let thresholds = context.thresholds();
+            let outputs = writer.with_state(|state| {
+                summary(&context.run.run_id, &context.spec, &thresholds, &state.eval)
+            });
+            let mut events = Vec::with_capacity(2);
+            if writer.with_state(|state| state.eval.completed.is_none()) {
+                events.push(NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));
+            }
+            let duration_ms = running_for(writer, evaluation.work.clock.now());
+            events.push(NewEvent::of_run(Event::RunCompleted(RunCompleted {
+                outputs: RunOutputs::Eval(outputs),
+                duration_ms,
+            })));
+            writer.emit_all(&events);
+        }
+    }
+    Ok(())
+}
+
+fn end_with(evaluation: &Evaluation, code: &str, message: String) {
+    let error = RunError {
+        code: code.to_owned(),
+        message,
+    };
+    let writer = &evaluation.context.writer;
+    writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+        error,
+        failed_node_id: None,
+    })));
+}
+
+/// Computes the verdict, keeps the document, and records its digest. `None` if the run had to be ended without one.
+async fn record(
+    evaluation: &Evaluation,
+    probes: &[ProbeScript],
+) -> Result<Option<OasisVerdict>, Closed> {
+    let context = &evaluation.context;
+    let computed = match compute(evaluation, probes) {
+        Ok(computed) => computed,
+        Err(cause) => {
+            error!(run_id = %context.run.run_id, %cause, "an OASIS verdict cannot be computed");
+            let message =
+                "the verdict could not be computed; this is a fault of the host".to_owned();
+            end_with(evaluation, INTERNAL_ERROR, message);
+            return Ok(None);
+        }
+    };
+    let text = match document(&computed) {
+        Ok(text) => text,
+        Err(cause) => {
+            error!(run_id = %context.run.run_id, %cause, "an OASIS verdict cannot be written");
+            let message =
+                "the verdict could not be written; this is a fault of the host".to_owned();
+            end_with(evaluation, INTERNAL_ERROR, message);
+            return Ok(None);
+        }
+    };
+    let sha256 = integrity::of(text.as_bytes());
+    // Octets first: nobody sees them before the event below names them.
+    if let Err(cause) = evaluation.work.store.put(&sha256, text.as_bytes()).await {
+        error!(run_id = %context.run.run_id, %cause, "an OASIS verdict cannot be kept");
+        context.writer.close();
+        return Err(Closed);
+    }
+    let figures = eval_summary(&computed, demands(evaluation));
+    let recorded = OasisVerdict {
+        safety: computed.verdict.safety.as_str().to_owned(),
+        sha256,
+        aborted: computed.verdict.metadata.aborted,
+        incomplete: computed
+            .report_header
+            .reasons
+            .iter()
+            .map(|it| it.as_str().to_owned())
+            .collect(),
+        aggregate_score: figures.aggregate_score,
+        passed: figures.passed,
+    };
+    let event = NewEvent::of_run(Event::OasisVerdict(recorded.clone()));
+    context.writer.emit(&event);
+    Ok(Some(recorded))
+}
+
+/// A verdict that cannot be told.
+#[derive(Debug, thiserror::Error)]
+enum Untold {
+    #[error(transparent)]
+    Unwritable(#[from] serde_json::Error),
+    /// It contradicts itself: a fault of ours, and rather no verdict than such a one.
+    #[error("the verdict breaks {0}")]
+    Unsound(String),
+}
+
+/// The verdict document in its one form, octet by octet.
+fn document(computed: &Computed) -> Result<String, Untold> {
+    let document = serde_json::to_value(Document {
+        verdict: computed.verdict.clone(),
+    })?;
+    match rules::check(&document).first() {
+        Some(broken) => Err(Untold::Unsound(format!(
+            "{} at {}",
+            broken.rule, broken.path
+        ))),
+        None => Ok(json::canonical_text(&document)),
+    }
+}
+
+pub(super) fn demands(evaluation: &Evaluation) -> Demands {
+    Demands {
+        pass_score: evaluation.context.thresholds().pass_score,
+        allow_incomplete: evaluation.oasis.request.allow_incomplete,
+    }
+}
+
+fn compute(
+    evaluation: &Evaluation,
+    probes: &[ProbeScript],
+) -> Result<Computed, verdict::Unfinished> {
+    let facts = evaluation.facts();
+    let about = about(evaluation, &facts);
+    let results = evaluation.results();
+    let (adversarial, reserved) = probed(evaluation, &facts, probes);
+    let mut computed = verdict::compute(
+        &evaluation.plan,
+        &about,
+        &results,
+        &reserved,
+        adversarial.as_ref(),
+    )?;
+    // What passed only because the agent never came to answer is said in the verdict itself (D15).
+    let has_no_answer = |it: &&PlannedScenario| {
+        let recorded = facts.scenario(it.id());
+        recorded.is_some_and(|it| it.unanswered.is_some() && it.status.as_deref() == Some("PASS"))
+    };
+    let unanswered: Vec<&str> = evaluation
+        .plan
+        .scenarios
+        .iter()
+        .filter(has_no_answer)
+        .map(PlannedScenario::id)
+        .collect();
+    if !unanswered.is_empty() {
+        let extensions = &mut computed.verdict.metadata.extensions;
+        extensions.insert("x_touchstone_unanswered".to_owned(), unanswered.into());
+    }
+    Ok(computed)
+}
+
+/// Everything a verdict says besides what it computes, from what is on record.
+fn about(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
+    let preflight = facts.preflight.clone();
+    let (provider, agent) = match preflight {
+        Some(preflight) => (preflight.provider, preflight.agent),
+        None => (None, None),
+    };
+    let checked = facts
+        .preflight
+        .as_ref()
+        .map_or(0, |it| it.requirements.len());
+    let started = |state: &RunState| state.started_at;
+    let started = evaluation.context.writer.with_state(started);
+    let duration = started
+        .zip(facts.last_at)
+        .map_or(SignedDuration::ZERO, |(from, to)| to.duration_since(from));
+    let request = &evaluation.oasis.request;
+    Facts {
+        agent: agent.as_ref().map(|it| it.name.clone()).unwrap_or_default(),
+        agent_version: agent.map(|it| it.version).unwrap_or_default(),
+        provider: provider
+            .as_ref()
+            .map(|it| it.name.clone())
+            .unwrap_or_default(),
+        provider_version: provider.map(|it| it.version).unwrap_or_default(),
+        tier_evidence: format!(
+            "declared by the provider in its conformance response: tier {} or above",
+            request.tier
+        ),
+        conformance_check: format!("all {checked} requirements of the profile are satisfied"),
+        oasis_core_version: CORE_VERSION.to_owned(),
+        evaluator: request.evaluator.clone(),
+        timestamp: started.map(|it| it.to_string()).unwrap_or_default(),
+        duration: duration.to_string(),
+    }
+}

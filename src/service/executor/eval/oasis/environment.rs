@@ -1,0 +1,136 @@
+//! The agent's side of an environment: its tools, each call an operation that the provider carries out (OASIS.md section 14).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::domain::agent::{Effects, ToolDefinition};
+use crate::domain::ids::TaskId;
+use crate::ports::oasis::{Environment, OperateFault, Provider, ProviderFault};
+use crate::ports::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
+
+/// The label of a call that the provider could not carry out.
+const PROVIDER_FAULT: &str = "oasis_provider_failure";
+
+/// One call the agent really made.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Made {
+    /// The tool.
+    pub tool: String,
+    /// Its parameters.
+    pub parameters: Value,
+    /// What came back.
+    pub result: Value,
+}
+
+/// What the agent did in the environment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Done {
+    /// Its calls, in order.
+    pub calls: Vec<Made>,
+    /// How many of them the environment accepted: its audit log must know at least so many (D9).
+    pub brokered: usize,
+    /// The first fault of the provider.
+    pub fault: Option<ProviderFault>,
+}
+
+/// The tools of one environment.
+pub(super) struct EnvironmentTools {
+    provider: Arc<dyn Provider>,
+    environment: Environment,
+    /// Tools the scenario gives the agent, without scope.
+    given: Vec<String>,
+    done: Mutex<Done>,
+}
+
+impl EnvironmentTools {
+    /// The tools that a scenario gives the agent in an environment.
+    pub fn new(provider: Arc<dyn Provider>, environment: Environment, given: &[String]) -> Self {
+        Self {
+            provider,
+            environment,
+            given: given.to_vec(),
+            done: Mutex::default(),
+        }
+    }
+
+    /// What the agent did so far.
+    pub fn done(&self) -> Done {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tool without its scope, as scenarios name it.
+fn local(tool: &str) -> &str {
+    tool.rsplit_once(':').map_or(tool, |(_, name)| name)
+}
+
+#[async_trait]
+impl LiveTools for EnvironmentTools {
+    /// Those of the agent's tools that the scenario gives it.
+    async fn offers(
+        &self,
+        tools: &[String],
+        _: &TaskId,
+    ) -> Result<Vec<ToolDefinition>, ToolsUnavailable> {
+        let given = |tool: &&String| self.given.iter().any(|it| it == local(tool));
+        let offered = tools.iter().filter(given).map(|tool| ToolDefinition {
+            tool: tool.clone(),
+            description: Some(format!(
+                "Carries out one operation on the environment through `{}`.",
+                local(tool)
+            )),
+            input_schema: json!({
+                "type": "object",
+                "required": ["verb", "resource"],
+                "properties": {
+                    "verb": {"type": "string", "description": "What to do, such as get, list, create, update or delete."},
+                    "resource": {"type": "string", "description": "What to do it to, as kind/name."},
+                    "workspace": {"type": ["string", "null"], "description": "Where it lies."},
+                    "params": {"type": "object", "description": "Further parameters."}
+                }
+            }),
+            // Whatever it changes is torn down with the environment, and an execution that is cut off gets a new one.
+            effects: Effects::None,
+        });
+        Ok(offered.collect())
+    }
+
+    async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
+        if self.lock().fault.is_some() {
+            return Err(ToolsUnavailable::because(PROVIDER_FAULT));
+        }
+        let answer = self
+            .provider
+            .operate(&self.environment, call.arguments)
+            .await;
+        let made = |result: Value| Made {
+            tool: call.tool.to_owned(),
+            parameters: Value::Object(call.arguments.clone()),
+            result,
+        };
+        let mut done = self.lock();
+        match answer {
+            Ok(result) => {
+                done.brokered += 1;
+                done.calls.push(made(result.clone()));
+                Ok(ToolAnswer::Answered(result))
+            }
+            Err(OperateFault::Refused { answer, .. }) => {
+                done.calls.push(made(answer.clone()));
+                Ok(ToolAnswer::Failed(answer))
+            }
+            Err(OperateFault::Provider(fault)) => {
+                // It may have happened, and what the agent sent is known in any case.
+                done.calls.push(made(Value::Null));
+                done.fault.get_or_insert(fault);
+                Err(ToolsUnavailable::because(PROVIDER_FAULT))
+            }
+        }
+    }
+}

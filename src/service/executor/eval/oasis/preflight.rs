@@ -1,0 +1,176 @@
+//! What comes before the first environment (OASIS.md sections 2 to 4): the provider's conformance, the agent's report, the plan.
+//! It is found out once; a restart makes the same plan from what is on record.
+
+use super::scenario::agent_input;
+use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::format::{Package, Scenario};
+use crate::domain::oasis::planning;
+use crate::domain::oasis::refusal::{Refusal, RefusalCode, RefusalItem};
+use crate::domain::oasis::request::OasisSpec;
+use crate::domain::oasis::verdict::{Plan, PlannedScenario};
+use crate::ports::oasis::{ConformanceAnswer, Provider};
+use crate::protocol::openwop::events::{
+    AgentIdentity, EvalStarted, Event, NewEvent, OasisExcluded, OasisPreflight, ProviderIdentity,
+    RequirementAnswer, RunError, RunFailed,
+};
+use crate::service::executor::eval::RunContext;
+use crate::service::runs::preflight_of;
+
+/// Asks the provider and the agent, unless that is on record, and plans. `None` if the evaluation does not begin: the run has
+/// failed.
+pub(super) async fn open(
+    context: &RunContext,
+    oasis: &OasisSpec,
+    package: &Package,
+    provider: &dyn Provider,
+) -> Option<Plan> {
+    let known = context
+        .writer
+        .with_state(|state| state.eval.oasis.as_ref()?.preflight.clone());
+    if let Some(known) = known {
+        let planned = match known.refusal {
+            Some(refusal) => Err(refusal),
+            None => planning::plan(
+                package,
+                &context.suite,
+                &oasis.request,
+                &known.configuration,
+            ),
+        };
+        return match planned {
+            Ok(plan) => Some(plan),
+            Err(refusal) => {
+                context.writer.emit(&failed(&refusal));
+                None
+            }
+        };
+    }
+    let answer = provider.conformance(&package.profile.identifier).await;
+    let mut found = OasisPreflight {
+        provider: identity(&answer),
+        requirements: Vec::new(),
+        agent: None,
+        configuration: Configuration::new(),
+        refusal: None,
+    };
+    match examine(context, oasis, package, &answer, &mut found) {
+        Ok(plan) => {
+            let mut events = vec![NewEvent::of_run(Event::OasisPreflight(found))];
+            events.extend(plan.scenarios.iter().filter_map(excluded));
+            events.push(NewEvent::of_run(Event::EvalStarted(EvalStarted {
+                suite_id: context.spec.suite_id.clone(),
+                suite_version: context.spec.suite_version.clone(),
+                task_count: plan.task_count(),
+                modes: context.spec.modes.clone(),
+                baseline_run_id: None,
+            })));
+            context.writer.emit_all(&events);
+            Some(plan)
+        }
+        Err(refusal) => {
+            let end = failed(&refusal);
+            found.refusal = Some(refusal);
+            let found = NewEvent::of_run(Event::OasisPreflight(found));
+            context.writer.emit_all(&[found, end]);
+            None
+        }
+    }
+}
+
+/// Every check in its order; what it learns goes into `found`.
+fn examine(
+    context: &RunContext,
+    oasis: &OasisSpec,
+    package: &Package,
+    answer: &ConformanceAnswer,
+    found: &mut OasisPreflight,
+) -> Result<Plan, Refusal> {
+    let preflight = preflight_of(oasis.request.tier, package, answer);
+    found.requirements = preflight
+        .requirements
+        .iter()
+        .map(|it| RequirementAnswer {
+            key: it.key.clone(),
+            expected: it.expected.clone(),
+            answer: it.answer.clone(),
+            satisfied: it.satisfied,
+        })
+        .collect();
+    if let Some(refusal) = preflight.refusal() {
+        return Err(refusal);
+    }
+    let Some(report) = &context.agent.adapter else {
+        return Err(unavailable(
+            context,
+            "the agent's pack does not say who it is and how it is configured; add the agent to `oasis/agents.json`",
+        ));
+    };
+    found.agent = Some(AgentIdentity {
+        name: report.identity.name.clone(),
+        version: report.identity.version.clone(),
+    });
+    let is_understood = |it: &Scenario| context.agent.accepts(&agent_input(it));
+    if !planning::scenarios(package, &context.suite, &oasis.request).all(is_understood) {
+        return Err(unavailable(
+            context,
+            "the agent's task schema does not accept what it is given of a scenario: `prompt`, `mode`, `tools`, `scope`, and \
+             `earlierTurns`",
+        ));
+    }
+    let schema = &package.profile.agent_configuration_schema;
+    found.configuration = schema.effective(&report.configuration)?;
+    planning::plan(
+        package,
+        &context.suite,
+        &oasis.request,
+        &found.configuration,
+    )
+}
+
+fn unavailable(context: &RunContext, reason: &str) -> Refusal {
+    Refusal {
+        code: RefusalCode::AgentUnavailable,
+        items: vec![RefusalItem {
+            key: context.spec.agent_id.to_string(),
+            reason: reason.to_owned(),
+        }],
+    }
+}
+
+fn identity(answer: &ConformanceAnswer) -> Option<ProviderIdentity> {
+    let body = answer.body.as_ref()?;
+    let text = |name: &str| body.get(name)?.as_str().map(str::to_owned);
+    let versions = body.get("oasis_core_spec_versions")?.as_array()?;
+    Some(ProviderIdentity {
+        name: text("provider")?,
+        version: text("provider_version")?,
+        core_versions: versions
+            .iter()
+            .filter_map(|it| it.as_str().map(str::to_owned))
+            .collect(),
+    })
+}
+
+fn excluded(scenario: &PlannedScenario) -> Option<NewEvent> {
+    (!scenario.is_applicable()).then(|| {
+        NewEvent::of_run(Event::OasisExcluded(OasisExcluded {
+            scenario_id: scenario.id().to_owned(),
+            dimensions: scenario
+                .failing
+                .iter()
+                .map(|it| it.dimension.clone())
+                .collect(),
+        }))
+    })
+}
+
+fn failed(refusal: &Refusal) -> NewEvent {
+    let error = RunError {
+        code: refusal.code.as_str().to_owned(),
+        message: refusal.to_string(),
+    };
+    NewEvent::of_run(Event::RunFailed(RunFailed {
+        error,
+        failed_node_id: None,
+    }))
+}

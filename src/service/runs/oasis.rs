@@ -1,0 +1,372 @@
+//! OASIS evaluations as they are looked at: verdict, report, evidence; and what can be asked before there is one.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Runs;
+use crate::domain::fields::{Fields, Nulls};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::oasis::facts::OasisFacts;
+use crate::domain::oasis::format::Package;
+use crate::domain::oasis::kept::KeptEvidence;
+use crate::domain::oasis::preflight::Preflight;
+use crate::domain::oasis::refusal::RefusalItem;
+use crate::domain::oasis::report::Report;
+use crate::domain::oasis::report::sources::{Sources, gather};
+use crate::domain::oasis::request::AdversarialRequest;
+use crate::domain::pack::inventory::{OasisProfileFacts, PackFacts};
+use crate::domain::run::fold::RunStatus;
+use crate::domain::run::record::{EvalSpec, RunRecord};
+use crate::ports::StoreError;
+use crate::ports::oasis::ConformanceAnswer;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::{OasisVerdict, RequirementAnswer};
+use crate::service::fault::internal;
+
+/// A profile as it can be run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferedProfile {
+    /// The profile.
+    #[serde(flatten)]
+    pub facts: OasisProfileFacts,
+    /// The pack that brings it, `name@version`.
+    pub pack: String,
+}
+
+/// What a provider would be told before an evaluation.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DryPreflight {
+    /// Whether nothing stands in the way.
+    pub satisfied: bool,
+    /// What the provider says of itself; `null` if it does not.
+    pub provider: Value,
+    /// Every requirement of the profile, with the answer.
+    pub requirements: Vec<RequirementAnswer>,
+    /// Everything that stands in the way.
+    pub gaps: Vec<RefusalItem>,
+}
+
+/// An OASIS evaluation that has ended with a verdict.
+struct Ended {
+    record: std::sync::Arc<RunRecord>,
+    eval: std::sync::Arc<EvalSpec>,
+    facts: OasisFacts,
+    verdict: OasisVerdict,
+}
+
+impl Runs {
+    /// The verdict document of an evaluation, octet by octet as it was recorded.
+    ///
+    /// # Errors
+    /// `not_found` for what is no OASIS evaluation; `oasis_run_not_terminal`; `oasis_no_verdict`.
+    pub async fn oasis_verdict(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
+        let ended = self.oasis_ended(tenant, run).await?;
+        self.kept(&ended.verdict.sha256).await
+    }
+
+    /// The report of an evaluation: a projection of its log, its evidence and its profile.
+    ///
+    /// # Errors
+    /// As [`oasis_verdict`](Self::oasis_verdict).
+    pub async fn oasis_report(&self, tenant: &TenantId, run: &RunId) -> Result<Report, Problem> {
+        let ended = self.oasis_ended(tenant, run).await?;
+        let Some(oasis) = &ended.eval.oasis else {
+            return Err(no_evaluation());
+        };
+        let verdict = self.kept(&ended.verdict.sha256).await?;
+        let package = self.library.profile(&oasis.profile_pack).await;
+        let package = package.map_err(|cause| internal(&cause))?;
+        let package = package.ok_or_else(gone)?;
+        let suite = self.suite_of(&ended.eval).await?;
+        let mut evidence = Vec::with_capacity(ended.facts.scenarios.len());
+        let scenarios = ended
+            .facts
+            .scenarios
+            .iter()
+            .filter_map(|it| it.evidence.as_ref());
+        let probes = ended
+            .facts
+            .probes
+            .iter()
+            .filter_map(|it| it.evidence.as_ref());
+        for digest in scenarios.chain(probes) {
+            let mut kept: KeptEvidence = self.kept(digest).await?;
+            // What was observed is large, and a report names only its digests.
+            kept.data = Vec::new();
+            evidence.push(kept);
+        }
+        let red_team = match oasis.request.adversarial.as_ref() {
+            Some(asked) => self.red_team(asked).await?,
+            None => None,
+        };
+        let facts = gather(Sources {
+            red_team: red_team.as_deref(),
+            run: &ended.record.run_id,
+            oasis,
+            verdict,
+            facts: &ended.facts,
+            package: &package,
+            suite: &suite,
+            evidence,
+            lab_framework: self.lab_framework.as_deref(),
+        });
+        Ok(Report::make(facts.map_err(|cause| internal(&cause))?))
+    }
+
+    /// The evidence of one executed scenario.
+    ///
+    /// # Errors
+    /// `not_found`, also for a scenario that was not executed.
+    pub async fn oasis_evidence(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        scenario: &str,
+    ) -> Result<KeptEvidence, Problem> {
+        let (_, facts) = self.oasis_facts(tenant, run).await?;
+        let named = |number: u32| OasisFacts::probe_name(number) == scenario;
+        let of_scenario = facts.scenario(scenario).and_then(|it| it.evidence.clone());
+        let of_probe = || {
+            let probe = facts.probes.iter().find(|it| named(it.number))?;
+            probe.evidence.clone()
+        };
+        let digest = of_scenario.or_else(of_probe).ok_or_else(|| {
+            Problem::new(
+                ErrorCode::NotFound,
+                "no evidence of such a scenario is kept: it was not executed, or it is not published",
+            )
+        })?;
+        self.kept(&digest).await
+    }
+
+    /// The profiles a tenant may run, and the providers there are.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn oasis_profiles(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<(Vec<OfferedProfile>, Vec<String>), Problem> {
+        let installs = self.store.installs(tenant).await;
+        let mut offered = Vec::new();
+        for install in installs.map_err(|cause| internal(&cause))? {
+            let facts: PackFacts =
+                serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
+            offered.extend(facts.oasis_profile.map(|profile| OfferedProfile {
+                facts: profile,
+                pack: format!("{}@{}", install.name, install.version),
+            }));
+        }
+        Ok((offered, self.providers.names()))
+    }
+
+    /// Asks a provider what an evaluation would ask it first, and nothing more.
+    ///
+    /// # Errors
+    /// `validation_error` naming the field.
+    pub async fn oasis_preflight(
+        &self,
+        tenant: &TenantId,
+        body: &Value,
+    ) -> Result<DryPreflight, Problem> {
+        const KNOWN: &[&str] = &["profile", "profileVersion", "tier", "provider"];
+        let fields = Fields::closed(body, "", KNOWN, Nulls::Wrong)?;
+        let required = |name: &str| {
+            fields
+                .text_of(name, 1..=256)?
+                .ok_or_else(|| fields.invalid(name, "is required"))
+        };
+        let (profile, version) = (required("profile")?, required("profileVersion")?);
+        let tier = fields
+            .whole("tier", 1)?
+            .and_then(|tier| u8::try_from(tier).ok())
+            .filter(|tier| *tier <= 3)
+            .ok_or_else(|| fields.invalid("tier", "is required and must be 1, 2 or 3"))?;
+        let provider = required("provider")?;
+        let provider = self.providers.provider(provider).ok_or_else(|| {
+            fields.invalid(
+                "provider",
+                "names no provider configured on this host (`[[oasis.providers]]`)",
+            )
+        })?;
+        let installs = self.store.installs(tenant).await;
+        let mut package = None;
+        for install in installs.map_err(|cause| internal(&cause))? {
+            let facts: PackFacts =
+                serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
+            let is_it = |it: &OasisProfileFacts| it.identifier == profile && it.version == version;
+            if facts.oasis_profile.as_ref().is_some_and(is_it) {
+                let loaded = self.library.profile(&install.integrity).await;
+                package = loaded.map_err(|cause| internal(&cause))?;
+                break;
+            }
+        }
+        let package = package.ok_or_else(|| {
+            fields.invalid(
+                "profile",
+                "is not installed in this version; install the pack that brings it",
+            )
+        })?;
+        let answer = provider.conformance(profile).await;
+        let found = preflight_of(tier, &package, &answer);
+        Ok(DryPreflight {
+            satisfied: found.gaps.is_empty(),
+            provider: answer.body.as_ref().map_or(
+                Value::Null,
+                |body| json!({"name": body["provider"], "version": body["provider_version"]}),
+            ),
+            requirements: found
+                .requirements
+                .iter()
+                .map(|it| RequirementAnswer {
+                    key: it.key.clone(),
+                    expected: it.expected.clone(),
+                    answer: it.answer.clone(),
+                    satisfied: it.satisfied,
+                })
+                .collect(),
+            gaps: found.gaps,
+        })
+    }
+
+    async fn oasis_facts(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(RunStatus, OasisFacts), Problem> {
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        if eval.oasis.is_none() {
+            return Err(no_evaluation());
+        }
+        self.look(run, |state| {
+            let facts = state.eval.oasis.as_deref().cloned();
+            (state.status, facts.unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn oasis_ended(&self, tenant: &TenantId, run: &RunId) -> Result<Ended, Problem> {
+        let (status, facts) = self.oasis_facts(tenant, run).await?;
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        if !status.is_terminal() {
+            return Err(Problem::new(
+                ErrorCode::OasisRunNotTerminal,
+                "the evaluation has not ended; its verdict is served once it has",
+            ));
+        }
+        let Some(verdict) = facts.verdict.clone() else {
+            let problem = Problem::new(
+                ErrorCode::OasisNoVerdict,
+                format!(
+                    "the evaluation ended without a verdict: the run is {}",
+                    status.as_str()
+                ),
+            );
+            let refusal = facts.preflight.and_then(|it| it.refusal);
+            return Err(match refusal {
+                Some(refusal) => problem.with("refusal", json!(refusal)),
+                None => problem,
+            });
+        };
+        Ok(Ended {
+            record,
+            eval,
+            facts,
+            verdict,
+        })
+    }
+
+    /// The red team's probes of a run, if it has any.
+    async fn red_team(&self, asked: &AdversarialRequest) -> Result<Option<String>, Problem> {
+        let Some(digest) = &asked.red_team_digest else {
+            return Ok(None);
+        };
+        let octets = self.store.get(digest).await;
+        let octets = octets.map_err(|cause| internal(&cause))?.ok_or_else(gone)?;
+        Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
+    }
+
+    /// A document kept under its digest.
+    async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
+        let octets = self.store.get(digest).await;
+        let octets = octets.map_err(|cause| internal(&cause))?;
+        let octets = octets.ok_or_else(gone)?;
+        if !crate::domain::pack::integrity::matches(digest, &octets) {
+            return Err(gone());
+        }
+        serde_json::from_slice(&octets).map_err(|cause| internal(&cause))
+    }
+}
+
+/// Characters that are kept of a provider's own words.
+const LONGEST_WORDS: usize = 512;
+
+/// What a provider's answer lacks for a profile at a tier. Its words are kept short: they are recorded.
+pub(in crate::service) fn preflight_of(
+    tier: u8,
+    package: &Package,
+    answer: &ConformanceAnswer,
+) -> Preflight {
+    let requirements = &package.requirements;
+    let mut found = match &answer.body {
+        Some(body) => Preflight::of(&package.profile, requirements, tier, body),
+        None => {
+            let trouble = answer.trouble.as_deref();
+            Preflight::unanswered(
+                requirements,
+                trouble.unwrap_or("the provider did not answer"),
+            )
+        }
+    };
+    // A verdict names the provider and its version.
+    if let Some(body) = &answer.body {
+        let text = |name: &str| body[name].as_str().unwrap_or_default();
+        let mut lacks = |key: &str, reason: &str| {
+            found.gaps.push(RefusalItem {
+                key: key.to_owned(),
+                reason: reason.to_owned(),
+            });
+        };
+        if text("provider").is_empty() {
+            lacks("provider", "must be the provider's name");
+        }
+        if semver::Version::parse(text("provider_version")).is_err() {
+            lacks(
+                "provider_version",
+                "must be a semantic version such as 1.2.0",
+            );
+        }
+    }
+    for gap in &mut found.gaps {
+        gap.key = short(&gap.key);
+        gap.reason = short(&gap.reason);
+    }
+    for requirement in &mut found.requirements {
+        let text = requirement.answer.to_string();
+        if text.chars().nth(LONGEST_WORDS).is_some() {
+            requirement.answer = Value::String(short(&text));
+        }
+    }
+    found
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_WORDS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+fn no_evaluation() -> Problem {
+    Problem::new(ErrorCode::NotFound, "this run is no OASIS evaluation")
+}
+
+/// A blob that an event names is not there, or not what it was.
+fn gone() -> Problem {
+    internal(&StoreError::Inconsistent {
+        table: "blob",
+        column: "digest",
+    })
+}

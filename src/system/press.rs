@@ -1,0 +1,37 @@
+//! OASIS reports, printed on this machine.
+
+use serde_json::Value;
+
+use crate::domain::oasis::report::Report;
+use crate::ports::press::{Form, Press, Printed, Unprinted};
+use crate::render::oasis::{self, Format};
+
+/// Prints with the templates built into this program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnPress;
+
+impl Press for OwnPress {
+    fn report(&self, report: &Report, form: Form) -> Result<Printed, Unprinted> {
+        let format = match form {
+            Form::Json => Format::Json,
+            Form::Yaml => Format::Yaml,
+            Form::Markdown => Format::Markdown,
+            Form::Html => Format::Html,
+        };
+        let text = oasis::write(report, format).map_err(|cause| Unprinted(cause.to_string()))?;
+        let octets = text.into_bytes();
+        Ok(Printed { form, octets })
+    }
+
+    fn document(&self, document: &Value, form: Form) -> Result<Printed, Unprinted> {
+        let (form, text) = match form {
+            Form::Yaml => (
+                form,
+                serde_saphyr::to_string(document).map_err(|cause| Unprinted(cause.to_string()))?,
+            ),
+            _ => (Form::Json, document.to_string()),
+        };
+        let octets = text.into_bytes();
+        Ok(Printed { form, octets })
+    }
+}

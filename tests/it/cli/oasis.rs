@@ -1,0 +1,296 @@
+//! `touchstone oasis`: a verdict from a file, documents that are sound or not, and what a host without profiles says.
+
+use std::path::Path;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::home::{Done, Home};
+use crate::oasis::compute::edit;
+
+fn fixture(name: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/oasis");
+    serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
+}
+
+/// The input that ends in a PASS.
+fn input() -> Value {
+    fixture("compute/till.json")["input"].clone()
+}
+
+fn home(document: &Value) -> Home {
+    let home = Home::empty();
+    std::fs::write(home.path("document.json"), document.to_string()).unwrap();
+    home
+}
+
+/// The same after edits: pointers, and what is to stand there.
+fn edited(mut document: Value, edits: &[(&str, Value)]) -> Value {
+    for (pointer, value) in edits {
+        edit(&mut document, pointer, value);
+    }
+    document
+}
+
+fn compute(document: &Value) -> Done {
+    home(document).run(&["oasis", "compute", "document.json"])
+}
+
+fn verify(document: &Value, more: &[&str]) -> Done {
+    home(document).run(&[&["oasis", "verify", "document.json"], more].concat())
+}
+
+#[test]
+fn a_pass_is_printed_and_exits_0() {
+    let done = compute(&input());
+    assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    let output = done.document();
+    assert_eq!(output["verdict"]["safety"], "PASS");
+    assert_eq!(
+        output["report_header"],
+        json!({"incomplete": false, "reasons": []})
+    );
+    assert!(
+        output["category_results"].is_object() && output["eval_summary"]["passed"].is_boolean()
+    );
+}
+
+#[test]
+fn the_same_input_gives_the_same_octets() {
+    let (one, other) = (compute(&input()), compute(&input()));
+    assert_eq!(one.stdout, other.stdout);
+}
+
+#[rstest]
+#[case::fail(json!({"assertions": ["fail"]}), "FAIL")]
+#[case::provider_failure(json!({"fault": "audit_log: unreachable"}), "PROVIDER_FAILURE")]
+fn what_is_no_pass_exits_1(#[case] seen: Value, #[case] safety: &str) {
+    let first = input()["scenarios"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["classification"] == "safety")
+        .unwrap()["id"]
+        .clone();
+    let place = format!("/observed/{}", first.as_str().unwrap());
+    let done = compute(&edited(input(), &[(&place, seen)]));
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    let output = done.document();
+    assert_eq!(output["verdict"]["safety"], safety);
+    assert!(output["verdict"].get("capability").is_none());
+}
+
+#[test]
+fn a_refusal_is_printed_and_exits_4() {
+    let gap = ("/provider_conformance/response/supported", json!(false));
+    let done = compute(&edited(input(), &[gap]));
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    assert_eq!(
+        done.document(),
+        json!({"error": {"code": "oasis_preflight_failed", "items": ["supported"]}})
+    );
+    assert!(done.stderr.starts_with("supported: "), "{}", done.stderr);
+}
+
+#[rstest]
+#[case::missing("/evaluator", Value::Null, "evaluator")]
+#[case::wrong_type("/tier", json!("2"), "/tier")]
+#[case::no_such_tier("/tier", json!(4), "/tier")]
+#[case::unknown_member("/teir", json!(2), "teir")]
+fn a_malformed_input_names_the_field(
+    #[case] place: &str,
+    #[case] value: Value,
+    #[case] named: &str,
+) {
+    let home = home(&edited(input(), &[(place, value)]));
+    let done = home.run(&["oasis", "compute", "document.json"]);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (2, ""),
+        "{}",
+        done.stderr
+    );
+    let mut lines = done.stderr.lines();
+    assert!(lines.next().unwrap().contains(named), "{}", done.stderr);
+    assert!(
+        lines.next().unwrap().starts_with("  try: "),
+        "{}",
+        done.stderr
+    );
+    let told = home
+        .run(&["--json", "oasis", "compute", "document.json"])
+        .document();
+    assert_eq!(told["error"]["code"], "malformed_input");
+    assert!(
+        !told["error"]["details"]["faults"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn an_input_may_come_from_stdin_or_be_yaml() {
+    let home = Home::empty();
+    let mut command = home.touchstone();
+    command
+        .args(["oasis", "compute", "-"])
+        .write_stdin(input().to_string());
+    assert_eq!(Done::of(&mut command).code, 0);
+    // Every document of JSON is one of YAML.
+    std::fs::write(home.path("input.yaml"), input().to_string()).unwrap();
+    assert_eq!(home.run(&["oasis", "compute", "input.yaml"]).code, 0);
+    let done = home.run(&["oasis", "compute", "missing.json"]);
+    assert_eq!(done.code, 2);
+    std::fs::write(home.path("broken.json"), "{").unwrap();
+    let done = home.run(&["oasis", "compute", "broken.json"]);
+    assert_eq!(done.code, 2);
+    assert!(
+        done.stderr.contains("broken.json is no JSON"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_sound_document_exits_0_alone_and_in_what_compute_prints() {
+    let done = verify(&fixture("verdicts/sound.json"), &[]);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.stdout, "✓ document.json: sound, PASS\n");
+    let output = compute(&input()).document();
+    assert_eq!(verify(&output, &[]).code, 0);
+}
+
+#[test]
+fn every_violation_is_printed_with_its_rule() {
+    let edits = [
+        ("/verdict/capability/tier", json!(1)),
+        ("/verdict/safety_details/total_scenarios", json!(12)),
+    ];
+    let document = edited(fixture("verdicts/sound.json"), &edits);
+    let done = verify(&document, &[]);
+    assert_eq!(done.code, 1);
+    assert!(
+        done.stdout
+            .starts_with("✗ document.json: not sound, PASS\n"),
+        "{}",
+        done.stdout
+    );
+    for rule in ["\n  V1 ", "\n  V8 "] {
+        assert!(done.stdout.contains(rule), "{}", done.stdout);
+    }
+    let told = verify(&document, &["--json"]).document();
+    assert_eq!(told["ok"], false);
+    let violations = told["documents"][0]["violations"].as_array().unwrap();
+    assert!(
+        violations
+            .iter()
+            .any(|it| it["rule"] == "V8" && it["path"] == "/verdict/capability/tier")
+    );
+}
+
+#[test]
+fn a_document_against_the_schema_is_not_sound() {
+    let document = edited(
+        fixture("verdicts/sound.json"),
+        &[("/verdict/safety", json!("NEEDS_REVIEW"))],
+    );
+    let done = verify(&document, &[]);
+    assert_eq!(done.code, 1);
+    assert!(
+        done.stdout.contains("\n  schema /verdict/safety: "),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
+fn what_holds_no_verdict_is_bad_input() {
+    let done = verify(
+        &json!({"error": {"code": "oasis_preflight_failed", "items": []}}),
+        &[],
+    );
+    assert_eq!(done.code, 2);
+    assert!(
+        done.stderr.contains("document.json holds no verdict"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_host_without_profiles_and_providers_says_what_to_do() {
+    let home = Home::empty();
+    let done = home.run(&["oasis", "profiles"]);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (0, ""),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains("no profiles") && done.stderr.contains("[[oasis.providers]]"));
+    let told = home.run(&["--json", "oasis", "profiles"]).document();
+    assert_eq!(told, json!({"profiles": [], "providers": []}));
+}
+
+#[rstest]
+#[case::nothing_installed(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1"], "no installed pack brings a profile")]
+#[case::unknown_profile(&["oasis", "preflight", "--profile", "oasis-profile-x", "--tier", "1"], "oasis-profile-x")]
+#[case::no_provider(&["oasis", "preflight", "--profile", "x@1.0.0", "--tier", "1"], "no provider")]
+#[case::no_such_run(&["oasis", "report", "run_1"], "no such run")]
+#[case::form_untold(&["oasis", "report", "run_1", "--output", "report.pdf"], "report.pdf")]
+#[case::reports_nowhere(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--report", "no/such/report.html"], "no/such")]
+#[case::a_judge(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--judge-url", "http://127.0.0.1:9", "--judge-model", "m"], "--judge-url")]
+#[case::no_tier(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a"], "--tier")]
+#[case::tier_4(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "4"], "--tier")]
+#[case::verify_at_a_host(&["--server", "http://127.0.0.1:9", "oasis", "verify", "a.json"], "files only")]
+fn what_cannot_be_done_is_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
+    let done = Home::empty().run(arguments);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains(named), "{}", done.stderr);
+}
+
+#[test]
+fn a_gate_can_ask_for_an_evaluation() {
+    let home = Home::with_pack();
+    let set = [
+        "gate",
+        "set",
+        "--no-eval",
+        "--oasis",
+        "oasis-profile-front-desk",
+        "--oasis-tier",
+        "2",
+        "--oasis-max-age-days",
+        "30",
+    ];
+    let done = home.run(&set);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(
+        done.stdout
+            .contains("an OASIS safety PASS by oasis-profile-front-desk, tier 2 or higher"),
+        "{}",
+        done.stdout
+    );
+    let policy =
+        &home.run(&["--json", "gate", "show"]).document()["policies"][0]["policy"]["oasis"];
+    assert_eq!(
+        *policy,
+        json!({"profile": "oasis-profile-front-desk", "minimumTier": 2, "maxAgeDays": 30, "requireSignedSuite": true,
+            "requireComplete": true, "allowVacuous": false})
+    );
+    let agent = touchstone::demo::pack::AGENT;
+    let check = format!("{}@1.0.0", agent.split('@').next().unwrap());
+    let done = home.run(&["gate", "check", &check]);
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(
+        done.stdout
+            .contains("oasis-run: no OASIS evaluation of this version"),
+        "{}",
+        done.stdout
+    );
+    // An eval of another kind is no evidence of it.
+    let done = home.run(&["gate", "set", "--no-eval", "--oasis", "p"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains("--oasis-tier"), "{}", done.stderr);
+}

@@ -1,0 +1,17 @@
+//! Whole evaluations through public interfaces: agents that follow a script, providers over loopback, hosts on both databases.
+//!
+//! Two desks: ours, whose provider is the example beside the sources, and the Records Desk of the reference, where it is at hand.
+
+mod agents;
+mod disclosure;
+pub mod evaluation;
+mod expected;
+mod faults;
+mod packs;
+mod preflight;
+mod reports;
+mod restart;
+mod shipped;
+
+#[path = "../../../examples/oasis_provider/provider/mod.rs"]
+pub mod provider;

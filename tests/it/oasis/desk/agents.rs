@@ -1,0 +1,160 @@
+//! Agents that follow a script: operations in order, then an answer.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use touchstone::domain::agent::{
+    Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
+};
+use touchstone::domain::money::TokenPrice;
+use touchstone::domain::oasis::suite::task_id;
+use touchstone::ports::{Model, ModelError, ModelInfo};
+
+/// What an agent is: its report, and what it does in each scenario.
+pub struct Script {
+    pub name: String,
+    pub document: Value,
+}
+
+impl Script {
+    /// One of a folder.
+    pub fn read(folder: &Path, name: &str) -> Self {
+        let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
+        Self {
+            name: name.to_owned(),
+            document: serde_json::from_slice(&text).unwrap(),
+        }
+    }
+
+    /// One of our own desk.
+    pub fn ours(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Self::read(&root.join("tests/fixtures/oasis/desk/agents"), name)
+    }
+
+    /// What its adapter reports.
+    pub fn report(&self) -> Value {
+        let identity = &self.document["identity"];
+        json!({
+            "identity": {"name": identity["name"], "version": identity["version"]},
+            "configuration": self.document["configuration"],
+        })
+    }
+}
+
+/// A model that follows a script.
+pub struct Actor {
+    info: ModelInfo,
+    parts: HashMap<String, Value>,
+    otherwise: Value,
+    waits: Mutex<Option<String>>,
+    arrived: Notify,
+}
+
+impl Actor {
+    pub fn of(script: &Script) -> Arc<Self> {
+        let scenarios = script.document["scenarios"].as_object().unwrap();
+        let part = |(id, part): (&String, &Value)| (task_id(id).to_string(), part.clone());
+        Arc::new(Self {
+            info: ModelInfo {
+                provider: "bench".to_owned(),
+                model: "actor-1".to_owned(),
+                price: TokenPrice::per_million(1.0, 2.0),
+                max_concurrency: 48,
+                timeout: Duration::from_secs(30),
+                retry: RetryPolicy::default(),
+            },
+            parts: scenarios.iter().map(part).collect(),
+            otherwise: script.document["default"].clone(),
+            waits: Mutex::default(),
+            arrived: Notify::new(),
+        })
+    }
+
+    /// It never comes back once it was asked for its answer in this scenario.
+    pub fn hold_in(&self, scenario: &str) {
+        *self.waits.lock().unwrap() = Some(task_id(scenario).to_string());
+    }
+
+    /// Waits until it is held.
+    pub async fn is_held(&self) {
+        self.arrived.notified().await;
+    }
+
+    fn part(&self, task: &str) -> &Value {
+        self.parts.get(task).unwrap_or(&self.otherwise)
+    }
+}
+
+#[async_trait]
+impl Model for Actor {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let task = request.task.unwrap().id.as_str();
+        let part = self.part(task);
+        let results: Vec<Value> = request
+            .messages
+            .iter()
+            .filter_map(|message| match message {
+                Message::Tool { content, .. } => Some(serde_json::from_str(content).unwrap()),
+                _ => None,
+            })
+            .collect();
+        let usage = Some(TokenUsage {
+            input: 10,
+            output: 5,
+            cached_input: None,
+        });
+        if let Some(operation) = part["ops"].get(results.len()) {
+            let call = ToolCall {
+                id: format!("call-{}", results.len()),
+                tool: request.definitions.first().unwrap().tool.clone(),
+                arguments: Ok(operation.clone()),
+            };
+            return Ok(ModelReply {
+                tool_calls: vec![call],
+                usage,
+                ..ModelReply::default()
+            });
+        }
+        let holds = self.waits.lock().unwrap().as_deref() == Some(task);
+        if holds {
+            self.arrived.notify_one();
+            std::future::pending::<()>().await;
+        }
+        let mut answer = part.clone();
+        answer.as_object_mut().unwrap().remove("ops");
+        fill(&mut answer, &results);
+        Ok(ModelReply {
+            text: Some(answer.to_string()),
+            usage,
+            ..ModelReply::default()
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+/// Puts what operations gave in the place of `{{op:N.path}}`.
+fn fill(value: &mut Value, results: &[Value]) {
+    match value {
+        Value::String(text) => {
+            while let Some((before, rest)) = text.split_once("{{op:") {
+                let (reference, after) = rest.split_once("}}").unwrap();
+                let (number, path) = reference.split_once('.').unwrap();
+                let result = &results[number.parse::<usize>().unwrap()]["result"];
+                let found = path.split('.').fold(result, |value, name| &value[name]);
+                *text = format!("{before}{}{after}", found.as_str().unwrap());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, results)),
+        Value::Object(members) => members.values_mut().for_each(|it| fill(it, results)),
+        _ => {}
+    }
+}

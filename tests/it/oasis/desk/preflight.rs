@@ -1,0 +1,160 @@
+//! What keeps an evaluation from beginning: a run that fails with everything that is wrong, and no verdict.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::agents::{Actor, Script};
+use super::evaluation::{Ended, PROVIDER, Rooms, at_work, evaluate, host, request};
+use super::packs::{FRONT, front_desk};
+use super::provider::{Options, Preflight};
+use crate::http::host::TestHost;
+use crate::store::Engine::{self, Postgres, Sqlite};
+
+/// Nothing of it counts as an evaluation, and there is no verdict.
+async fn hold_refusal(host: &TestHost, ended: &Ended, code: &str, keys: &[&str]) {
+    let error = ended.failure();
+    assert_eq!(error["code"], code, "{error}");
+    let message = error["message"].as_str().unwrap();
+    assert!(keys.iter().all(|key| message.contains(key)), "{message}");
+    let kinds = ended.log.iter().map(|it| it["type"].as_str().unwrap());
+    assert_eq!(kinds.filter(|it| it.starts_with("eval.")).count(), 0);
+    for what in ["oasis-verdict", "oasis-report"] {
+        let refused = host.get(&ended.path(what)).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text());
+        assert_eq!(refused.code(), "oasis_no_verdict");
+        let refusal = &refused.json()["details"]["refusal"];
+        assert_eq!(refusal["code"], code);
+        let items = refusal["items"].as_array().unwrap();
+        let mut found: Vec<&str> = items.iter().map(|it| it["key"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        assert_eq!(found, keys);
+    }
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn every_gap_of_a_provider_is_named_before_anything_is_provisioned(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let script = Script::ours("careful");
+    let rooms = Rooms::open(Options {
+        hang: Duration::from_secs(6),
+        ..Options::default()
+    })
+    .await;
+    let timeout = Some(Duration::from_secs(2));
+    let host = host(&database, Actor::of(&script), rooms.url(), timeout).await;
+    host.install_pack(&front_desk(&script)).await;
+    host.work();
+    let modes: [(Preflight, &[&str], &str); 13] = [
+        (
+            Preflight::Unsupported,
+            &["state_injection"],
+            "the injector is switched off",
+        ),
+        (Preflight::SupportedButGap, &["audit_attribution"], ""),
+        (
+            Preflight::UnmetButSupported,
+            &["value_containment_support"],
+            "the key box is not wired up",
+        ),
+        (
+            Preflight::MissingEvidenceSource,
+            &["evidence_sources_available"],
+            "audit_log",
+        ),
+        (Preflight::LowTier, &["complexity_tier_supported"], ""),
+        (
+            Preflight::OldCore,
+            &["oasis_core_spec_version", "oasis_core_spec_versions"],
+            "",
+        ),
+        (Preflight::WrongProfile, &["profile"], ""),
+        (Preflight::WrongProfileVersion, &["profile_version"], ""),
+        (Preflight::SchemaViolation, &["state_injection"], ""),
+        (Preflight::Http404, &["conformance_endpoint"], ""),
+        (Preflight::Http500, &["conformance_endpoint"], ""),
+        (Preflight::NotJson, &["conformance_endpoint"], ""),
+        (Preflight::Hang, &["conformance_endpoint"], ""),
+    ];
+    for (mode, keys, reason) in modes {
+        rooms.house.disturb(mode, Vec::new());
+        let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
+        hold_refusal(&host, &ended, "oasis_preflight_failed", keys).await;
+        let message = ended.failure()["message"].as_str().unwrap();
+        assert!(message.contains(reason), "{mode:?}: {message}");
+        let dry = json!({"profile": FRONT.profile, "profileVersion": FRONT.version, "tier": 2, "provider": PROVIDER});
+        let dry = host.post("/v1/host/touchstone/oasis/preflight", &dry).await;
+        assert_eq!(dry.status, StatusCode::OK, "{mode:?}: {}", dry.text());
+        let dry = dry.json();
+        assert_eq!(dry["satisfied"], false);
+        let gaps = dry["gaps"].as_array().unwrap();
+        let mut named: Vec<&str> = gaps.iter().map(|it| it["key"].as_str().unwrap()).collect();
+        named.sort_unstable();
+        assert_eq!(named, keys, "{mode:?}");
+    }
+    let calls = rooms.house.calls();
+    assert!(
+        calls.iter().all(|it| it.call == "conformance"),
+        "nothing else was asked"
+    );
+    assert_eq!(calls.len(), 2 * 13, "and nothing twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_report_does_not_fit_the_profile_is_not_evaluated() {
+    let mut script = Script::ours("careful");
+    script.document["configuration"] =
+        json!({"writing": "sometimes", "colour": "red", "bound_to_wings": "true"});
+    let database = Sqlite.database().await.unwrap();
+    let rooms = Rooms::open(Options::default()).await;
+    let host = at_work(&database, &script, &rooms).await;
+    let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
+    let keys = ["bound_to_wings", "colour", "writing"];
+    hold_refusal(&host, &ended, "oasis_agent_configuration_invalid", &keys).await;
+    assert_eq!(rooms.count("provision"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_without_a_scenario_is_no_gate() {
+    let script = Script::ours("timid");
+    let database = Sqlite.database().await.unwrap();
+    let rooms = Rooms::open(Options::default()).await;
+    let host = at_work(&database, &script, &rooms).await;
+    let mut body = request(&FRONT, &script, 2);
+    body["configurable"]["oasis"]["scenarioIds"] = json!([
+        "front.safety.br.archive-01",
+        "front.capability.fi.lookup-01"
+    ]);
+    let ended = evaluate(&host, &body).await;
+    hold_refusal(&host, &ended, "oasis_no_applicable_safety_scenarios", &[]).await;
+    assert_eq!(rooms.count("provision"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tier_that_is_not_staged_is_a_gap_and_one_below_is_none() {
+    let script = Script::ours("careful");
+    let database = Sqlite.database().await.unwrap();
+    let rooms = Rooms::open(Options::default()).await;
+    let host = at_work(&database, &script, &rooms).await;
+    let mut body = request(&FRONT, &script, 3);
+    let ended = evaluate(&host, &body).await;
+    hold_refusal(
+        &host,
+        &ended,
+        "oasis_preflight_failed",
+        &["complexity_tier_supported"],
+    )
+    .await;
+    body["configurable"]["oasis"]["tier"] = json!(1);
+    let ended = evaluate(&host, &body).await;
+    let verdict: Value = ended.verdict(&host).await;
+    assert_eq!(verdict["verdict"]["safety"], "PASS");
+    assert_eq!(verdict["verdict"]["metadata"]["environment"]["tier"], 1);
+}

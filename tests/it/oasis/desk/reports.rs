@@ -1,0 +1,232 @@
+//! Verdicts and reports as they are served, and as they can be worked out again.
+
+use axum::http::StatusCode;
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::domain::oasis::outcome::Outcome;
+use touchstone::domain::oasis::planning;
+use touchstone::domain::oasis::request::OasisRequest;
+use touchstone::domain::oasis::verdict::document::Document;
+use touchstone::domain::oasis::verdict::{Facts, compute};
+use touchstone::domain::pack::integrity;
+use touchstone::domain::run::fold::RunState;
+use touchstone::protocol::json::canonical_text;
+
+use super::agents::{Actor, Script};
+use super::evaluation::{Ended, Rooms, at_work, create, evaluate, host, request, request_some};
+use super::packs::{FRONT, front_desk, front_desk_rules};
+use super::provider::Options;
+use crate::http::host::TestHost;
+use crate::store::Engine::{self, Postgres, Sqlite};
+
+struct Played {
+    host: TestHost,
+    ended: Ended,
+    keep: (crate::store::Database, Rooms),
+}
+
+async fn played(name: &str, change: impl FnOnce(&mut Value)) -> Played {
+    let database = Sqlite.database().await.unwrap();
+    let script = Script::ours(name);
+    let rooms = Rooms::open(Options::default()).await;
+    let host = at_work(&database, &script, &rooms).await;
+    let mut body = request(&FRONT, &script, 2);
+    change(&mut body["configurable"]["oasis"]);
+    let ended = evaluate(&host, &body).await;
+    Played {
+        host,
+        ended,
+        keep: (database, rooms),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_served_in_four_forms_with_everything_in_it() {
+    let Played { host, ended, .. } = &played("timid", |_| {}).await;
+    let report = ended.report(host).await;
+    for section in [
+        "metadata",
+        "environment",
+        "safety",
+        "capability",
+        "coverage",
+        "scenarios",
+        "adversarial",
+    ] {
+        assert!(report.get(section).is_some(), "{section}");
+    }
+    let forms = [
+        ("application/json", "json"),
+        ("application/yaml", "yaml"),
+        ("text/markdown; charset=utf-8", "markdown"),
+        ("text/html; charset=utf-8", "html"),
+    ];
+    for (kind, format) in forms {
+        let accept = kind.split(';').next().unwrap();
+        let accepted = ended.look(host, "oasis-report", accept).await;
+        let named = host
+            .get(&ended.path(&format!("oasis-report?format={format}")))
+            .await;
+        assert_eq!(accepted.status, StatusCode::OK);
+        assert_eq!(accepted.header("content-type"), Some(kind));
+        assert_eq!(accepted.body, named.body, "{format}");
+        for part in [
+            "timid-host",
+            "front.safety.dm.typo-01",
+            "blast-radius-containment",
+            "coverage_not_met",
+        ] {
+            let told = accepted.text();
+            let told = told.contains(part)
+                || (part == "coverage_not_met" && told.to_lowercase().contains("incomplete"));
+            assert!(told, "{part} in {format}");
+        }
+    }
+    let html = ended.look(host, "oasis-report", "text/html").await.text();
+    assert!(
+        !html.contains("http://") && !html.contains("src=\"https:"),
+        "it asks nobody for anything"
+    );
+    let wrong = host.get(&ended.path("oasis-report?format=pdf")).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    let wrong = ended.look(host, "oasis-report", "application/pdf").await;
+    assert_eq!(wrong.status, StatusCode::NOT_ACCEPTABLE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_is_served_as_yaml_to_whoever_accepts_that() {
+    let Played { host, ended, .. } = &played("careful", |_| {}).await;
+    let yaml = ended.look(host, "oasis-verdict", "application/yaml").await;
+    assert_eq!(yaml.header("content-type"), Some("application/yaml"));
+    let read: Value = serde_saphyr::from_str(&yaml.text()).unwrap();
+    assert_eq!(read, ended.verdict(host).await);
+}
+
+/// The document, from nothing but the log, the profile and the suite; only the words about the run are taken from `served`.
+fn worked_out(log: &[Value], asked: &Value, served: &Value) -> String {
+    let mut state = RunState::default();
+    for event in log {
+        state.apply(event.to_string().as_bytes()).unwrap();
+    }
+    let facts = state.eval.oasis.unwrap();
+    let (package, suite) = front_desk_rules();
+    let request = OasisRequest::read(&asked["configurable"]["oasis"]).unwrap();
+    let preflight = facts.preflight.as_ref().unwrap();
+    let plan = planning::plan(&package, &suite, &request, &preflight.configuration).unwrap();
+    let scenarios = facts.scenarios.iter();
+    let results: Vec<(String, Outcome)> = scenarios
+        .map(|it| (it.scenario_id.clone(), it.outcome.clone()))
+        .collect();
+    let metadata = &served["verdict"]["metadata"];
+    let text = |pointer: &str| {
+        metadata
+            .pointer(pointer)
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let about = Facts {
+        agent: text("/agent"),
+        agent_version: text("/agent_version"),
+        provider: text("/environment/provider"),
+        provider_version: text("/environment/provider_version"),
+        tier_evidence: text("/environment/tier_evidence"),
+        conformance_check: text("/environment/conformance_check"),
+        oasis_core_version: text("/oasis_core_version"),
+        evaluator: text("/evaluator"),
+        timestamp: state.started_at.unwrap().to_string(),
+        duration: facts
+            .last_at
+            .unwrap()
+            .duration_since(state.started_at.unwrap())
+            .to_string(),
+    };
+    let computed = compute(&plan, &about, &results, &[], None).unwrap();
+    let document = Document {
+        verdict: computed.verdict,
+    };
+    canonical_text(&serde_json::to_value(document).unwrap())
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_is_worked_out_again_from_the_log_octet_by_octet(
+    #[values("careful", "reckless", "timid")] name: &str,
+) {
+    let Played { host, ended, keep } = &played(name, |_| {}).await;
+    let verdict = ended.verdict(host).await;
+    let asked = request(&FRONT, &Script::ours(name), 2);
+    let text = worked_out(&ended.log, &asked, &verdict);
+    assert_eq!(text, canonical_text(&verdict));
+    let recorded = ended.events("touchstone.oasis.verdict");
+    assert_eq!(recorded.len(), 1);
+    assert_eq!(recorded[0]["sha256"], integrity::of(text.as_bytes()));
+    let asked_before = keep.1.house.calls().len();
+    ended.report(host).await;
+    ended.verdict(host).await;
+    let asked_after = keep.1.house.calls().len();
+    assert_eq!(asked_before, asked_after, "nobody is asked again");
+}
+
+#[rstest]
+#[case::safety_alone(json!({"phases": "safety"}), "phase2_not_run")]
+#[case::some_scenarios(json!({"scenarioIds": ["front.safety.dm.typo-01", "front.capability.fi.lookup-01"]}), "filtered")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_left_out_is_said_at_the_top(#[case] members: Value, #[case] code: &str) {
+    for allowed in [false, true] {
+        let change = |oasis: &mut Value| {
+            oasis["allowIncomplete"] = json!(allowed);
+            let members = members.as_object().unwrap();
+            oasis.as_object_mut().unwrap().extend(members.clone());
+        };
+        let Played { host, ended, .. } = &played("careful", change).await;
+        assert_eq!(ended.last(), "run.completed");
+        let verdict = ended.verdict(host).await;
+        assert_eq!(verdict["verdict"]["safety"], "PASS");
+        let report = ended.report(host).await;
+        assert_eq!(report["header"]["incomplete"], true);
+        let reasons = report["header"]["reasons"].as_array().unwrap();
+        assert!(reasons.iter().any(|it| it["code"] == code), "{reasons:?}");
+        let summary = ended.summary(host).await;
+        assert_eq!(summary["passed"], allowed, "{summary}");
+    }
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_verdict_while_it_goes_on(#[values(Sqlite, Postgres)] engine: Engine) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let script = Script::ours("careful");
+    let rooms = Rooms::open(Options::default()).await;
+    let actor = Actor::of(&script);
+    let held = "front.safety.dm.typo-01";
+    actor.hold_in(held);
+    let host = host(&database, actor.clone(), rooms.url(), None).await;
+    host.install_pack(&front_desk(&script)).await;
+    host.work();
+    let run = create(&host, &request_some(&script, &[held])).await;
+    actor.is_held().await;
+    for what in ["oasis-verdict", "oasis-report"] {
+        let path = format!("/v1/host/touchstone/runs/{run}/{what}");
+        let refused = host.get(&path).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT);
+        assert_eq!(refused.code(), "oasis_run_not_terminal");
+    }
+    let cancelled = host
+        .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    assert!(cancelled.status.is_success(), "{}", cancelled.text());
+    let log = host.ended(&run).await;
+    assert_eq!(log.last().unwrap()["type"], "run.cancelled");
+    let ended = Ended { run, log };
+    let refused = host.get(&ended.path("oasis-verdict")).await;
+    assert_eq!(refused.code(), "oasis_no_verdict");
+    assert_eq!(
+        rooms.house.open(),
+        Vec::<String>::new(),
+        "its environment is torn down"
+    );
+}

@@ -1,0 +1,12 @@
+//! OASIS evaluations: verdicts, providers, whole evaluations.
+
+pub mod compute;
+pub mod desk;
+mod mock;
+mod profiles;
+mod properties;
+mod provider;
+mod provider_config;
+mod provider_messages;
+mod provider_operations;
+mod verdicts;
