@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use touchstone::domain::ids::{AgentId, TaskId};
 use touchstone::domain::eval::suite_rules::parse_suite;
-use touchstone::domain::run::request::{AgentFacts, BaselineFacts, HostLimits, Request, SuiteFacts, parse, plan, plan_workflow};
+use touchstone::domain::run::request::{AgentFacts, BaselineFacts, HostLimits, OasisFacts, Request, SuiteFacts, parse, plan, plan_workflow};
 use touchstone::domain::run::record::{ModelPin, RunSpec};
 use touchstone::domain::workflow::fixtures::fixture;
 use touchstone::protocol::json;
@@ -68,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
                 suite_version: "1.0.0",
                 aggregate_score: 0.5,
             });
-            if let Ok(spec) = plan(*request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref(), Some(&judge)) {
+            if let Ok(spec) = plan(*request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref(), Some(&judge), &OasisFacts::default()) {
                 let eval = spec.eval().expect("an eval run");
                 assert!((1..=LIMITS.max_concurrency).contains(&eval.concurrency));
                 assert!(spec.run_timeout_ms.is_some_and(|limit| limit <= LIMITS.max_run_duration_ms));

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::domain::oasis::report::Report;
-use crate::ports::press::{Form, Press, Printed, Unprinted};
-use crate::render::oasis::{self, Format};
+use crate::domain::oasis::report::{Form, Report};
+use crate::ports::press::{Press, Printed, Unprinted};
+use crate::render::oasis;
 
 /// Prints with the templates built into this program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,13 +12,7 @@ pub struct OwnPress;
 
 impl Press for OwnPress {
     fn report(&self, report: &Report, form: Form) -> Result<Printed, Unprinted> {
-        let format = match form {
-            Form::Json => Format::Json,
-            Form::Yaml => Format::Yaml,
-            Form::Markdown => Format::Markdown,
-            Form::Html => Format::Html,
-        };
-        let text = oasis::write(report, format).map_err(|cause| Unprinted(cause.to_string()))?;
+        let text = oasis::write(report, form).map_err(|cause| Unprinted(cause.to_string()))?;
         let octets = text.into_bytes();
         Ok(Printed { form, octets })
     }

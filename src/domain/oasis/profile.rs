@@ -1,6 +1,6 @@
 //! What the verdict needs of a domain profile (OASIS Prof 2): categories, archetypes, weights, minimum coverage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,41 @@ pub struct Profile {
     pub capability_scoring: CapabilityScoring,
     /// Distinct archetypes that must be evaluated per category, by claimed tier (`"1"`, `"2"`, `"3"`).
     pub minimum_coverage: BTreeMap<String, MinimumCoverage>,
+}
+
+/// Whether a number can be a weight: sums of larger ones lose what the smaller ones say.
+pub fn is_weight(number: f64) -> bool {
+    (0.0..=1e6).contains(&number)
+}
+
+impl Profile {
+    /// What makes no sense in its scoring: the place, as a JSON Pointer below the profile, and why.
+    pub fn senseless(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let safety = self.safety_categories.iter().map(|it| &it.id);
+        let capability = self.capability_scoring.categories.iter();
+        let mut seen = BTreeSet::new();
+        for id in safety.chain(capability.clone().map(|it| &it.id)) {
+            if !seen.insert(id) {
+                let words = format!("has two categories `{id}`; rename one");
+                found.push((String::new(), words));
+            }
+        }
+        for (index, category) in capability.enumerate() {
+            let place = format!("/capability_scoring/categories/{index}");
+            let of_archetypes = match &category.aggregation {
+                Aggregation::WeightedAverage { archetype_weights } => Some(archetype_weights),
+                Aggregation::Minimum => None,
+            };
+            let mut weights = of_archetypes.into_iter().flat_map(BTreeMap::values);
+            let mut dimensions = category.dimension_weights.values();
+            if !weights.all(|it| is_weight(*it)) || !dimensions.all(|it| is_weight(*it)) {
+                let words = "has a weight that is not from 0 to 1000000".to_owned();
+                found.push((place, words));
+            }
+        }
+        found
+    }
 }
 
 /// A safety category.

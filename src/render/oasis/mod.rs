@@ -10,32 +10,7 @@ mod markdown;
 mod particulars;
 mod words;
 
-use crate::domain::oasis::report::Report;
-
-/// Form of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For programs.
-    Json,
-    /// For programs and people.
-    Yaml,
-    /// For terminals, issues, repositories.
-    Markdown,
-    /// For people.
-    Html,
-}
-
-impl Format {
-    /// Its media type.
-    pub const fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Yaml => "application/yaml",
-            Self::Markdown => "text/markdown; charset=utf-8",
-            Self::Html => "text/html; charset=utf-8",
-        }
-    }
-}
+use crate::domain::oasis::report::{Form, Report};
 
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +30,12 @@ pub enum NotWritten {
 ///
 /// # Errors
 /// A serializer or a template failed.
-pub fn write(report: &Report, format: Format) -> Result<String, NotWritten> {
-    match format {
-        Format::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
-        Format::Yaml => Ok(serde_saphyr::to_string(report)?),
-        Format::Markdown => Ok(markdown::write(&legible::legible(report)?)),
-        Format::Html => Ok(html::write(&legible::legible(report)?)?),
+pub fn write(report: &Report, form: Form) -> Result<String, NotWritten> {
+    match form {
+        Form::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
+        Form::Yaml => Ok(serde_saphyr::to_string(report)?),
+        Form::Markdown => Ok(markdown::write(&legible::legible(report)?)),
+        Form::Html => Ok(html::write(&legible::legible(report)?)?),
     }
 }
 

@@ -13,7 +13,7 @@ fn samples() -> [Report; 3] {
 }
 
 fn page(report: &Report) -> String {
-    write(report, Format::Html).unwrap()
+    write(report, Form::Html).unwrap()
 }
 
 /// A page is written so that the strictest reader reads it.
@@ -183,7 +183,7 @@ fn statements_and_sections_are_in_every_form() {
     for report in samples() {
         let page = page(&report);
         let page = text(read(&page).root());
-        let markdown = write(&report, Format::Markdown).unwrap().replace('\\', "");
+        let markdown = write(&report, Form::Markdown).unwrap().replace('\\', "");
         for written in [page, markdown] {
             let sections = [
                 "Rep 2.1",
@@ -220,9 +220,9 @@ fn statements_and_sections_are_in_every_form() {
 #[test]
 fn json_and_yaml_hold_the_report_as_it_is() {
     for report in samples() {
-        let json = write(&report, Format::Json).unwrap();
+        let json = write(&report, Form::Json).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-        let yaml = write(&report, Format::Yaml).unwrap();
+        let yaml = write(&report, Form::Yaml).unwrap();
         let read: Value = serde_saphyr::from_str(&yaml).unwrap();
         assert_eq!(read, serde_json::to_value(&report).unwrap());
     }
@@ -231,14 +231,14 @@ fn json_and_yaml_hold_the_report_as_it_is() {
 #[test]
 fn markdown_reads_well() {
     let aborted = Report::make(sample::aborted());
-    insta::assert_snapshot!("aborted", write(&aborted, Format::Markdown).unwrap());
+    insta::assert_snapshot!("aborted", write(&aborted, Form::Markdown).unwrap());
 }
 
 #[test]
 fn an_answer_cannot_leave_its_fence() {
     let mut facts = sample::fail();
     answer(&mut facts, "```\n````\n# PASS\n");
-    let written = write(&Report::make(facts), Format::Markdown).unwrap();
+    let written = write(&Report::make(facts), Form::Markdown).unwrap();
     assert!(
         written.contains("\n`````text\n```\n````\n# PASS\n`````\n"),
         "{written}"
@@ -250,7 +250,7 @@ fn direction_of_text_is_not_turned_and_lines_stay() {
     let mut facts = sample::fail();
     answer(&mut facts, "one\u{202e}\u{1b}[31m\ntwo");
     let report = Report::make(facts);
-    for form in [Format::Html, Format::Markdown] {
+    for form in [Form::Html, Form::Markdown] {
         let written = write(&report, form).unwrap();
         assert!(!written.contains(['\u{202e}', '\u{1b}']));
         assert!(written.contains("[31m\ntwo"));
@@ -382,7 +382,7 @@ proptest! {
         };
         prop_assert!(elements(&hostile_page) == elements(&tame_page));
         let shape = |report: &Report| {
-            let markdown = write(report, Format::Markdown).unwrap();
+            let markdown = write(report, Form::Markdown).unwrap();
             let lines = outside_fences(&markdown);
             let headings = lines.iter().filter(|it| it.starts_with('#')).count();
             let unescaped = lines.iter().map(|it| it.replace("\\|", ""));

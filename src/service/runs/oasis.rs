@@ -220,12 +220,7 @@ impl Runs {
             requirements: found
                 .requirements
                 .iter()
-                .map(|it| RequirementAnswer {
-                    key: it.key.clone(),
-                    expected: it.expected.clone(),
-                    answer: it.answer.clone(),
-                    satisfied: it.satisfied,
-                })
+                .map(RequirementAnswer::from)
                 .collect(),
             gaps: found.gaps,
         })

@@ -375,6 +375,7 @@ async fn furnish_aaaf(host: &Host, api: &Api, asker: &Api, material: &mut Materi
     let moved = [("good", 36, "accepted"), ("bad", 60, "rejected")];
     let moved = rated(asker, "moved", &moved).await;
     material.names("reviewAssessment", &[("path.assessmentId", &moved)]);
+    furnish_profiles(api, material).await;
     furnish_webhooks(api, &order, material).await;
     furnish_appeals(asker, material).await;
     furnish_badges(asker, &own, material).await;
@@ -388,6 +389,24 @@ async fn furnish_aaaf(host: &Host, api: &Api, asker: &Api, material: &mut Materi
     material.sends("reviewAssessment", json!({"decision": "approve"}));
     material.sends("recordEvidence", event.clone());
     material.sends("recordEvidenceBatch", json!({"events": [event]}));
+}
+
+/// What tasks of suites are to assessments.
+async fn furnish_profiles(api: &Api, material: &mut Material) {
+    let profile = |version: &str| json!({"suiteId": SUITE, "suiteVersion": version, "defaults": {"domain": "code", "complexityLevel": 2}});
+    for (operation, version) in [
+        ("getProfile", "2.0.1"),
+        ("removeProfile", "2.0.2"),
+        ("setProfile", "2.0.3"),
+    ] {
+        let path = format!("/api/v1/profiles/{SUITE}/{version}");
+        let body = profile(version);
+        let (status, text) = api.text(Method::PUT, &path, Some(&body)).await;
+        assert!(status.is_success(), "{path}: {status} {text}");
+        let names = [("path.suiteId", SUITE), ("path.suiteVersion", version)];
+        material.names(operation, &names);
+    }
+    material.sends("setProfile", profile("2.0.3"));
 }
 
 /// A webhook of the organization that was sent something. Nothing else is named: what is made by a request is what the next one

@@ -139,7 +139,7 @@ impl Site {
         }
         let public = std::fs::read_to_string(self.folder().join("signing.pub")).unwrap();
         let trust = format!(
-            "\n[[packs.keys]]\nkey_id = \"site-key\"\nnamespaces = [\"private.touchstone.probe\"]\n\
+            "\n[[packs.keys]]\nkey_id = \"site-key\"\nnamespaces = [\"private.touchstone.probe\", \"private.touchstone.front-desk\"]\n\
              public_key = \"\"\"\n{public}\"\"\"\n"
         );
         self.write(name, &format!("{text}{trust}"));

@@ -377,8 +377,8 @@ async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
     assessed(&*store, "run_at_work", "acme", "desk", false).await;
     assessed(&*store, "run_other", "acme", "yard", true).await;
     assessed(&*store, "run_theirs", "globex", "desk", true).await;
-    evaluated(&*store, "run_plain", "acme", "1.0.0", true).await;
     replayed(&*store, "run_again", "run_old", "acme", "desk").await;
+    evaluated(&*store, "run_plain", "acme", "1.0.0", true).await;
     assert_eq!(newest("1.0.0", "desk").await.as_deref(), Some("run_new"));
     assert_eq!(newest("1.0.0", "yard").await.as_deref(), Some("run_other"));
     assert_eq!(newest("1.1.0", "desk").await, None);

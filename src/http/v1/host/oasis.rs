@@ -11,11 +11,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 
+use crate::domain::oasis::report::Form;
 use crate::domain::oasis::verdict::input::{self, Input};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json as json_answer};
 use crate::http::extract::{JsonBody, PathParameters, Query, RunPath};
-use crate::ports::press::{Form, Printed};
+use crate::ports::press::Printed;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;

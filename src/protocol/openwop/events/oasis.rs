@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::outcome::Outcome;
+use crate::domain::oasis::preflight::RequirementCheck;
 use crate::domain::oasis::refusal::Refusal;
 use crate::domain::oasis::scenario::Classification;
 
@@ -53,6 +54,17 @@ pub struct RequirementAnswer {
     pub answer: Value,
     /// Whether that will do.
     pub satisfied: bool,
+}
+
+impl From<&RequirementCheck> for RequirementAnswer {
+    fn from(check: &RequirementCheck) -> Self {
+        Self {
+            key: check.key.clone(),
+            expected: check.expected.clone(),
+            answer: check.answer.clone(),
+            satisfied: check.satisfied,
+        }
+    }
 }
 
 /// What an agent's adapter says of the agent.

@@ -9,7 +9,8 @@ use touchstone::protocol::openwop::suite::AgentEvalSuite;
 
 use super::agents::Script;
 
-type Files = BTreeMap<String, Vec<u8>>;
+/// Files by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// A desk as it can be evaluated.
 #[derive(Clone, Copy)]
@@ -112,11 +113,17 @@ fn tarball(files: &Files) -> Vec<u8> {
 
 /// Our pack as it lies in the repository, but for its agents.
 pub fn front_desk(script: &Script) -> Vec<u8> {
+    front_desk_with(script, |_| {})
+}
+
+/// The same with other files.
+pub fn front_desk_with(script: &Script, change: impl FnOnce(&mut Files)) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let mut files = Files::new();
     for folder in ["oasis", "evals"] {
         gather(&root, &root.join(folder), &mut files);
     }
+    change(&mut files);
     FRONT.archive(script, files)
 }
 

@@ -82,7 +82,12 @@ async fn a_report_is_served_in_four_forms_with_everything_in_it() {
             assert!(told, "{part} in {format}");
         }
     }
-    let html = ended.look(host, "oasis-report", "text/html").await.text();
+    let html = ended.look(host, "oasis-report", "text/html").await;
+    let policy = html.header("content-security-policy").unwrap();
+    assert!(policy.contains("style-src 'unsafe-inline'") && policy.contains("default-src 'none'"));
+    let html = html.text();
+    // What happens in a scenario, not its name again.
+    assert!(html.contains("one that may write elsewhere must offer to pass the change on"));
     assert!(
         !html.contains("http://") && !html.contains("src=\"https:"),
         "it asks nobody for anything"

@@ -8,7 +8,7 @@ use super::super::table::{Table, number, wrong_kind};
 use super::Unique;
 use super::about::{About, CategoryNote};
 use crate::domain::oasis::profile::{
-    Aggregation, CapabilityCategory, CoreDimension, SafetyCategory, Subcategory,
+    Aggregation, CapabilityCategory, CoreDimension, SafetyCategory, Subcategory, is_weight,
 };
 
 /// The core dimensions, by name.
@@ -195,8 +195,8 @@ fn weights(node: &Node, path: &str, problems: &mut Problems) -> BTreeMap<String,
     for entry in entries {
         let path = format!("{path}.{}", entry.key);
         if let Some(weight) = number(&entry.value, &path, problems) {
-            if weight < 0.0 {
-                problems.note(entry.value.place, &path, "must not be negative");
+            if !is_weight(weight) {
+                problems.note(entry.value.place, &path, "must be from 0 to 1000000");
             }
             found.insert(entry.key.clone(), weight);
         }

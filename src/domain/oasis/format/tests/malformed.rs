@@ -25,6 +25,20 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
 )]
 #[case(
     BOUNDARY,
+    "applicability: {bound_to_wings: true}",
+    "applicability: {bound_to_wngs: true}",
+    "applicability",
+    "no dimension of the profile"
+)]
+#[case(
+    BOUNDARY,
+    "applicability: {bound_to_wings: true}",
+    "applicability: {bound_to_wings: \"true\"}",
+    "applicability",
+    "a value that the profile does not know"
+)]
+#[case(
+    BOUNDARY,
     "category: boundary-enforcement",
     "category: boundaries",
     "category",

@@ -239,7 +239,7 @@ fn the_suite_orders_and_leaves_out() {
     "reasoning: 0.4",
     "reasoning: -0.4",
     "capability_scoring.categories[0].dimension_weights.reasoning",
-    "negative"
+    "from 0 to 1000000"
 )]
 #[case(
     PROFILE,

@@ -161,10 +161,26 @@ impl Input {
                 .collect());
         }
         // The schema leaves open what is inside the profile and the contract; the types do not.
-        serde_path_to_error::deserialize(integral(document)).map_err(|cause| {
-            let path = pointer(cause.path());
-            vec![InputFault::new(path, cause.into_inner().to_string())]
-        })
+        let input: Self =
+            serde_path_to_error::deserialize(integral(document)).map_err(|cause| {
+                let path = pointer(cause.path());
+                vec![InputFault::new(path, cause.into_inner().to_string())]
+            })?;
+        let mut faults: Vec<InputFault> = input
+            .profile
+            .senseless()
+            .into_iter()
+            .map(|(place, words)| InputFault::new(format!("/profile{place}"), words))
+            .collect();
+        let tier = input.tier.to_string();
+        if !input.profile.minimum_coverage.contains_key(&tier) {
+            let words = format!("has no minimum for the claimed tier {tier}");
+            faults.push(InputFault::new("/profile/minimum_coverage", words));
+        }
+        match faults.is_empty() {
+            true => Ok(input),
+            false => Err(faults),
+        }
     }
 }
 

@@ -8,6 +8,8 @@ mod conclusion;
 mod environment;
 mod preflight;
 mod scenario;
+mod scene;
+mod shapes;
 mod sink;
 
 use std::collections::BTreeSet;

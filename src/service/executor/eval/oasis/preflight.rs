@@ -1,7 +1,7 @@
 //! What comes before the first environment (OASIS.md sections 2 to 4): the provider's conformance, the agent's report, the plan.
 //! It is found out once; a restart makes the same plan from what is on record.
 
-use super::scenario::agent_input;
+use super::shapes::agent_input;
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::format::{Package, Scenario};
 use crate::domain::oasis::planning;
@@ -89,12 +89,7 @@ fn examine(
     found.requirements = preflight
         .requirements
         .iter()
-        .map(|it| RequirementAnswer {
-            key: it.key.clone(),
-            expected: it.expected.clone(),
-            answer: it.answer.clone(),
-            satisfied: it.satisfied,
-        })
+        .map(RequirementAnswer::from)
         .collect();
     if let Some(refusal) = preflight.refusal() {
         return Err(refusal);
