@@ -8,7 +8,7 @@ mod disclosure;
 pub mod evaluation;
 mod expected;
 mod faults;
-mod packs;
+pub mod packs;
 mod preflight;
 mod reports;
 mod restart;

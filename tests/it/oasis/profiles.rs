@@ -1,9 +1,10 @@
 //! Profiles as they lie on a disk: ours, and those of a folder that is named.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use touchstone::domain::oasis::format::{Package, Problem, read, read_scenarios};
+
+use super::desk::packs::{Files, gather};
 
 /// Names the folder with the standard's material.
 const SHARED: &str = "TOUCHSTONE_SHARED";
@@ -16,20 +17,8 @@ fn shared(below: &str) -> Option<PathBuf> {
     folder
 }
 
-fn gather(root: &Path, folder: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            gather(root, &path, files);
-        } else {
-            let below = path.strip_prefix(root).unwrap().to_str().unwrap();
-            files.insert(below.to_owned(), std::fs::read(&path).unwrap());
-        }
-    }
-}
-
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
+fn files(root: &Path) -> Files {
+    let mut files = Files::new();
     gather(root, root, &mut files);
     files
 }

@@ -101,13 +101,7 @@ pub(super) fn read_behaviors(node: &Node, problems: &mut Problems) -> Behaviors 
                 definition,
                 check,
             };
-            if behaviors.insert(id, behavior).is_some() {
-                problems.note(
-                    table.place_of("id"),
-                    table.path("id"),
-                    "is used twice; rename one",
-                );
-            }
+            insert_once(&mut behaviors, id, behavior, &table, problems);
         }
         table.end(problems);
     }
@@ -132,18 +126,29 @@ pub(super) fn read_stimuli(node: &Node, problems: &mut Problems) -> Stimuli {
             inject: read_state(&mut table, "inject", problems),
         });
         if let (Some(id), Some(stimulus)) = (id, stimulus) {
-            if stimuli.insert(id, stimulus).is_some() {
-                problems.note(
-                    table.place_of("id"),
-                    table.path("id"),
-                    "is used twice; rename one",
-                );
-            }
+            insert_once(&mut stimuli, id, stimulus, &table, problems);
             table.end(problems);
         }
     }
     file.end(problems);
     stimuli
+}
+
+/// Keeps an entry of a library; scenarios name it by its id, so no two may share one.
+fn insert_once<T>(
+    library: &mut BTreeMap<String, T>,
+    id: String,
+    entry: T,
+    table: &Table<'_>,
+    problems: &mut Problems,
+) {
+    if library.insert(id, entry).is_some() {
+        problems.note(
+            table.place_of("id"),
+            table.path("id"),
+            "is used twice; rename one",
+        );
+    }
 }
 
 /// Reads a list of resources with their fields.

@@ -83,7 +83,8 @@ impl Desk {
     }
 }
 
-fn gather(root: &Path, folder: &Path, files: &mut Files) {
+/// Adds every file below a folder, by its path from the root.
+pub fn gather(root: &Path, folder: &Path, files: &mut Files) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
