@@ -7,15 +7,12 @@ use std::collections::BTreeSet;
 
 use super::node::{Content, Entry, Node, Place, documents_within};
 use super::package::Package;
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, tell};
 use super::scenario::{Context, Draft, Scenario, read_document};
 use super::table::{list, text};
 
 /// Probes one file may hold.
 pub const MAX_PROBES: usize = 1_000;
-
-/// Problems told of one file; more would help nobody.
-const MAX_TOLD: usize = 100;
 
 const SECONDARY: &str = "secondary_archetypes";
 
@@ -31,7 +28,7 @@ pub struct Probe {
 /// Reads a file of probes, each of which can be run against the profile.
 ///
 /// # Errors
-/// Everything that keeps one of them from being run, in the order of the file.
+/// What keeps them from being run, in the order of the file; of very much the beginning, and how much more there is.
 pub fn read_probes(
     package: &Package,
     file: &str,
@@ -85,9 +82,7 @@ pub fn read_probes(
     if found.is_empty() {
         return Ok(probes);
     }
-    found.sort_by_key(|problem| (problem.line, problem.column));
-    found.truncate(MAX_TOLD);
-    Err(found)
+    Err(tell(found, 0))
 }
 
 /// Takes the one field that scenarios of a profile do not have.

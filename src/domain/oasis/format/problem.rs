@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::node::Place;
 
-/// Problems that are kept of one file; more would help nobody.
-const MAX_KEPT: usize = 100;
+/// Problems that are told of one file; more would help nobody.
+const MAX_TOLD: usize = 100;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub(super) struct Problems {
     file: String,
     scenario: Option<String>,
     found: Vec<Problem>,
+    /// Found beyond what is told.
+    untold: usize,
 }
 
 impl Problems {
@@ -53,6 +55,7 @@ impl Problems {
             file: file.to_owned(),
             scenario: None,
             found: Vec::new(),
+            untold: 0,
         }
     }
 
@@ -66,7 +69,7 @@ impl Problems {
 
     /// Notes one.
     pub fn note(&mut self, place: Place, field: impl Into<String>, message: impl Into<String>) {
-        if self.found.len() < MAX_KEPT {
+        if self.found.len() < MAX_TOLD {
             self.found.push(Problem {
                 file: self.file.clone(),
                 line: place.line,
@@ -75,6 +78,8 @@ impl Problems {
                 message: message.into(),
                 scenario: self.scenario.clone(),
             });
+        } else {
+            self.untold += 1;
         }
     }
 
@@ -83,10 +88,60 @@ impl Problems {
         self.found.is_empty()
     }
 
-    /// All of them, in the file's order.
-    pub fn into_vec(mut self) -> Vec<Problem> {
-        self.found
-            .sort_by_key(|problem| (problem.line, problem.column));
-        self.found
+    /// Those that are told, in the file's order.
+    pub fn into_vec(self) -> Vec<Problem> {
+        tell(self.found, self.untold)
+    }
+}
+
+/// The first of them in the file's order; where there are more, the last entry says so.
+pub(super) fn tell(mut found: Vec<Problem>, untold: usize) -> Vec<Problem> {
+    found.sort_by_key(|problem| (problem.line, problem.column));
+    let untold = untold + found.len().saturating_sub(MAX_TOLD);
+    found.truncate(MAX_TOLD);
+    if let Some(last) = found.last().filter(|_| untold > 0) {
+        // At least: one of those left out may itself stand for several.
+        let message = format!("at least {untold} more are wrong; correct these first");
+        found.push(Problem {
+            field: String::new(),
+            message,
+            ..last.clone()
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(count: u64) -> Vec<Problem> {
+        let mut problems = Problems::of_file("profile.yaml");
+        for line in 1..=count {
+            problems.note(Place { line, column: 1 }, "id", "is wrong");
+        }
+        problems.into_vec()
+    }
+
+    #[test]
+    fn what_is_not_told_is_counted() {
+        let all = noted(100);
+        assert!(all.iter().all(|it| it.message == "is wrong"));
+        assert_eq!(all.len(), 100);
+
+        let many = noted(107);
+        assert_eq!(many.len(), 101);
+        assert_eq!(
+            many[100].to_string(),
+            "profile.yaml:100:1: at least 7 more are wrong; correct these first"
+        );
+    }
+
+    #[test]
+    fn problems_of_several_scenarios_are_told_in_the_order_of_the_file() {
+        let two = [noted(60), noted(60)].concat();
+        let told = tell(two, 0);
+        assert!(told[..100].is_sorted_by_key(|it| it.line));
+        assert!(told[100].message.starts_with("at least 20 more"));
     }
 }
