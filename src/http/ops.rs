@@ -15,6 +15,7 @@ use super::auth::authenticate;
 use super::server::Peer;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Scope, authorise};
+use crate::service::fault::unavailable;
 
 /// What proxies leave on a request.
 const PROXY_HEADERS: &[&str] = &[
@@ -31,14 +32,13 @@ pub async fn healthz() -> Answer {
     json(StatusCode::OK, &json!({"status": "ok"}))
 }
 
-/// `GET /readyz`: the store answers and the host is not shutting down.
+/// `GET /readyz`: the database takes writes and the host is not shutting down.
 pub async fn readyz(State(state): State<Arc<HttpState>>) -> Answer {
     if state.shutdown.is_cancelled() {
         return Err(Problem::new(ErrorCode::Unavailable, "the host is shutting down").into());
     }
-    if let Err(cause) = state.store.head(&"ready".into()).await {
-        tracing::warn!(cause = crate::service::fault::chain(&cause), "not ready");
-        return Err(Problem::new(ErrorCode::Unavailable, "the store does not answer").into());
+    if let Err(cause) = state.store.check_writable().await {
+        return Err(unavailable(&cause).into());
     }
     json(StatusCode::OK, &json!({"status": "ready"}))
 }

@@ -5,8 +5,8 @@ use super::aaaf::{
     StressResults, Upkeep,
 };
 use super::{
-    Annotations, AuditLog, Blobs, Calibrations, CardLooks, Deployments, HostSecrets, Idempotency,
-    Inventory, KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
+    Annotations, AuditLog, Blobs, Calibrations, CardLooks, Deployments, Health, HostSecrets,
+    Idempotency, Inventory, KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -25,8 +25,8 @@ pub enum StoreError {
     /// This run of the same scope is active, and the new one was to be the only one.
     #[error("another run of this scope is active")]
     ScopeTaken(RunId),
-    /// The database cannot be reached or is too busy: the same may well succeed a little later.
-    #[error("the store does not answer")]
+    /// The database cannot be reached, is too busy or takes no writes: the same request may succeed a little later.
+    #[error("the database is unavailable")]
     Unavailable(#[source] Outage),
     /// The database refused; the cause chain goes to the log only.
     #[error("the store failed")]
@@ -58,6 +58,7 @@ pub trait Store:
     + Pauses
     + Signals
     + KeyStore
+    + Health
     + HostSecrets
     + Blobs
     + Inventory
@@ -86,6 +87,7 @@ impl<T> Store for T where
         + Pauses
         + Signals
         + KeyStore
+        + Health
         + HostSecrets
         + Blobs
         + Inventory

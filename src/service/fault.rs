@@ -7,10 +7,10 @@ use std::iter::successors;
 use crate::ports::{Outage, Unstorable};
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// When to come again after the store did not answer.
+/// When to send a request again that the database did not take.
 const RETRY_AFTER_SECONDS: u64 = 5;
 
-/// Logs the cause chain and answers `internal_error`, or `unavailable` when the store does not answer. What no store could
+/// Logs the cause chain and answers `internal_error`, or `unavailable` when the database is. What no store could
 /// keep is no fault of ours.
 pub fn internal(cause: &(dyn Error + 'static)) -> Problem {
     let mut causes = successors(Some(cause), |&cause| cause.source());
@@ -21,18 +21,23 @@ pub fn internal(cause: &(dyn Error + 'static)) -> Problem {
         );
     }
     if causes.any(|cause| cause.is::<Outage>()) {
-        tracing::warn!(cause = chain(cause), "the store does not answer");
-        return Problem::new(
-            ErrorCode::Unavailable,
-            "the host cannot reach its store; try again",
-        )
-        .with("retryAfter", RETRY_AFTER_SECONDS);
+        return unavailable(cause);
     }
     tracing::error!(cause = chain(cause), "a request failed");
     Problem::new(
         ErrorCode::InternalError,
         "the host failed; try again, and tell its operator if it persists",
     )
+}
+
+/// Logs the cause chain and answers `unavailable`, with the time after which to try again.
+pub fn unavailable(cause: &(dyn Error + 'static)) -> Problem {
+    tracing::warn!(cause = chain(cause), "the database is unavailable");
+    Problem::new(
+        ErrorCode::Unavailable,
+        "the host's database cannot be read or written at the moment; try again later",
+    )
+    .with("retryAfter", RETRY_AFTER_SECONDS)
 }
 
 /// An error with all its causes on one line.

@@ -19,7 +19,7 @@ macro_rules! blobs {
                 sqlx::query(PUT)
                     .bind(digest)
                     .bind(octets)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())

@@ -154,7 +154,7 @@ macro_rules! card_looks {
                 let removed = sqlx::query(UNWATCH)
                     .bind(tenant.as_str())
                     .bind(url)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(removed.rows_affected() > 0)
@@ -207,7 +207,7 @@ macro_rules! card_looks {
                     .bind(url)
                     .bind(due.as_microsecond())
                     .bind(instead_of.map(Timestamp::as_microsecond))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())

@@ -37,27 +37,49 @@ fn is_unstorable(cause: &sqlx::Error) -> bool {
 /// Whether it is about the moment and not about what was asked.
 fn will_pass(cause: &sqlx::Error) -> bool {
     match cause {
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        // A proxy whose server restarts answers with protocol errors of many kinds.
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::WorkerCrashed => true,
         sqlx::Error::Database(refusal) => {
             if let Some(refusal) = refusal.try_downcast_ref::<PgDatabaseError>() {
-                // Connection exceptions, too few resources, a server that shuts down or starts.
-                let passing = ["08", "53", "57P"];
-                passing
-                    .iter()
-                    .any(|class| refusal.code().starts_with(class))
+                passes_on_postgres(refusal.code())
             } else {
                 let refusal = refusal.try_downcast_ref::<SqliteError>();
-                refusal.is_some_and(|refusal| is_busy(refusal.code().as_deref()))
+                refusal.is_some_and(|refusal| passes_on_sqlite(refusal.code().as_deref()))
             }
         }
         _ => false,
     }
 }
 
-/// SQLITE_BUSY or SQLITE_LOCKED, in whatever extended form.
-fn is_busy(code: Option<&str>) -> bool {
+fn passes_on_postgres(code: &str) -> bool {
+    /// What a server answers after a failover made it a standby, or while its operator protects a disk that is nearly full.
+    const READ_ONLY_SQL_TRANSACTION: &str = "25006";
+    // Connection exceptions, transactions that collided, insufficient resources (a full disk among them), a server that
+    // shuts down or starts, errors of its disks.
+    let classes = ["08", "40", "53", "57P", "58"];
+    code == READ_ONLY_SQL_TRANSACTION || classes.iter().any(|class| code.starts_with(class))
+}
+
+fn passes_on_sqlite(code: Option<&str>) -> bool {
+    const BUSY: u32 = 5;
+    const LOCKED: u32 = 6;
+    const NO_MEMORY: u32 = 7;
+    const READ_ONLY: u32 = 8;
+    const IO_ERROR: u32 = 10;
+    const FULL: u32 = 13;
+    const CANNOT_OPEN: u32 = 14;
+    const LOCK_PROTOCOL: u32 = 15;
+
     let code = code.and_then(|code| code.parse::<u32>().ok());
-    code.is_some_and(|code| matches!(code & 0xff, 5 | 6))
+    // The lower byte has the error, the others its reason.
+    matches!(
+        code.map(|code| code & 0xff),
+        Some(BUSY | LOCKED | NO_MEMORY | READ_ONLY | IO_ERROR | FULL | CANNOT_OPEN | LOCK_PROTOCOL)
+    )
 }
 
 /// A place in the database, for errors.

@@ -37,13 +37,13 @@ macro_rules! host_secrets {
                 sqlx::query(ADD_SECRET)
                     .bind(name)
                     .bind(&fresh[..])
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 // Another replica may have been faster.
                 let secret = sqlx::query_scalar(SECRET)
                     .bind(name)
-                    .fetch_one(self.writer())
+                    .fetch_one(self.writer()?)
                     .await
                     .map_err(backend)?;
                 secret_of(secret)

@@ -61,7 +61,7 @@ macro_rules! idempotency {
                     .bind(&claim.owner)
                     .bind(after(now, lease))
                     .bind(now.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 if taken.rows_affected() > 0 {
@@ -89,7 +89,7 @@ macro_rules! idempotency {
                     .bind(&claim.endpoint)
                     .bind(claim.key_hash.as_slice())
                     .bind(&claim.owner)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())
@@ -98,7 +98,7 @@ macro_rules! idempotency {
             async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError> {
                 let deleted = sqlx::query(EXPIRE)
                     .bind(older_than.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(deleted.rows_affected())

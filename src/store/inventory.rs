@@ -214,7 +214,7 @@ macro_rules! inventory {
                     .bind(tenant.as_str())
                     .bind(suite_id)
                     .bind(version)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(removed.rows_affected() > 0)

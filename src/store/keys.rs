@@ -118,7 +118,7 @@ macro_rules! key_store {
         #[async_trait]
         impl KeyStore for $store {
             async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
-                let mut connection = self.writer().acquire().await.map_err(backend)?;
+                let mut connection = self.writer()?.acquire().await.map_err(backend)?;
                 add_key!(connection, key)
             }
 
@@ -159,7 +159,7 @@ macro_rules! key_store {
                     .bind(rotation.secret_hash.as_slice())
                     .bind(rotation.previous_until.as_microsecond())
                     .bind(rotation.expires_at.map(Timestamp::as_microsecond))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(rotated.rows_affected() > 0)
@@ -169,7 +169,7 @@ macro_rules! key_store {
                 let revoked = sqlx::query(REVOKE)
                     .bind(id.as_str())
                     .bind(now.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(revoked.rows_affected() > 0)

@@ -82,6 +82,11 @@ pub(super) fn sqlite() -> Migrator {
             "oasis",
             include_str!("migrations/sqlite/0021_oasis.sql"),
         ),
+        (
+            22,
+            "write probe",
+            include_str!("migrations/sqlite/0022_write_probe.sql"),
+        ),
     ])
 }
 
@@ -179,6 +184,11 @@ pub(super) fn postgres() -> Migrator {
             21,
             "oasis",
             include_str!("migrations/postgres/0021_oasis.sql"),
+        ),
+        (
+            22,
+            "write probe",
+            include_str!("migrations/postgres/0022_write_probe.sql"),
         ),
     ])
 }

@@ -30,7 +30,7 @@ macro_rules! pauses {
                 let recorded = sqlx::query(PAUSE)
                     .bind(run.as_str())
                     .bind(column("run", "pause").text(request)?)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 let news = recorded.rows_affected() > 0;
@@ -64,7 +64,7 @@ macro_rules! pauses {
                 let pause: Option<String> = sqlx::query_scalar(TAKE_PAUSE)
                     .bind(run.as_str())
                     .bind(fence.0)
-                    .fetch_optional(self.writer())
+                    .fetch_optional(self.writer()?)
                     .await
                     .map_err(backend)?;
                 pause
@@ -76,7 +76,7 @@ macro_rules! pauses {
             async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
                 let withdrawn = sqlx::query(WITHDRAW_PAUSE)
                     .bind(run.as_str())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 let news = withdrawn.rows_affected() > 0;

@@ -90,7 +90,7 @@ macro_rules! work_queue {
                         .bind(micros(ttl))
                         .bind(which != Claimable::Cancelled)
                         .bind(passed_over.to_string())
-                        .fetch_optional(self.writer())
+                        .fetch_optional(self.writer()?)
                         .await
                         .map_err(backend)?;
                     let Some(row) = claimed else {
@@ -178,7 +178,7 @@ macro_rules! work_queue {
                     .bind(fence.0)
                     .bind(wait.until.map_or(NEVER, Timestamp::as_microsecond))
                     .bind(wait.pause_known)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 match parked.rows_affected() {
@@ -191,7 +191,7 @@ macro_rules! work_queue {
                 let released = sqlx::query(RELEASE)
                     .bind(run.as_str())
                     .bind(fence.0)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 match released.rows_affected() {
@@ -208,7 +208,7 @@ macro_rules! work_queue {
                 let recorded = sqlx::query(CANCEL)
                     .bind(run.as_str())
                     .bind(column("run", "cancel").text(request)?)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 let unfinished = recorded.rows_affected() > 0;

@@ -12,9 +12,11 @@ use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::convert::{Batch, backend, now};
+use super::database_file::DatabaseFile;
+use super::health::WriteHealth;
 use super::migrations;
 use super::signals::LocalSignals;
 use crate::domain::ids::{RunId, TenantId};
@@ -47,7 +49,9 @@ const ADVANCE: &str = "UPDATE run SET head = $4, ended = $5
 pub struct SqliteStore {
     writer: SqlitePool,
     readers: SqlitePool,
+    file: Arc<DatabaseFile>,
     signals: LocalSignals,
+    health: WriteHealth,
 }
 
 impl SqliteStore {
@@ -100,6 +104,12 @@ impl SqliteStore {
             .max_connections(1)
             .acquire_timeout(PATIENCE)
             .test_before_acquire(false)
+            // A full disk or an I/O error makes SQLite roll back by itself. sqlx still counts that transaction, because its
+            // own ROLLBACK fails, and would refuse every later one.
+            .before_acquire(|connection, _| {
+                let settled = !connection.is_in_transaction();
+                Box::pin(async move { Ok(settled) })
+            })
             .idle_timeout(None)
             .max_lifetime(None);
         // Two processes that create the same file at once get in each other's way; the one that comes second finds the
@@ -119,15 +129,26 @@ impl SqliteStore {
             .when(is_contention)
             .await
             .map_err(backend)?;
+        // A file that was deleted while the host serves must not come back empty.
+        writer.set_connect_options(writer_options.create_if_missing(false));
+        let file = DatabaseFile::opened(path).map_err(|cause| backend(sqlx::Error::Io(cause)))?;
+        let file = Arc::new(file);
+        let same_file = Arc::clone(&file);
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(PATIENCE)
             .test_before_acquire(false)
+            .after_connect(move |_, _| {
+                let checked = same_file.check().map_err(sqlx::Error::Io);
+                Box::pin(async move { checked })
+            })
             .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
         Ok(Self {
             writer,
             readers,
+            file,
             signals: LocalSignals::new(),
+            health: WriteHealth::default(),
         })
     }
 
@@ -141,13 +162,21 @@ impl SqliteStore {
         &self.readers
     }
 
-    pub(super) fn writer(&self) -> &SqlitePool {
-        &self.writer
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the file was deleted or replaced: what is written then would be lost.
+    pub(super) fn writer(&self) -> Result<&SqlitePool, StoreError> {
+        let checked = self.file.check();
+        checked.map_err(|cause| backend(sqlx::Error::Io(cause)))?;
+        Ok(&self.writer)
+    }
+
+    pub(super) fn health(&self) -> &WriteHealth {
+        &self.health
     }
 
     /// A transaction that holds the write lock from the start: one that read first could find the lock gone.
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.writer
+        self.writer()?
             .begin_with("BEGIN IMMEDIATE")
             .await
             .map_err(backend)
@@ -281,5 +310,42 @@ impl Signals for SqliteStore {
 
     async fn notify_work(&self) {
         self.signals.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILL: &str = "INSERT INTO write_probe (id, written_at, filler) VALUES (2, 0, $1)";
+
+    #[tokio::test]
+    async fn the_host_writes_again_after_its_disk_was_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&dir.path().join("test.db"))
+            .await
+            .unwrap();
+        // Only the connection that is open now has the limit.
+        sqlx::query("PRAGMA max_page_count = 1")
+            .execute(&store.writer)
+            .await
+            .unwrap();
+        let mut transaction = store.begin_write().await.unwrap();
+        let full = sqlx::query(FILL)
+            .bind("0".repeat(10_000_000))
+            .execute(&mut *transaction)
+            .await;
+        let full = full.unwrap_err();
+        assert!(full.to_string().contains("full"), "{full}");
+        assert!(matches!(backend(full), StoreError::Unavailable(_)));
+        drop(transaction);
+
+        let transaction = store.begin_write().await.unwrap();
+        transaction.commit().await.unwrap();
+        sqlx::query(FILL)
+            .bind("0")
+            .execute(store.writer().unwrap())
+            .await
+            .unwrap();
     }
 }

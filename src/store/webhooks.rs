@@ -224,7 +224,7 @@ macro_rules! webhook_store {
                 let removed = sqlx::query(REMOVE)
                     .bind(tenant.as_str())
                     .bind(id.as_str())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(removed.rows_affected() > 0)
@@ -245,7 +245,7 @@ macro_rules! webhook_store {
                     .bind(new.current.expose())
                     .bind(previous.map(|(secret, _)| secret.expose()))
                     .bind(previous.map(|(_, until)| until.as_microsecond()))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(rotated.rows_affected() > 0)
@@ -399,7 +399,7 @@ macro_rules! webhook_store {
                 sqlx::query(Self::RELEASE_WEBHOOK)
                     .bind(claim.webhook.id.as_str())
                     .bind(claim.fence.0)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())

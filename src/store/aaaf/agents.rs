@@ -89,7 +89,7 @@ macro_rules! agents {
                     .bind(agent.created_at.as_microsecond())
                     .bind(agent.updated_at.as_microsecond())
                     .bind(agent.revision)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(|cause| taken(cause, NAME))?;
                 Ok(())
@@ -177,7 +177,7 @@ macro_rules! agents {
                     .bind(agent.archived)
                     .bind(at("profile").text(&agent.profile)?)
                     .bind(agent.updated_at.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(|cause| taken(cause, NAME))?;
                 match changed.rows_affected() {

@@ -171,7 +171,7 @@ macro_rules! assessments {
                     .bind(rated)
                     .bind(at("asked").text(asked)?)
                     .bind(assessment.created_at.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(|cause| taken(cause, "an assessment of this agent under way"))?;
                 Ok(())
@@ -286,7 +286,7 @@ macro_rules! assessments {
                     .bind(id)
                     .bind(fence.0)
                     .bind(micros(wait))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 match parked.rows_affected() {

@@ -259,7 +259,7 @@ macro_rules! badges {
                 organization: OrganizationNumber,
                 key: &IssuerKeyRecord,
             ) -> Result<(), StoreError> {
-                add_key!(self.writer(), organization, key);
+                add_key!(self.writer()?, organization, key);
                 Ok(())
             }
 
@@ -330,7 +330,7 @@ macro_rules! badges {
                     .bind(issuer)
                     .bind(base_url)
                     .bind(now.as_microsecond())
-                    .fetch_one(self.writer())
+                    .fetch_one(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(list_of(added))

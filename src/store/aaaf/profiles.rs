@@ -137,7 +137,7 @@ macro_rules! profiles {
                 let removed = sqlx::query(REMOVE)
                     .bind(organization.0)
                     .bind(suite)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(removed.rows_affected() > 0)
@@ -182,7 +182,7 @@ macro_rules! profiles {
                     .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
                     .bind(run.left_out.map(LeftOut::as_str))
                     .bind(now.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())

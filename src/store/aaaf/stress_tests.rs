@@ -85,7 +85,7 @@ macro_rules! stress_results {
                 let forgotten = sqlx::query(FORGET)
                     .bind(before.as_microsecond())
                     .bind(i64::from(limit))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(forgotten.rows_affected())

@@ -98,7 +98,7 @@ macro_rules! upkeep {
                 }
                 sqlx::query(KNOW)
                     .bind(name)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 let begun = sqlx::query(Self::BEGIN_JOB)
@@ -106,7 +106,7 @@ macro_rules! upkeep {
                     .bind(owner)
                     .bind(before.as_microsecond())
                     .bind(micros(ttl))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(begun.rows_affected() > 0)
@@ -122,7 +122,7 @@ macro_rules! upkeep {
                     .bind(name)
                     .bind(owner)
                     .bind(micros(ttl))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 match held.rows_affected() {
@@ -141,7 +141,7 @@ macro_rules! upkeep {
                     .bind(name)
                     .bind(owner)
                     .bind(now.as_microsecond())
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())
@@ -235,7 +235,7 @@ macro_rules! upkeep {
                     .bind(agent.0)
                     .bind(before.as_microsecond())
                     .bind(i64::from(limit))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(forgotten.rows_affected())

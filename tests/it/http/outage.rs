@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use rstest::rstest;
+use serde_json::json;
 use touchstone::http::HttpSettings;
 use touchstone::store;
 
@@ -59,5 +60,49 @@ async fn an_outage_is_answered_soon_and_gone_when_it_is_over(#[case] silent: boo
         host.ended(&run).await
     };
     let log = tokio::time::timeout(PATIENCE, recovered).await.unwrap();
+    assert_eq!(log.last().unwrap()["type"], "run.completed");
+}
+
+/// Refused for the moment, in the envelope of the API that was asked.
+fn assert_come_again(reply: &super::host::Reply) {
+    assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE, "{reply:?}");
+    let retry_after: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=10).contains(&retry_after), "{retry_after}");
+}
+
+/// The files of the embedded database are moved away while the host serves, and brought back.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_without_its_database_is_not_ready_and_takes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let away = tempfile::tempdir().unwrap();
+    let store = store::open(dir.path().join("host.db").to_str().unwrap())
+        .await
+        .unwrap();
+    let host = TestHost::over(store, HttpSettings::default()).await;
+    host.equip(&says(&["a", "b"])).await;
+    assert_eq!(host.get("/readyz").await.status, StatusCode::OK);
+
+    let file = |dir: &tempfile::TempDir| dir.path().join("host.db");
+    std::fs::rename(file(&dir), file(&away)).unwrap();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let ready = host.get("/readyz").await;
+    assert_come_again(&ready);
+    assert_eq!(ready.code(), "unavailable");
+    let created = host.post("/v1/runs", &create_body()).await;
+    assert_come_again(&created);
+    assert_eq!(created.code(), "unavailable");
+    let organization = json!({"name": "Acme", "slug": "acme"});
+    let organization = host.post("/api/v1/organizations", &organization).await;
+    assert_come_again(&organization);
+    assert_eq!(organization.json()["error"]["code"], "INTERNAL_ERROR");
+    assert!(!file(&dir).exists());
+
+    std::fs::rename(file(&away), file(&dir)).unwrap();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(host.get("/readyz").await.status, StatusCode::OK);
+    host.work();
+    let run = host.create().await;
+    let log = host.ended(&run).await;
     assert_eq!(log.last().unwrap()["type"], "run.completed");
 }

@@ -5,6 +5,7 @@ mod annotations;
 mod calibrations;
 mod cards;
 mod deployments;
+mod health;
 mod idempotency;
 mod inventory;
 mod log;

@@ -207,7 +207,7 @@ macro_rules! notices {
                 let removed = sqlx::query(REMOVE)
                     .bind(organization.0)
                     .bind(id)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(removed.rows_affected() > 0)
@@ -227,7 +227,7 @@ macro_rules! notices {
                     .bind(&secrets.fingerprint)
                     .bind(previous.map(|(secret, _)| secret))
                     .bind(previous.map(|(_, until)| until.as_microsecond()))
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 match rotated.rows_affected() {
@@ -341,7 +341,7 @@ macro_rules! notices {
                     .bind(owner)
                     .bind(micros(ttl))
                     .bind(now.as_microsecond())
-                    .fetch_optional(self.writer())
+                    .fetch_optional(self.writer()?)
                     .await
                     .map_err(backend)?;
                 row.map(claim_of).transpose()
@@ -419,7 +419,7 @@ macro_rules! notices {
                 sqlx::query(RELEASE)
                     .bind(&claim.webhook.id)
                     .bind(claim.fence.0)
-                    .execute(self.writer())
+                    .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
                 Ok(())
@@ -435,7 +435,7 @@ macro_rules! notices {
                     let deleted = sqlx::query(statement)
                         .bind(before.as_microsecond())
                         .bind(i64::from(limit))
-                        .execute(self.writer())
+                        .execute(self.writer()?)
                         .await
                         .map_err(backend)?;
                     forgotten += deleted.rows_affected();

@@ -1,0 +1,56 @@
+//! The file of the embedded database, as it was when the host opened it.
+//!
+//! A process that has a file open goes on writing into it after somebody deleted or replaced it; everything it acknowledges
+//! from then on is gone when it ends.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file that must stay the same one.
+pub(super) struct DatabaseFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// Device and inode. A file that is open keeps its inode, so no other file gets it.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = ();
+
+impl DatabaseFile {
+    /// The file at this path.
+    pub fn opened(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            identity: identity(path)?,
+        })
+    }
+
+    /// Checks that the path still leads to the same file.
+    pub fn check(&self) -> io::Result<()> {
+        let problem = match identity(&self.path) {
+            Ok(found) if found == self.identity => return Ok(()),
+            Ok(_) => "the database file was replaced by another one; restart the host",
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                "the database file was deleted or moved; restore it or restart the host"
+            }
+            Err(cause) => return Err(cause),
+        };
+        Err(io::Error::new(io::ErrorKind::NotFound, problem))
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let found = fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::metadata(path).map(|_| ())
+}

@@ -1,0 +1,140 @@
+//! Checks with a real write whether the database takes writes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use super::convert::{backend, now};
+use super::{PostgresStore, SqliteStore};
+use crate::ports::{Health, Outage, StoreError};
+
+/// How long the result of a check is shared, so that frequent readiness checks do not cause frequent writes.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long one check may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Bytes that must fit on the disk to end an outage. Without a reserve, small writes would succeed on a disk that is still
+/// full, and work would start whose results cannot be written.
+const RESERVE: usize = 256 * 1024;
+
+/// The outcome of the last check, and whether a write has failed since.
+#[derive(Default)]
+pub(super) struct WriteHealth {
+    /// How many failed writes were reported, and how many of them lie before the last check that succeeded.
+    reported: AtomicU64,
+    settled: AtomicU64,
+    last: Mutex<Option<Checked>>,
+}
+
+struct Checked {
+    at: Instant,
+    failure: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the last write failed: {0}")]
+struct StillOut(String);
+
+impl WriteHealth {
+    fn report(&self) {
+        self.reported.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn in_outage(&self) -> bool {
+        self.reported.load(Ordering::Acquire) != self.settled.load(Ordering::Acquire)
+    }
+
+    async fn check<F>(&self, probe: impl FnOnce(usize) -> F + Send) -> Result<(), StoreError>
+    where
+        F: Future<Output = Result<(), StoreError>> + Send,
+    {
+        let mut last = self.last.lock().await;
+        // What is reported while the probe is under way is not settled by it.
+        let reported = self.reported.load(Ordering::Acquire);
+        let outage = self.in_outage();
+        if let Some(checked) = last.as_ref().filter(|it| it.at.elapsed() < FRESH) {
+            return match &checked.failure {
+                None if !outage => Ok(()),
+                None => Err(unavailable(StillOut("a request met an outage".to_owned()))),
+                Some(cause) => Err(unavailable(StillOut(cause.clone()))),
+            };
+        }
+        let reserve = if outage { RESERVE } else { 0 };
+        let result = timeout(PATIENCE, probe(reserve)).await;
+        let result = result.unwrap_or_else(|late| Err(unavailable(late)));
+        let failure = result.as_ref().err().map(with_causes);
+        match &failure {
+            Some(cause) => {
+                self.report();
+                warn!(cause, "the database does not take writes");
+            }
+            None => {
+                self.settled.store(reported, Ordering::Release);
+                if outage {
+                    info!("the database takes writes again");
+                }
+            }
+        }
+        *last = Some(Checked {
+            at: Instant::now(),
+            failure,
+        });
+        result
+    }
+}
+
+fn unavailable(cause: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    StoreError::Unavailable(Outage(Box::new(cause)))
+}
+
+fn with_causes(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+macro_rules! health {
+    ($store:ident) => {
+        #[async_trait]
+        impl Health for $store {
+            async fn check_writable(&self) -> Result<(), StoreError> {
+                const PROBE: &str = concat!(
+                    "INSERT INTO write_probe (id, written_at, filler) VALUES (1, ",
+                    now!($store),
+                    ", $1) ON CONFLICT (id) DO UPDATE
+                    SET written_at = excluded.written_at, filler = excluded.filler"
+                );
+                let probe = |reserve| async move {
+                    sqlx::query(PROBE)
+                        .bind("0".repeat(reserve))
+                        .execute(self.writer()?)
+                        .await
+                        .map_err(backend)?;
+                    Ok(())
+                };
+                self.health().check(probe).await
+            }
+
+            fn report_outage(&self) {
+                self.health().report();
+            }
+
+            fn in_outage(&self) -> bool {
+                self.health().in_outage()
+            }
+        }
+    };
+}
+
+health!(SqliteStore);
+health!(PostgresStore);
