@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use crate::domain::agent::{ModelReply, ModelRequest, estimate, usage_from_size};
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{EventId, TaskId};
-use crate::ports::{EventSink, Exhausted, Heard, Meter, ModelBinding, ModelError, TIMEOUT};
+use crate::ports::{
+    EventSink, Exhausted, Heard, Meter, ModelBinding, ModelError, TIMEOUT, Unrecorded,
+};
 use crate::protocol::openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
 
 /// Why a call gave no reply.
@@ -49,6 +51,15 @@ impl Pace {
         self.first_call
             .map_or(Duration::ZERO, |first| first.elapsed())
             .saturating_sub(self.waited)
+    }
+}
+
+/// The run has gone to another worker, which makes the call itself.
+fn log_closed() -> ModelError {
+    ModelError::Unavailable {
+        reason: "log_closed".to_owned(),
+        retryable: false,
+        retry_after: None,
     }
 }
 
@@ -95,6 +106,8 @@ impl Calls<'_> {
         let info = self.binding.model.info();
         let mut attempt = 1;
         loop {
+            let ready = self.sink.ready().await;
+            ready.map_err(|Unrecorded| Stop::Model(log_closed()))?;
             let permit = self.binding.permits.acquire().await.map_err(Stop::Model)?;
             match pace.first_call {
                 None => pace.first_call = Some(Instant::now()),

@@ -127,6 +127,14 @@ pub trait EventSink: Send + Sync {
     /// # Errors
     /// It never will be, and must not be done.
     async fn kept(&self) -> Result<(), Unrecorded>;
+
+    /// Waits until what is recorded next can be written, so that no answer is paid for that would be lost.
+    ///
+    /// # Errors
+    /// It never will be.
+    async fn ready(&self) -> Result<(), Unrecorded> {
+        Ok(())
+    }
 }
 
 /// Runs one agent invocation: model turns and tool calls until the final decision (RFC 0077).

@@ -14,7 +14,7 @@ use serde_json::Map;
 use tokio::time::Instant;
 
 use super::executor::started;
-use super::fault::internal;
+use super::fault::{internal, unavailable};
 use super::projections::{self, catch_up};
 use super::run_writer::{Closed, RunWriter};
 use crate::domain::ids::{RunId, TenantId};
@@ -63,9 +63,8 @@ impl From<JournalError> for Problem {
                 ErrorCode::Unavailable,
                 "the run is being worked on and does not let go; try again",
             ),
-            JournalError::Log(_) | JournalError::Store(_) | JournalError::Closed(_) => {
-                internal(&error)
-            }
+            JournalError::Closed(_) => unavailable(&error),
+            JournalError::Log(_) | JournalError::Store(_) => internal(&error),
         }
     }
 }
@@ -213,9 +212,9 @@ impl Journal {
         writer.emit_with(&events, beside);
         let (flushed, ()) = tokio::join!(
             async {
-                let flushed = writer.flush().await;
+                let flushed = tokio::time::timeout(PATIENCE, writer.flush()).await;
                 writer.close();
-                flushed
+                flushed.unwrap_or(Err(Closed))
             },
             writer.run_flusher()
         );

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
@@ -21,8 +22,14 @@ use crate::protocol::openwop::events::{Inherited, NewEvent, write_document, writ
 /// More than this many events waiting, and tasks are not started until the store has caught up.
 const BACKLOG: usize = 4096;
 
-/// How long a failing store is tried again before the run is given back.
+/// How often a failing append is tried again before the run is given back.
 const STORE_RETRIES: u32 = 5;
+
+/// How long an append is tried again while the database is unavailable: about as long as a lease holds.
+const OUTAGE_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Time between two checks whether an outage is over.
+const OUTAGE_LOOK: Duration = Duration::from_millis(500);
 
 /// The writer was closed: the lease is lost, the store failed, or the run has ended.
 #[derive(Debug, thiserror::Error)]
@@ -220,6 +227,23 @@ impl RunWriter {
         }
     }
 
+    /// Waits while the database takes no writes.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    pub async fn writable(&self) -> Result<(), Closed> {
+        let outage_over = async {
+            while !self.inner.store.takes_writes().await {
+                tokio::time::sleep(OUTAGE_LOOK).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.inner.closed.cancelled() => Err(Closed),
+            () = outage_over => Ok(()),
+        }
+    }
+
     /// Waits until everything emitted so far is durable.
     ///
     /// # Errors
@@ -307,6 +331,7 @@ impl RunWriter {
             return Ok(());
         };
         let mut attempt = 0;
+        let began = Instant::now();
         loop {
             let (store, fence) = (&inner.store, inner.fence);
             let appended = match &batch.beside {
@@ -315,9 +340,15 @@ impl RunWriter {
             };
             match appended.await {
                 Ok(()) => break,
-                Err(cause @ (StoreError::Backend(_) | StoreError::Unavailable(_)))
-                    if attempt < STORE_RETRIES =>
-                {
+                Err(cause @ (StoreError::Backend(_) | StoreError::Unavailable(_))) => {
+                    let outage = matches!(cause, StoreError::Unavailable(_));
+                    if outage {
+                        inner.store.report_outage();
+                    }
+                    let patient = outage && began.elapsed() < OUTAGE_PATIENCE;
+                    if attempt >= STORE_RETRIES && !patient {
+                        return Err(cause);
+                    }
                     attempt += 1;
                     // The commit may have gone through although its answer was lost.
                     if let Ok(Some(head)) = inner.store.head(&inner.run.run_id).await
@@ -328,7 +359,8 @@ impl RunWriter {
                     }
                     let cause = anyhow::Error::new(cause);
                     warn!(run_id = %inner.run.run_id, cause = format!("{cause:#}"), attempt, "the store failed; trying again");
-                    tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+                    tokio::time::sleep(Duration::from_millis(50 << attempt.min(STORE_RETRIES)))
+                        .await;
                 }
                 Err(cause) => return Err(cause),
             }

@@ -138,10 +138,15 @@ impl Worker {
     }
 
     async fn claim(&self, which: Claimable<'_>) -> Option<Claim> {
+        // A run that is claimed while nothing else can be written asks its models in vain, once for each lease.
+        if !self.store.takes_writes().await {
+            return None;
+        }
         let lease = self.settings.lease;
         match within(lease / 3, self.store.claim(&self.owner, which, lease)).await {
             Ok(claim) => claim,
             Err(cause) => {
+                self.note_outage(&cause);
                 report(cause, "the queue cannot be read");
                 None
             }
@@ -235,6 +240,7 @@ impl Worker {
                     self.settle_renewal(&before, &kept);
                 }
                 Err(cause) => {
+                    self.note_outage(&cause);
                     report(cause, "leases cannot be renewed");
                     if renewed_at.elapsed() >= self.settings.lease {
                         // Others may have them by now; calls made under them would be paid for twice.
@@ -290,6 +296,12 @@ impl Worker {
                     news
                 });
             }
+        }
+    }
+
+    fn note_outage(&self, cause: &StoreError) {
+        if matches!(cause, StoreError::Unavailable(_)) {
+            self.store.report_outage();
         }
     }
 

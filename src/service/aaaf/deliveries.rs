@@ -113,6 +113,10 @@ impl Deliverer {
     async fn claim(&self) -> Result<Option<NoticeClaim>, StoreError> {
         let now = self.means.clock.now();
         let store = &self.means.store;
+        // A delivery that cannot be recorded would be made again and again.
+        if !store.takes_writes().await {
+            return Ok(None);
+        }
         store.claim_notice_webhook(&self.owner, LEASE, now).await
     }
 

@@ -84,7 +84,12 @@ impl Dispatcher {
             };
             let Ok(place) = place else { break };
             let began = Instant::now();
-            match self.store.claim_webhook(&self.owner, LEASE).await {
+            let claimed = match self.store.takes_writes().await {
+                true => self.store.claim_webhook(&self.owner, LEASE).await,
+                // A delivery that cannot be recorded would be made again and again.
+                false => Ok(None),
+            };
+            match claimed {
                 Ok(Some(claim)) => self.start(claim, place, &shutdown),
                 Ok(None) => {
                     drop(place);

@@ -3,6 +3,8 @@
 //! `TOUCHSTONE_TEST_SEED` repeats a sequence of moments; the seed in use is printed.
 
 mod deployments;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod log;
 
 use std::time::Duration;

@@ -193,21 +193,35 @@ impl Site {
         host
     }
 
+    /// Starts a host that [`Host::limit_files`] can be asked of, and waits until it is ready.
+    #[cfg(target_os = "linux")]
+    pub fn serve_limitable(&self, config: &str) -> Host {
+        let program = self.touchstone(config, &["serve", "--listen", "127.0.0.1:0"]);
+        // Without it, the first write beyond the limit ends the process.
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]);
+        command.arg(program.get_program()).args(program.get_args());
+        command.current_dir(self.folder()).stdin(Stdio::null());
+        let mut host = self.start_as(command, config);
+        host.wait_ready();
+        host
+    }
+
     /// Starts a host and does not wait. Its log is appended to `<config>.log`.
     pub fn start(&self, config: &str, environment: &[(&str, &str)]) -> Host {
+        let mut command = self.touchstone(config, &["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(environment.iter().copied());
+        self.start_as(command, config)
+    }
+
+    fn start_as(&self, mut command: Command, config: &str) -> Host {
         let log = self.folder().join(format!("{config}.log"));
         let sink = File::options()
             .create(true)
             .append(true)
             .open(&log)
             .unwrap();
-        let child = self
-            .touchstone(config, &["serve", "--listen", "127.0.0.1:0"])
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(sink)
-            .spawn()
-            .unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(sink).spawn().unwrap();
         Host {
             child,
             base_url: None,
@@ -254,6 +268,19 @@ impl Host {
     /// A client with this key.
     pub fn api(&self, key: &str) -> Api {
         Api::new(self.base_url.as_deref().expect("the host is ready"), key)
+    }
+
+    /// From now on no file grows beyond this, as on a full disk; `None` makes room again.
+    #[cfg(target_os = "linux")]
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(pid, Resource::Fsize, limit).unwrap();
     }
 
     /// Everything it has logged so far.

@@ -91,7 +91,7 @@ impl Model for CountingModel {
         match text.as_str() {
             "hang" => std::future::pending::<()>().await,
             "stuck" if nth == 1 => std::future::pending::<()>().await,
-            "nap" => tokio::time::sleep(Duration::from_millis(300)).await,
+            text if text.starts_with("nap") => tokio::time::sleep(Duration::from_millis(300)).await,
             _ => {}
         }
         (self.behaviour)(&text, nth)

@@ -8,6 +8,7 @@ mod fork;
 mod journal;
 mod judging;
 mod live;
+mod outage;
 mod pause;
 mod resume;
 mod reuse;

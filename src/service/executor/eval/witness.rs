@@ -53,4 +53,8 @@ impl<S: EventSink> EventSink for Witness<S> {
     async fn kept(&self) -> Result<(), Unrecorded> {
         self.sink.kept().await
     }
+
+    async fn ready(&self) -> Result<(), Unrecorded> {
+        self.sink.ready().await
+    }
 }

@@ -113,4 +113,8 @@ impl EventSink for ScenarioSink<'_> {
     async fn kept(&self) -> Result<(), Unrecorded> {
         self.writer.flush().await.map_err(|Closed| Unrecorded)
     }
+
+    async fn ready(&self) -> Result<(), Unrecorded> {
+        self.writer.writable().await.map_err(|Closed| Unrecorded)
+    }
 }

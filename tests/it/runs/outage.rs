@@ -1,0 +1,161 @@
+//! The database takes no writes for a while, and then it does again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rstest::rstest;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use touchstone::domain::ids::RunId;
+use touchstone::domain::run::fold::RunStatus;
+use touchstone::ports::Store;
+use touchstone::service::worker::{Worker, WorkerSettings};
+use touchstone::store;
+use touchstone::system::SystemClock;
+
+use super::bench::{Bench, echo};
+use crate::store::{Database, Engine};
+
+const LEASE: Duration = Duration::from_secs(1);
+const SEVERAL_LEASES: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
+const TASKS: usize = 40;
+
+/// What takes no writes any more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lost {
+    /// The whole file.
+    File,
+    /// A server's disk: nothing is written.
+    Disk,
+    /// Nearly all of a server's disk: small updates still find room.
+    MostOfTheDisk,
+}
+
+struct Place {
+    database: Database,
+    away: TempDir,
+}
+
+impl Place {
+    async fn lose(&self, what: Lost) {
+        if let Database::Sqlite(dir) = &self.database {
+            std::fs::rename(dir.path().join("test.db"), self.elsewhere()).unwrap();
+            return;
+        }
+        self.database
+            .execute(
+                "CREATE FUNCTION full_disk() RETURNS trigger AS $$ BEGIN
+                    RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql"
+                    .to_owned(),
+            )
+            .await;
+        let mut lost = vec![
+            "INSERT ON event FOR EACH ROW",
+            "INSERT OR UPDATE ON write_probe FOR EACH ROW WHEN (LENGTH(NEW.filler) > 0)",
+        ];
+        if what == Lost::Disk {
+            lost.extend(["UPDATE ON run FOR EACH ROW", "INSERT ON blob FOR EACH ROW"]);
+        }
+        for (n, lost) in lost.iter().enumerate() {
+            let sql =
+                format!("CREATE TRIGGER full_disk_{n} BEFORE {lost} EXECUTE FUNCTION full_disk()");
+            self.database.execute(sql).await;
+        }
+    }
+
+    async fn restore(&self) {
+        if let Database::Sqlite(dir) = &self.database {
+            std::fs::rename(self.elsewhere(), dir.path().join("test.db")).unwrap();
+            return;
+        }
+        self.database
+            .execute("DROP FUNCTION full_disk CASCADE".to_owned())
+            .await;
+    }
+
+    fn elsewhere(&self) -> PathBuf {
+        self.away.path().join("test.db")
+    }
+}
+
+#[rstest]
+#[case::file(Engine::Sqlite, Lost::File)]
+#[case::disk(Engine::Postgres, Lost::Disk)]
+#[case::most_of_the_disk(Engine::Postgres, Lost::MostOfTheDisk)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
+    #[case] engine: Engine,
+    #[case] what: Lost,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let store: Arc<dyn Store> = store::open(&database.location()).await.unwrap();
+    let place = Place {
+        database,
+        away: TempDir::new().unwrap(),
+    };
+    let bench = Bench::on(store.clone(), echo);
+    let says: Vec<String> = (0..TASKS).map(|n| format!("nap {n}")).collect();
+    let says: Vec<&str> = says.iter().map(String::as_str).collect();
+    let run = bench.seed(&says, |_| {}).await.run_id;
+    let settings = WorkerSettings {
+        lease: LEASE,
+        poll: Duration::from_millis(20),
+        drain: Duration::from_millis(10),
+        ..WorkerSettings::default()
+    };
+    let (clock, owner) = (Arc::new(SystemClock), "replica".to_owned());
+    let worker = Worker::new(store, clock, bench.executor.clone(), owner, settings);
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(worker.work(shutdown.clone()));
+
+    until(async || bench.model.total() >= 8).await;
+    place.lose(what).await;
+    // Calls under way when the first write fails end by then.
+    tokio::time::sleep(LEASE).await;
+    let asked = bench.model.total();
+    assert!(asked < TASKS, "the outage came too late");
+    tokio::time::sleep(SEVERAL_LEASES).await;
+    assert_eq!(
+        bench.model.total(),
+        asked,
+        "asked while nothing could be written"
+    );
+
+    place.restore().await;
+    until(async || status(&bench, &run).await == RunStatus::Completed).await;
+    shutdown.cancel();
+    working.await.unwrap();
+    for text in &says {
+        let calls = bench.model.calls(text);
+        assert!((1..=2).contains(&calls), "{text}: {calls} calls");
+    }
+    assert!(
+        bench.model.total() <= TASKS + 4,
+        "only tasks in flight are asked again"
+    );
+    let state = bench.state(&run).await;
+    let scored = says.iter().enumerate();
+    let scored = scored.filter(|(n, _)| state.eval.scored(&format!("task-{n}").into()).is_some());
+    assert_eq!(scored.count(), TASKS);
+}
+
+async fn status(bench: &Bench, run: &RunId) -> RunStatus {
+    let head = bench.store.head(run).await;
+    match head {
+        Ok(Some(_)) => bench.state(run).await.status,
+        _ => RunStatus::Pending,
+    }
+}
+
+async fn until(reached: impl AsyncFn() -> bool) {
+    let reaching = async {
+        while !reached().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reaching).await.unwrap();
+}
