@@ -188,16 +188,14 @@ class Campaign:
             time.sleep(0.1)
         return None
 
-    def refusals(self, number: int) -> None:
+    def check_refusals(self, number: int) -> None:
         create = {"mode": "eval", "evalSuiteRef": f"{SUITE_ID}@{version_of(TASKS)}", "agentId": AGENT_ID}
-        asked = [("POST", "/v1/runs", create), ("POST", "/api/v1/organizations", {"name": f"organization {number}"})]
-        for method, path, body in asked:
-            status, headers, _ = self.ask(method, path, body)
-            self.counts[f"{method} {path} {status}"] += 1
-            if status not in (403, 503):
-                self.violated(f"round {number}: {method} {path} answered {status} while the disk was full")
-            if status == 503 and "Retry-After" not in {name.title() for name in headers}:
-                self.violated(f"round {number}: {path} answered 503 without Retry-After")
+        status, headers, _ = self.ask("POST", "/v1/runs", create)
+        self.counts[f"POST run {status}"] += 1
+        if status != 503:
+            self.violated(f"round {number}: POST /v1/runs answered {status} while the disk was full")
+        elif "Retry-After" not in {name.title() for name in headers}:
+            self.violated(f"round {number}: POST /v1/runs answered 503 without Retry-After")
         status, _, _ = self.ask("GET", f"/v1/runs/{self.runs[-1]}")
         self.counts[f"GET run {status}"] += 1
 
@@ -217,7 +215,7 @@ class Campaign:
         if kind == "tight":
             # Room for small writes, not for a batch of results.
             self.fill(32 << 10)
-        self.refusals(number)
+        self.check_refusals(number)
         time.sleep(SETTLE_S)
         asked = self.endpoint.total()
         if kind == "kill":

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::json;
 use touchstone::http::HttpSettings;
@@ -81,6 +81,9 @@ async fn a_host_without_its_database_is_not_ready_and_takes_nothing() {
         .unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;
     host.equip(&says(&["a", "b"])).await;
+    let body = json!({"name": "Initech", "tenant": "initech"});
+    let organization = host.post("/api/v1/organizations", &body).await.json();
+    let organization_key = organization["api_key"].as_str().unwrap();
     assert_eq!(host.get("/readyz").await.status, StatusCode::OK);
 
     let file = |dir: &tempfile::TempDir| dir.path().join("host.db");
@@ -92,10 +95,14 @@ async fn a_host_without_its_database_is_not_ready_and_takes_nothing() {
     let created = host.post("/v1/runs", &create_body()).await;
     assert_come_again(&created);
     assert_eq!(created.code(), "unavailable");
-    let organization = json!({"name": "Acme", "slug": "acme"});
-    let organization = host.post("/api/v1/organizations", &organization).await;
-    assert_come_again(&organization);
-    assert_eq!(organization.json()["error"]["code"], "INTERNAL_ERROR");
+    let enrolled = host
+        .request(Method::POST, "/api/v1/agents")
+        .key(organization_key)
+        .json(&json!({"name": "bot"}))
+        .send()
+        .await;
+    assert_come_again(&enrolled);
+    assert_eq!(enrolled.json()["error"]["code"], "INTERNAL_ERROR");
     assert!(!file(&dir).exists());
 
     std::fs::rename(file(&away), file(&dir)).unwrap();
