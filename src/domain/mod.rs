@@ -23,5 +23,6 @@ pub mod retry_after;
 pub mod run;
 pub mod sealing;
 pub mod statistics;
+pub mod storage;
 pub mod webhook;
 pub mod workflow;

@@ -32,6 +32,7 @@ mod queue;
 mod run_log;
 mod signals;
 mod signing_key;
+mod storage;
 mod store;
 mod webhooks;
 
@@ -66,6 +67,7 @@ pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
 pub use run_log::{Beside, Head, RunLog, StoredEvent};
 pub use signals::Signals;
 pub use signing_key::{NoSigningKey, SigningKey};
+pub use storage::{Remains, RunDeletion, TenantStorage, Unmasked};
 pub use store::{Outage, Store, StoreError, Unstorable};
 pub use webhooks::{
     Acknowledged, Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore,

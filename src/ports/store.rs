@@ -6,7 +6,8 @@ use super::aaaf::{
 };
 use super::{
     Annotations, AuditLog, Blobs, Calibrations, CardLooks, Deployments, Health, HostSecrets,
-    Idempotency, Inventory, KeyStore, Pauses, RunLog, Signals, WebhookStore, WorkQueue,
+    Idempotency, Inventory, KeyStore, Pauses, RunLog, Signals, TenantStorage, WebhookStore,
+    WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -79,6 +80,7 @@ pub trait Store:
     + Notices
     + Upkeep
     + StressResults
+    + TenantStorage
 {
 }
 impl<T> Store for T where
@@ -108,5 +110,6 @@ impl<T> Store for T where
         + Notices
         + Upkeep
         + StressResults
+        + TenantStorage
 {
 }

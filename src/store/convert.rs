@@ -152,6 +152,8 @@ pub(super) struct Batch<'a> {
     pub(super) before: i64,
     /// The head it has then.
     pub(super) head: i64,
+    /// Bytes of all bodies together.
+    pub(super) bytes: i64,
     /// Kind and body of each.
     pub(super) rows: Vec<(&'a str, &'a str)>,
 }
@@ -176,6 +178,7 @@ impl<'a> Batch<'a> {
         Ok(Some(Self {
             before: SEQUENCE.number(first.sequence - 1)?,
             head: SEQUENCE.number(last.sequence)?,
+            bytes: BODY.number(events.iter().map(|event| event.body.len()).sum::<usize>())?,
             rows: rows.collect::<Result<_, StoreError>>()?,
         }))
     }

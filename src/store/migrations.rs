@@ -87,6 +87,11 @@ pub(super) fn sqlite() -> Migrator {
             "write probe",
             include_str!("migrations/sqlite/0022_write_probe.sql"),
         ),
+        (
+            29,
+            "storage",
+            include_str!("migrations/sqlite/0029_storage.sql"),
+        ),
     ])
 }
 
@@ -189,6 +194,11 @@ pub(super) fn postgres() -> Migrator {
             22,
             "write probe",
             include_str!("migrations/postgres/0022_write_probe.sql"),
+        ),
+        (
+            29,
+            "storage",
+            include_str!("migrations/postgres/0029_storage.sql"),
         ),
     ])
 }

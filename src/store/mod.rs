@@ -26,6 +26,7 @@ mod queue;
 mod runs;
 mod signals;
 pub mod sqlite;
+mod storage;
 mod webhooks;
 
 use std::sync::Arc;

@@ -34,7 +34,7 @@ const READ_ONLY_RECONNECT: Duration = Duration::from_secs(1);
 
 /// The sequences follow from the old head and the order of the arrays.
 const APPEND: &str = "WITH advanced AS (
-        UPDATE run SET head = $4, ended = $5
+        UPDATE run SET head = $4, ended = $5, bytes = bytes + $8
         WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number
     )
     INSERT INTO event (run_number, sequence, kind, body)
@@ -70,6 +70,8 @@ impl PostgresStore {
     /// The lock keeps a pack from being removed before the deployments that put it into service are there.
     pub(super) const HOLD_PACK: &str =
         "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2 FOR KEY SHARE";
+    /// Whoever stores the same octets waits until it is known whether these are deleted.
+    pub(super) const LOCK_BLOB: &str = "SELECT digest FROM blob WHERE digest = $1 FOR UPDATE";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
         now!(PostgresStore),
@@ -218,6 +220,7 @@ impl PostgresStore {
             .bind(ends)
             .bind(kinds)
             .bind(bodies)
+            .bind(batch.bytes)
             .execute(connection)
             .await
             .map_err(backend)?;

@@ -25,7 +25,7 @@ pub(super) const CREATE_RECORD: &str =
 const ACTIVE: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND scope = $2 AND scope IS NOT NULL AND NOT ended ORDER BY number LIMIT 1";
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
-    WHERE run_id = $1 AND tenant = $2";
+    WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
 const NEWEST_EVAL: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
     ORDER BY number DESC LIMIT 1";

@@ -42,7 +42,7 @@ fn insert(rows: usize) -> String {
 }
 
 /// The check of fence and head is the update itself: it changes no row when either is not what the caller thinks.
-const ADVANCE: &str = "UPDATE run SET head = $4, ended = $5
+const ADVANCE: &str = "UPDATE run SET head = $4, ended = $5, bytes = bytes + $6
     WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number";
 
 /// The store on SQLite.
@@ -63,6 +63,7 @@ impl SqliteStore {
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL";
     pub(super) const HOLD_PACK: &str =
         "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2";
+    pub(super) const LOCK_BLOB: &str = "SELECT digest FROM blob WHERE digest = $1";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
         now!(SqliteStore),
@@ -231,6 +232,7 @@ impl SqliteStore {
             .bind(batch.before)
             .bind(batch.head)
             .bind(ends)
+            .bind(batch.bytes)
             .fetch_optional(&mut *transaction)
             .await
             .map_err(backend)?;

@@ -15,6 +15,7 @@ mod records;
 mod recovery;
 mod scope;
 mod signals;
+mod storage;
 mod throughput;
 mod vault;
 mod webhooks;

@@ -1,0 +1,267 @@
+//! What tenants store: usage, deletion of runs, legal holds.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::audit::record;
+use super::convert::{backend, column};
+use super::{PostgresStore, SqliteStore};
+use crate::domain::audit::Decision;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::RunRecord;
+use crate::domain::storage::{LegalHold, Usage};
+use crate::ports::{Remains, RunDeletion, StoreError, StoredEvent, TenantStorage, Unmasked};
+
+const USAGE: &str = "SELECT
+    (SELECT COUNT(*) FROM pack WHERE tenant = $1),
+    (SELECT COUNT(*) FROM suite WHERE tenant = $1),
+    (SELECT COUNT(*) FROM run WHERE tenant = $1 AND deleted_at IS NULL),
+    CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
+        + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
+            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1)) AS BIGINT)";
+/// The update holds the row, so that a hold and a deletion come one after the other.
+const LOOK: &str =
+    "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
+    RETURNING number, ended, legal_hold";
+const ATTEMPT: &str = "UPDATE run SET deleted_at = $2, masked_to = 0 WHERE number = $1";
+const ATTEMPT_RECORD: &str = "UPDATE run_record SET record = $2 WHERE run_number = $1";
+const UNMASKED: &str =
+    "SELECT r.masked_to, d.record FROM run r JOIN run_record d ON d.run_number = r.number
+    WHERE r.masked_to IS NOT NULL ORDER BY r.number LIMIT 1";
+const MASK: &str = "UPDATE event SET body = $3
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence = $2";
+const MASKED_TO: &str = "UPDATE run SET masked_to = $2 WHERE run_id = $1 AND masked_to IS NOT NULL";
+const MASKED: &str =
+    "UPDATE run SET masked_to = NULL, bytes = CAST((SELECT COALESCE(SUM(OCTET_LENGTH(body)), 0)
+        FROM event WHERE run_number = run.number) AS BIGINT)
+    WHERE run_id = $1 AND masked_to IS NOT NULL";
+const HOLD: &str =
+    "UPDATE run SET legal_hold = $3 WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
+const HELD: &str =
+    "SELECT legal_hold FROM run WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
+const DELETABLE: &str = "SELECT r.number, d.record FROM run r JOIN run_record d ON d.run_number = r.number
+    WHERE r.ended AND r.deleted_at IS NULL AND r.legal_hold IS NULL AND r.created_at < $1 AND r.number > $2
+    ORDER BY r.number LIMIT $3";
+/// A record names the suite and the packs that its run needs when it is resumed, retried or forked.
+const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
+    AND NOT EXISTS (SELECT 1 FROM pack WHERE integrity = $1)
+    AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1)
+    AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
+
+/// What hangs on a run. The callback subscription of a run is its own.
+const DEPENDENTS: [&str; 3] = [
+    "DELETE FROM annotation WHERE run_number = $1",
+    "DELETE FROM webhook_run WHERE run_number = $1",
+    "DELETE FROM webhook WHERE run_number = $1",
+];
+const WHOLE_RUN: [&str; 3] = [
+    "DELETE FROM event WHERE run_number = $1",
+    "DELETE FROM run_record WHERE run_number = $1",
+    "DELETE FROM run WHERE number = $1",
+];
+
+fn hold_of(hold: Option<String>) -> Result<Option<LegalHold>, StoreError> {
+    let hold = hold.map(|hold| column("run", "legal_hold").document(&hold));
+    hold.transpose()
+}
+
+fn run_of(record: &str) -> Result<RunRecord, StoreError> {
+    column("run_record", "record").document(record)
+}
+
+macro_rules! tenant_storage {
+    ($store:ty) => {
+        #[async_trait]
+        impl TenantStorage for $store {
+            async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
+                let (packs, suites, runs, bytes): (i64, i64, i64, i64) = sqlx::query_as(USAGE)
+                    .bind(tenant.as_str())
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(Usage {
+                    packs: column("pack", "tenant").number(packs)?,
+                    suites: column("suite", "tenant").number(suites)?,
+                    runs: column("run", "tenant").number(runs)?,
+                    bytes: column("run", "bytes").number(bytes)?,
+                })
+            }
+
+            async fn delete_run(
+                &self,
+                tenant: &TenantId,
+                run: &RunId,
+                remains: &Remains,
+                decision: &Decision,
+            ) -> Result<RunDeletion, StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let found: Option<(i64, bool, Option<String>)> = sqlx::query_as(LOOK)
+                    .bind(run.as_str())
+                    .bind(tenant.as_str())
+                    .fetch_optional(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let refused = match &found {
+                    None => Some(RunDeletion::NotFound),
+                    Some((_, false, _)) => Some(RunDeletion::InProgress),
+                    Some((_, _, Some(_))) => Some(RunDeletion::Held),
+                    Some(_) => None,
+                };
+                let Some((number, None)) = found.map(|(number, ..)| (number, refused)) else {
+                    transaction.rollback().await.map_err(backend)?;
+                    return Ok(refused.unwrap_or(RunDeletion::NotFound));
+                };
+                for delete in DEPENDENTS {
+                    sqlx::query(delete)
+                        .bind(number)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                match remains {
+                    Remains::Nothing => {
+                        for delete in WHOLE_RUN {
+                            sqlx::query(delete)
+                                .bind(number)
+                                .execute(&mut *transaction)
+                                .await
+                                .map_err(backend)?;
+                        }
+                    }
+                    Remains::Attempt(record) => {
+                        sqlx::query(ATTEMPT_RECORD)
+                            .bind(number)
+                            .bind(column("run_record", "record").text(record)?)
+                            .execute(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                        sqlx::query(ATTEMPT)
+                            .bind(number)
+                            .bind(decision.at.as_microsecond())
+                            .execute(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                    }
+                }
+                record!(transaction, tenant, decision);
+                transaction.commit().await.map_err(backend)?;
+                Ok(RunDeletion::Deleted)
+            }
+
+            async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError> {
+                let row: Option<(i64, String)> = sqlx::query_as(UNMASKED)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let unmasked = row.map(|(masked_to, record)| {
+                    Ok(Unmasked {
+                        record: run_of(&record)?,
+                        masked_to: column("run", "masked_to").number(masked_to)?,
+                    })
+                });
+                unmasked.transpose()
+            }
+
+            async fn mask_events(
+                &self,
+                run: &RunId,
+                events: &[StoredEvent],
+                masked_to: u64,
+                done: bool,
+            ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                for event in events {
+                    let body = std::str::from_utf8(&event.body)
+                        .map_err(|_| column("event", "body").inconsistent())?;
+                    sqlx::query(MASK)
+                        .bind(run.as_str())
+                        .bind(column("event", "sequence").number::<_, i64>(event.sequence)?)
+                        .bind(body)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                let progress = match done {
+                    true => sqlx::query(MASKED).bind(run.as_str()),
+                    false => sqlx::query(MASKED_TO)
+                        .bind(run.as_str())
+                        .bind(column("run", "masked_to").number::<_, i64>(masked_to)?),
+                };
+                progress.execute(&mut *transaction).await.map_err(backend)?;
+                transaction.commit().await.map_err(backend)
+            }
+
+            async fn hold_run(
+                &self,
+                tenant: &TenantId,
+                run: &RunId,
+                hold: Option<&LegalHold>,
+                decision: &Decision,
+            ) -> Result<bool, StoreError> {
+                let hold = hold.map(|hold| column("run", "legal_hold").text(hold));
+                let mut transaction = self.begin_write().await?;
+                let held = sqlx::query(HOLD)
+                    .bind(run.as_str())
+                    .bind(tenant.as_str())
+                    .bind(hold.transpose()?)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if held.rows_affected() == 0 {
+                    transaction.rollback().await.map_err(backend)?;
+                    return Ok(false);
+                }
+                record!(transaction, tenant, decision);
+                transaction.commit().await.map_err(backend)?;
+                Ok(true)
+            }
+
+            async fn legal_hold(
+                &self,
+                tenant: &TenantId,
+                run: &RunId,
+            ) -> Result<Option<LegalHold>, StoreError> {
+                let hold: Option<Option<String>> = sqlx::query_scalar(HELD)
+                    .bind(run.as_str())
+                    .bind(tenant.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                hold_of(hold.flatten())
+            }
+
+            async fn deletable_runs(
+                &self,
+                before: Timestamp,
+                after: i64,
+                limit: u32,
+            ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+                let rows: Vec<(i64, String)> = sqlx::query_as(DELETABLE)
+                    .bind(before.as_microsecond())
+                    .bind(after)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter()
+                    .map(|(number, record)| Ok((number, run_of(&record)?)))
+                    .collect()
+            }
+
+            async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
+                for statement in [Self::LOCK_BLOB, DROP_BLOB] {
+                    sqlx::query(statement)
+                        .bind(digest)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+                transaction.commit().await.map_err(backend)
+            }
+        }
+    };
+}
+
+tenant_storage!(SqliteStore);
+tenant_storage!(PostgresStore);
