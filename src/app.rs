@@ -37,6 +37,7 @@ use crate::service::library::Library;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::{Offer, Runs};
+use crate::service::storage::Storage;
 use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
 use crate::service::webhooks::dispatcher::Dispatcher;
@@ -113,6 +114,7 @@ pub struct App {
     deliverer: Arc<Deliverer>,
     housekeeper: Housekeeper,
     rescorer: Rescorer,
+    storage: Arc<Storage>,
     runs: Arc<Runs>,
     assessor: Assessor,
     router: Router,
@@ -149,7 +151,15 @@ impl App {
         };
         let library = Arc::new(Library::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
-        let packs = Arc::new(Packs::new(store.clone(), clock.clone()));
+        let storage = Arc::new(Storage::new(
+            store.clone(),
+            clock.clone(),
+            projections.clone(),
+            config.quotas,
+            config.retention,
+        ));
+        let packs = Packs::new(store.clone(), clock.clone()).limited_by(storage.clone());
+        let packs = Arc::new(packs);
         let mut keys = Keys::new(store.clone(), clock.clone(), ids.clone())
             .with_roles(Arc::new(config.roles()?));
         let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
@@ -232,7 +242,7 @@ impl App {
             ids.mint("replica"),
             LOOK_EVERY,
         );
-        let runs = Arc::new(Runs::new(
+        let runs = Runs::new(
             store.clone(),
             clock.clone(),
             ids.clone(),
@@ -250,7 +260,8 @@ impl App {
                 evaluator: config.oasis.evaluator.clone(),
                 lab_framework: config.oasis.lab_framework.clone(),
             },
-        ));
+        );
+        let runs = Arc::new(runs.limited_by(storage.clone()));
         let assessor = Assessor::new(
             store.clone(),
             clock.clone(),
@@ -271,6 +282,7 @@ impl App {
             },
             webhooks,
             cards,
+            storage: storage.clone(),
             projections,
             store: store.clone(),
             clock: clock.clone(),
@@ -315,6 +327,7 @@ impl App {
             deliverer,
             housekeeper,
             rescorer,
+            storage,
             runs,
             assessor,
             router,
@@ -365,6 +378,7 @@ impl App {
             self.assessor.work(shutdown.clone()),
             self.housekeeper.work(shutdown.clone()),
             self.rescorer.work(shutdown.clone()),
+            self.storage.work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams,
             calibrations

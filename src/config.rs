@@ -26,6 +26,7 @@ use crate::domain::pack::manifest::Host;
 use crate::domain::pack::name::Namespaces;
 use crate::domain::pack::verify::{Policy, Trust, TrustMode};
 use crate::domain::run::request::{HostLimits, scored_modes};
+use crate::domain::storage::{Quotas, Retention};
 use crate::net::PrivateTarget;
 use crate::protocol::openwop::pack::Lockfile;
 
@@ -78,6 +79,10 @@ pub struct Config {
     pub agent_cards: AgentCardSettings,
     /// OASIS evaluations.
     pub oasis: OasisSettings,
+    /// How much each tenant may store.
+    pub quotas: Quotas,
+    /// When runs are deleted without being asked.
+    pub retention: Retention,
 }
 
 /// What secrets at rest are sealed with.
@@ -349,6 +354,8 @@ impl Default for Config {
             aaaf: AaafSettings::default(),
             agent_cards: AgentCardSettings::default(),
             oasis: OasisSettings::default(),
+            quotas: Quotas::default(),
+            retention: Retention::default(),
         }
     }
 }
@@ -558,6 +565,8 @@ fn nested_only(
         "CONFORMANCE__",
         "LIMITS__",
         "PACKS__",
+        "QUOTAS__",
+        "RETENTION__",
         "SECRETS__",
         "WORKER__",
     ];

@@ -2,6 +2,7 @@
 
 mod annotate;
 mod bundle;
+mod delete;
 mod diff;
 mod fork;
 mod interrupts;
@@ -98,6 +99,24 @@ pub enum Command {
         after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
     Retry(Retry),
+    /// Delete runs that have ended; scores stay where gates count them
+    #[command(
+        after_help = "Inputs, messages and annotations are deleted. Scores of eval runs are kept without content, because gates count every\nattempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 not carried out.\n\nExamples:\n  touchstone run delete run_0199c0de"
+    )]
+    Delete(delete::Delete),
+    /// Place a legal hold on a run: nobody can delete it
+    #[command(
+        after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run hold run_0199c0de --reason 'case 17'"
+    )]
+    Hold(delete::Hold),
+    /// Release the legal hold of a run
+    #[command(
+        after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run release run_0199c0de"
+    )]
+    Release(delete::Release),
+    /// Show how much is stored, and the quotas
+    #[command(after_help = "Examples:\n  touchstone run usage\n  touchstone --json run usage")]
+    Usage,
 }
 
 /// Which run, and files to write.
@@ -182,6 +201,10 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Interrupts(arguments) => interrupts::list(context, &arguments).await,
         Command::Answer(arguments) => interrupts::answer(context, &arguments).await,
         Command::Retry(arguments) => retry(context, &arguments).await,
+        Command::Delete(arguments) => delete::delete(context, &arguments).await,
+        Command::Hold(arguments) => delete::hold(context, &arguments).await,
+        Command::Release(arguments) => delete::release(context, &arguments).await,
+        Command::Usage => delete::usage(context).await,
     }
 }
 

@@ -61,6 +61,10 @@ scopes! {
 
     /// Install and remove packs.
     PacksInstall = "packs:install";
+    /// Delete runs that have ended.
+    RunsDelete = "runs:delete";
+    /// Place and release legal holds on runs.
+    RunsHold = "runs:hold";
     /// Set and remove the policies of gates.
     GatesWrite = "gates:write";
     /// Import and remove suites.

@@ -72,6 +72,7 @@ use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::runs::Runs;
 use crate::service::seams::Seams;
+use crate::service::storage::Storage;
 use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
 use crate::telemetry::Metrics;
@@ -90,6 +91,8 @@ pub struct HttpDeps {
     pub cards: Arc<CardScores>,
     /// Webhook subscriptions.
     pub webhooks: Arc<Webhooks>,
+    /// Quotas, deletion of runs, legal holds.
+    pub storage: Arc<Storage>,
     /// Folded states.
     pub projections: Arc<Projections>,
     /// The store, for idempotency records and health.
@@ -181,6 +184,7 @@ pub struct HttpState {
     webhooks: Arc<Webhooks>,
     cards: Arc<CardScores>,
     seams: Seams,
+    storage: Arc<Storage>,
     projections: Arc<Projections>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -282,6 +286,7 @@ impl HttpState {
             keys: deps.keys,
             webhooks: deps.webhooks,
             cards: deps.cards,
+            storage: deps.storage,
             projections: deps.projections,
             store: deps.store,
             clock: deps.clock,

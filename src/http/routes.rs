@@ -518,6 +518,30 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             Scope::SuitesWrite,
             v1::host::suites::remove,
         )
+        .keyed(
+            get,
+            "/v1/host/touchstone/usage",
+            Scope::RunsRead,
+            v1::host::storage::usage,
+        )
+        .keyed(
+            delete,
+            "/v1/host/touchstone/runs/{runId}",
+            Scope::RunsDelete,
+            v1::host::storage::delete_run,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:hold",
+            Scope::RunsHold,
+            v1::host::storage::hold,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:release",
+            Scope::RunsHold,
+            v1::host::storage::release,
+        )
         .seam(
             get,
             "/v1/host/sample/test/runs/{runId}/events",

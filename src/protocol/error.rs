@@ -97,6 +97,8 @@ codes! {
     OasisRunNotTerminal = "oasis_run_not_terminal", 409;
     /// An OASIS evaluation ended without a verdict; `details.refusal` says why, if it was refused.
     OasisNoVerdict = "oasis_no_verdict", 409;
+    /// The tenant stores as much as its quota allows.
+    QuotaExceeded = "quota_exceeded", 403;
     /// Too many requests or subscribers.
     RateLimited = "rate_limited", 429;
     /// A fault of ours.

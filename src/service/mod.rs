@@ -23,6 +23,7 @@ mod reserving;
 pub mod run_writer;
 pub mod runs;
 pub mod seams;
+pub mod storage;
 pub mod vault;
 pub mod webhooks;
 pub mod worker;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use semver::Version;
 
 use super::fault::internal;
+use super::storage::Storage;
 use crate::domain::eval::suite_rules::{SuiteFault, read_suite};
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::pack::inventory::{self, PackFacts};
@@ -17,6 +18,7 @@ use crate::domain::pack::verify::{
     Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify,
 };
 use crate::domain::pack::{Refusal, Stage, lockfile};
+use crate::domain::storage::Usage;
 use crate::ports::{
     Clock, InstallRecord, PackSource, Revision, SourceError, Store, StoreError, SuiteRecord,
 };
@@ -280,12 +282,24 @@ pub enum ImportError {
 pub struct Packs {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    storage: Option<Arc<Storage>>,
 }
 
 impl Packs {
     /// The packs in `store`.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+        Self {
+            store,
+            clock,
+            storage: None,
+        }
+    }
+
+    /// With quotas for what tenants store.
+    #[must_use]
+    pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
+        self.storage = Some(storage);
+        self
     }
 
     /// Makes a verified pack and its suites visible to a tenant, in one step. Installing the same again changes nothing.
@@ -300,12 +314,9 @@ impl Packs {
         let pack = &candidate.pack;
         let facts = inventory::facts(pack);
         let now = self.clock.now();
-        // Octets first: they are addressed by their digest, and nobody sees them before the record below names them.
-        self.keep(&pack.integrity, &candidate.tgz).await?;
+        self.reserve_pack(tenant, candidate).await?;
         let mut suites = Vec::with_capacity(pack.contents.suites.len());
         for suite in &pack.contents.suites {
-            self.keep(&suite.digest, suite.document.canonical.as_bytes())
-                .await?;
             suites.push(SuiteRecord {
                 tenant: tenant.clone(),
                 suite_id: suite.suite().suite_id.clone(),
@@ -325,7 +336,17 @@ impl Packs {
             installed_at: now,
             facts: serde_json::to_value(&facts).map_err(|cause| internal(&cause))?,
         };
-        match self.store.install(&record, &suites).await {
+        let octets: Vec<(&str, &[u8])> = pack
+            .contents
+            .suites
+            .iter()
+            .map(|suite| (suite.digest.as_str(), suite.document.canonical.as_bytes()))
+            .chain([(pack.integrity.as_str(), candidate.tgz.as_ref())])
+            .collect();
+        let installed = self
+            .with_octets(tenant, &octets, self.store.install(&record, &suites))
+            .await;
+        match installed {
             Ok(()) => Ok(facts),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
@@ -338,11 +359,95 @@ impl Packs {
         }
     }
 
-    async fn keep(&self, digest: &str, octets: &[u8]) -> Result<(), Problem> {
-        self.store
-            .put(digest, octets)
-            .await
-            .map_err(|cause| internal(&cause))
+    /// Stores octets by their digests, then what refers to them. Octets that nothing refers to in the end are deleted.
+    async fn with_octets(
+        &self,
+        tenant: &TenantId,
+        octets: &[(&str, &[u8])],
+        record: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
+        self.put_all(octets).await?;
+        let recorded = record.await;
+        match &recorded {
+            // A removal elsewhere may have deleted the same octets just before the record was there.
+            Ok(()) => self.put_all(octets).await?,
+            Err(_) => {
+                let digests = octets.iter().map(|(digest, _)| *digest);
+                self.drop_octets(tenant, digests).await?;
+            }
+        }
+        recorded
+    }
+
+    async fn put_all(&self, octets: &[(&str, &[u8])]) -> Result<(), StoreError> {
+        for (digest, octets) in octets {
+            self.store.put(digest, octets).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes octets that nothing refers to any more.
+    async fn drop_octets<'a>(
+        &self,
+        tenant: &TenantId,
+        digests: impl Iterator<Item = &'a str>,
+    ) -> Result<(), StoreError> {
+        for digest in digests {
+            self.store.drop_unreferenced(digest).await?;
+        }
+        if let Some(storage) = &self.storage {
+            storage.forget_usage(tenant);
+        }
+        Ok(())
+    }
+
+    /// Counts a pack that is new to the tenant against its quotas.
+    async fn reserve_pack(&self, tenant: &TenantId, candidate: &Candidate) -> Result<(), Problem> {
+        let Some(storage) = &self.storage else {
+            return Ok(());
+        };
+        let pack = &candidate.pack;
+        let installs = self.store.installs(tenant).await;
+        let is_installed = installs
+            .map_err(|cause| internal(&cause))?
+            .iter()
+            .any(|known| known.name == pack.id.name && known.integrity == pack.integrity);
+        if is_installed {
+            return Ok(());
+        }
+        let suites = &pack.contents.suites;
+        let suite_bytes = suites.iter().map(|suite| suite.document.canonical.len());
+        let bytes = suite_bytes.sum::<usize>() + candidate.tgz.len();
+        let adding = Usage {
+            packs: 1,
+            suites: u64::try_from(suites.len()).unwrap_or(u64::MAX),
+            runs: 0,
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+        };
+        storage.reserve(tenant, &adding).await
+    }
+
+    /// Counts a suite that is new to the tenant against its quotas.
+    async fn reserve_suite(
+        &self,
+        tenant: &TenantId,
+        (id, version, digest): (&str, &str, &str),
+        octets: &[u8],
+    ) -> Result<(), Problem> {
+        let Some(storage) = &self.storage else {
+            return Ok(());
+        };
+        let known = self.store.suite(tenant, id, version).await;
+        let known = known.map_err(|cause| internal(&cause))?;
+        if known.is_some_and(|known| known.digest == digest) {
+            return Ok(());
+        }
+        let adding = Usage {
+            suites: 1,
+            bytes: u64::try_from(octets.len()).unwrap_or(u64::MAX),
+            ..Usage::default()
+        };
+        storage.reserve(tenant, &adding).await
     }
 
     /// Removes a pack and its suites from a tenant; runs that use it go on.
@@ -353,9 +458,13 @@ impl Packs {
         let version = pack.version.to_string();
         for _ in 0..ATTEMPTS {
             let seen = self.out_of_service(tenant, pack).await?;
+            let digests = self.digests_of(tenant, pack).await?;
             let removed = self.store.remove(tenant, &pack.name, &version, &seen);
             match removed.await {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    let dropped = self.drop_octets(tenant, digests.iter().map(String::as_str));
+                    return dropped.await.map_err(|cause| internal(&cause));
+                }
                 Ok(false) => {
                     return Err(Problem::new(
                         ErrorCode::NotFound,
@@ -370,6 +479,24 @@ impl Packs {
             ErrorCode::Unavailable,
             format!("the agents of {pack} are being deployed; try again"),
         ))
+    }
+
+    /// The digests of a pack and of its suites.
+    async fn digests_of(&self, tenant: &TenantId, pack: &PackId) -> Result<Vec<String>, Problem> {
+        let installs = self.store.installs(tenant).await;
+        let suites = self.store.suites(tenant).await;
+        let (version, origin) = (pack.version.to_string(), pack.to_string());
+        let packs = installs
+            .map_err(|cause| internal(&cause))?
+            .into_iter()
+            .filter(|known| known.name == pack.name && known.version == version)
+            .map(|known| known.integrity);
+        let suites = suites
+            .map_err(|cause| internal(&cause))?
+            .into_iter()
+            .filter(|suite| suite.pack.as_ref() == Some(&origin))
+            .map(|suite| suite.digest);
+        Ok(packs.chain(suites).collect())
     }
 
     /// A version that serves, or may come back, is not taken away from under its channels: the deployments on which it was
@@ -470,8 +597,11 @@ impl Packs {
             .map_err(|cause| ImportError::Problem(internal(&cause)))?
             .map_err(ImportError::Faults)?;
         let digest = document.digest();
-        let kept = self.keep(&digest, document.canonical.as_bytes()).await;
-        kept.map_err(ImportError::Problem)?;
+        let octets = document.canonical.as_bytes();
+        let suite = &document.suite;
+        self.reserve_suite(tenant, (&suite.suite_id, &suite.version, &digest), octets)
+            .await
+            .map_err(ImportError::Problem)?;
         let record = SuiteRecord {
             tenant: tenant.clone(),
             suite_id: document.suite.suite_id.clone(),
@@ -482,7 +612,10 @@ impl Packs {
             signed: false,
             added_at: self.clock.now(),
         };
-        let added = self.store.add_suite(&record).await;
+        let octets = [(record.digest.as_str(), octets)];
+        let added = self
+            .with_octets(tenant, &octets, self.store.add_suite(&record))
+            .await;
         let used = self
             .store
             .suite(tenant, &record.suite_id, &record.version)
@@ -528,8 +661,14 @@ impl Packs {
         suite_id: &str,
         version: &str,
     ) -> Result<(), Problem> {
+        let known = self.store.suite(tenant, suite_id, version).await;
+        let known = known.map_err(|cause| internal(&cause))?;
         match self.store.remove_suite(tenant, suite_id, version).await {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                let digest = known.as_ref().map(|suite| suite.digest.as_str());
+                let dropped = self.drop_octets(tenant, digest.into_iter());
+                dropped.await.map_err(|cause| internal(&cause))
+            }
             Ok(false) => Err(Problem::new(
                 ErrorCode::NotFound,
                 format!(

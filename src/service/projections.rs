@@ -4,6 +4,7 @@
 //! the last look. Dropping the cache changes nothing but speed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use moka::future::Cache;
 use tokio::sync::Mutex;
@@ -15,6 +16,8 @@ use crate::ports::{Store, StoreError};
 
 const CACHED_RUNS: u64 = 256;
 const PAGE: u32 = 2048;
+/// A run that another replica deletes is served for so long at most.
+const RECORD_HOLDS: Duration = Duration::from_secs(10);
 
 /// A run's state could not be folded.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +42,10 @@ impl Projections {
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            records: Cache::new(CACHED_RUNS),
+            records: Cache::builder()
+                .max_capacity(CACHED_RUNS)
+                .time_to_live(RECORD_HOLDS)
+                .build(),
             states: Cache::new(CACHED_RUNS),
         }
     }
@@ -62,6 +68,12 @@ impl Projections {
         let record = Arc::new(record);
         self.records.insert(run.clone(), record.clone()).await;
         Ok(Some(record))
+    }
+
+    /// Drops what is kept of a run that was deleted.
+    pub async fn forget(&self, run: &RunId) {
+        self.records.invalidate(run).await;
+        self.states.invalidate(run).await;
     }
 
     /// Takes over the state of a run whose end is durable from the one who wrote it, so that nobody folds its log again.

@@ -31,6 +31,7 @@ use super::fault::internal;
 use super::journal::Journal;
 use super::library::Library;
 use super::projections::{self, Projections};
+use super::storage::Storage;
 use super::webhooks::Webhooks;
 use super::workflows::Workflows;
 use crate::domain::ids::{RunId, TenantId};
@@ -79,6 +80,7 @@ pub struct Runs {
     providers: Arc<dyn Providers>,
     evaluator: Option<String>,
     lab_framework: Option<String>,
+    storage: Option<Arc<Storage>>,
 }
 
 impl Runs {
@@ -110,7 +112,15 @@ impl Runs {
             providers: offer.providers,
             evaluator: offer.evaluator,
             lab_framework: offer.lab_framework,
+            storage: None,
         }
+    }
+
+    /// With quotas for what tenants store.
+    #[must_use]
+    pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
+        self.storage = Some(storage);
+        self
     }
 
     /// The record of a run of this tenant.

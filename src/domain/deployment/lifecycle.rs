@@ -94,6 +94,13 @@ impl Lifecycle {
         )
     }
 
+    /// Whether a version that is in service was last promoted on the evidence of this run.
+    pub fn rests_on(&self, run: &RunId) -> bool {
+        self.versions.iter().any(|(version, deployed)| {
+            deployed.eval_run_id.as_ref() == Some(run) && self.is_in_service(version)
+        })
+    }
+
     /// The channels a version was promoted on.
     pub fn channels_of(&self, version: &Version) -> Vec<Channel> {
         self.channels

@@ -8,6 +8,7 @@ use crate::domain::run::fold::RunStatus;
 use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{RunRecord, RunSpec};
 use crate::domain::run::request::{Request, parse, plan_workflow};
+use crate::domain::storage::Usage;
 use crate::ports::{IdempotencyClaim, IdempotencyCompletion, StoreError, WebhookRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
@@ -151,6 +152,14 @@ impl Runs {
         answer: Value,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
+        if let Some(storage) = &self.storage {
+            let one_more = Usage {
+                runs: 1,
+                bytes: 1,
+                ..Usage::default()
+            };
+            storage.reserve(&run.tenant, &one_more).await?;
+        }
         let run_id = RunId::from(self.ids.mint("run"));
         let mut body = json!({
             "runId": run_id,

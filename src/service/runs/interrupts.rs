@@ -389,7 +389,7 @@ pub const GATE_NODE: &str = "gate";
 
 impl RunRecord {
     /// Whether the run asks people for an approval on the host's behalf.
-    pub(super) fn is_approval_gate(&self) -> bool {
+    pub(in crate::service) fn is_approval_gate(&self) -> bool {
         self.spec.workflow_id == APPROVAL_GATE
     }
 }

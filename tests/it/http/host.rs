@@ -28,6 +28,7 @@ use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::verify::{Trust, TrustMode};
 use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::run::request::{HostLimits, scored_modes};
+use touchstone::domain::storage::{Quotas, Retention};
 use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::{CardProber, WebhookClient};
 use touchstone::ports::oasis::{NoProviders, Providers};
@@ -49,6 +50,7 @@ use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
 use touchstone::service::projections::Projections;
 use touchstone::service::runs::{Offer, Runs};
+use touchstone::service::storage::Storage;
 use touchstone::service::vault::Vault;
 use touchstone::service::webhooks::Webhooks;
 use touchstone::service::webhooks::dispatcher::Dispatcher;
@@ -184,6 +186,8 @@ impl Models for Endpoints {
 pub struct Lab {
     pub agent: Option<Arc<dyn Model>>,
     pub providers: Arc<dyn Providers>,
+    pub quotas: Quotas,
+    pub retention: Retention,
 }
 
 impl Default for Lab {
@@ -191,6 +195,8 @@ impl Default for Lab {
         Self {
             agent: None,
             providers: Arc::new(NoProviders),
+            quotas: Quotas::default(),
+            retention: Retention::default(),
         }
     }
 }
@@ -210,6 +216,7 @@ pub struct TestHost {
     pub clock: Arc<TestClock>,
     pub vault: Arc<Vault>,
     pub examiner: Arc<Examiner>,
+    pub storage: Arc<Storage>,
     /// Every scope, tenant `acme`.
     pub key: String,
     /// Every scope, tenant `globex`.
@@ -291,7 +298,14 @@ impl TestHost {
             ids.clone(),
             notifier.clone(),
         ));
-        let runs = Arc::new(Runs::new(
+        let storage = Arc::new(Storage::new(
+            store.clone(),
+            clock.clone(),
+            projections.clone(),
+            lab.quotas,
+            lab.retention,
+        ));
+        let runs = Runs::new(
             store.clone(),
             clock.clone(),
             ids.clone(),
@@ -307,7 +321,8 @@ impl TestHost {
                 evaluator: None,
                 lab_framework: Some("a test lab".to_owned()),
             },
-        ));
+        );
+        let runs = Arc::new(runs.limited_by(storage.clone()));
         let eval = EvalWork::new(
             store.clone(),
             clock.clone(),
@@ -350,7 +365,8 @@ impl TestHost {
         let shutdown = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs: runs.clone(),
-            packs: Arc::new(Packs::new(store.clone(), clock.clone())),
+            packs: Arc::new(Packs::new(store.clone(), clock.clone()).limited_by(storage.clone())),
+            storage: storage.clone(),
             pack_rules: PackRules {
                 trust: Trust {
                     mode: TrustMode::Open,
@@ -400,6 +416,7 @@ impl TestHost {
             clock,
             vault,
             examiner,
+            storage,
             key,
             other_key,
         }

@@ -30,6 +30,7 @@ mod runs;
 mod seams;
 mod server;
 mod sse;
+mod storage;
 mod streams;
 mod surface;
 mod walk;

@@ -11,5 +11,6 @@ pub mod packs;
 pub mod report;
 pub mod retry;
 pub mod statistics;
+pub mod storage;
 pub mod suites;
 pub mod webhooks;

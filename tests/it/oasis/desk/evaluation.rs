@@ -86,6 +86,7 @@ pub async fn host(
     let lab = Lab {
         agent: Some(actor),
         providers: providers(url, timeout.unwrap_or(PATIENCE)),
+        ..Lab::default()
     };
     let place = Place::public("https://assess.example.org").unwrap();
     TestHost::lab(database.open().await, HttpSettings::default(), place, lab).await

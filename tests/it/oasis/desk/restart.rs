@@ -78,6 +78,7 @@ async fn another_host_goes_on_where_one_was_killed(#[values(Sqlite, Postgres)] e
         let lab = crate::http::host::Lab {
             agent: Some(actor),
             providers: super::evaluation::providers(url, std::time::Duration::from_secs(20)),
+            ..Default::default()
         };
         let place = touchstone::domain::aaaf::place::Place::public("https://assess.example.org");
         let settings = touchstone::http::HttpSettings::default();

@@ -1,0 +1,262 @@
+//! Quotas, deletion of runs, legal holds, retention.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use touchstone::domain::aaaf::place::Place;
+use touchstone::domain::ids::RunId;
+use touchstone::domain::storage::{Quotas, Retention};
+use touchstone::http::HttpSettings;
+use touchstone::service::access::Scope;
+use touchstone::store;
+
+use super::host::{AGENT, Lab, Reply, TestHost, create_body, says, suite};
+
+async fn host(dir: &tempfile::TempDir, quotas: Quotas, retention: Retention) -> TestHost {
+    let store = store::open(dir.path().join("host.db").to_str().unwrap())
+        .await
+        .unwrap();
+    let lab = Lab {
+        quotas,
+        retention,
+        ..Lab::default()
+    };
+    let place = Place::public("https://assess.example.org").unwrap();
+    TestHost::lab(store, HttpSettings::default(), place, lab).await
+}
+
+fn path(run: &RunId) -> String {
+    format!("/v1/host/touchstone/runs/{run}")
+}
+
+async fn delete(host: &TestHost, run: &RunId) -> Reply {
+    host.request(Method::DELETE, &path(run)).send().await
+}
+
+async fn audited(host: &TestHost, action: &str) -> Vec<String> {
+    let entries = host.store.audit_entries(&"acme".into(), 0, 100).await;
+    let bodies = entries.unwrap().into_iter().map(|entry| entry.body);
+    bodies.filter(|body| body.contains(action)).collect()
+}
+
+#[tokio::test]
+async fn a_quota_refuses_one_more_and_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let quotas = Quotas {
+        max_packs: 1,
+        max_suites: 1,
+        max_runs: 2,
+        max_bytes: 0,
+    };
+    let host = host(&dir, quotas, Retention::default()).await;
+    host.equip(&says(&["a"])).await;
+    host.work();
+    // The same again is no addition.
+    host.equip(&says(&["a"])).await;
+    let mut other = suite(&says(&["b"]));
+    other["version"] = json!("2.0.0");
+    let refused = host.post("/v1/host/touchstone/suites", &other).await;
+    assert_eq!(
+        (refused.status, refused.code()),
+        (StatusCode::FORBIDDEN, "quota_exceeded".to_owned())
+    );
+    assert_eq!(
+        refused.json()["details"],
+        json!({"quota": "max_suites", "limit": 1, "used": 1})
+    );
+    let (first, second) = (host.create().await, host.create().await);
+    host.ended(&first).await;
+    host.ended(&second).await;
+    let refused = host.post("/v1/runs", &create_body()).await;
+    assert_eq!(refused.code(), "quota_exceeded");
+    assert_eq!(refused.json()["details"]["quota"], "max_runs");
+    let usage = host.get("/v1/host/touchstone/usage").await.json();
+    assert_eq!(usage["runs"], json!({"used": 2, "quota": 2}));
+    assert_eq!(usage["bytes"]["quota"], Value::Null);
+    // Another tenant has quotas of its own.
+    let others = host
+        .request(Method::GET, "/v1/host/touchstone/usage")
+        .key(&host.other_key)
+        .send()
+        .await;
+    assert_eq!(others.json()["runs"]["used"], 0);
+    assert_eq!(delete(&host, &first).await.status, StatusCode::OK);
+    host.create().await;
+}
+
+#[tokio::test]
+async fn suites_that_are_added_and_removed_again_leave_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let quotas = Quotas {
+        max_suites: 1,
+        ..Quotas::default()
+    };
+    let host = host(&dir, quotas, Retention::default()).await;
+    for round in 0..3 {
+        let added = suite(&says(&[&format!("round {round}")]));
+        let imported = host.post("/v1/host/touchstone/suites", &added).await;
+        assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+        let digest = imported.json()["digest"].as_str().unwrap().to_owned();
+        assert!(host.store.get(&digest).await.unwrap().is_some());
+        let member = format!(
+            "/v1/host/touchstone/suites/{}/{}",
+            added["suiteId"].as_str().unwrap(),
+            added["version"].as_str().unwrap()
+        );
+        let removed = host.request(Method::DELETE, &member).send().await;
+        assert_eq!(removed.status, StatusCode::OK, "{removed:?}");
+        assert_eq!(host.store.get(&digest).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn of_a_deleted_eval_run_nobody_can_read_anything_and_no_content_is_left() {
+    let host = TestHost::working(&says(&["canary-seven", "wrong"])).await;
+    let mut body = create_body();
+    body["metadata"] = json!({"note": "canary-eight"});
+    let created = host.post("/v1/runs", &body).await.json();
+    let run: RunId = created["runId"].as_str().unwrap().into();
+    host.ended(&run).await;
+    let noted = json!({"signal": {"kind": "flag"}, "note": "canary-nine"});
+    host.post(&format!("/v1/runs/{run}/annotations"), &noted)
+        .await;
+    let scored = |log: &[touchstone::ports::StoredEvent]| {
+        let scored = log.iter().filter(|event| &*event.kind == "eval.scored");
+        scored.cloned().collect::<Vec<_>>()
+    };
+    let before = host.store.read(&run, 0, 1000).await.unwrap();
+    let deleted = delete(&host, &run).await;
+    assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
+    for path in [
+        format!("/v1/runs/{run}"),
+        format!("/v1/runs/{run}/events/poll"),
+        format!("/v1/runs/{run}/eval-summary"),
+        format!("/v1/runs/{run}/annotations"),
+        format!("/v1/host/touchstone/runs/{run}/report"),
+    ] {
+        assert_eq!(
+            host.get(&path).await.status,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+    assert_eq!(delete(&host, &run).await.status, StatusCode::NOT_FOUND);
+    let after = host.store.read(&run, 0, 1000).await.unwrap();
+    assert_eq!(after.len(), before.len());
+    assert_eq!(scored(&after), scored(&before), "scores stay as they were");
+    let left: String = after
+        .iter()
+        .map(|event| String::from_utf8(event.body.to_vec()).unwrap())
+        .chain(
+            host.recorded()
+                .await
+                .iter()
+                .map(|record| serde_json::to_string(record).unwrap()),
+        )
+        .collect();
+    assert!(!left.contains("canary"), "{left}");
+    assert_eq!(audited(&host, "runs:delete").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_in_progress_held_or_of_another_tenant_stays() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let run = host.create().await;
+    assert_eq!(delete(&host, &run).await.code(), "conflict");
+    host.work();
+    host.ended(&run).await;
+    let hold = format!("{}:hold", path(&run));
+    let refused = host.post(&hold, &json!({"reason": " "})).await;
+    assert_eq!(refused.json()["details"]["field"], "reason");
+    let unknown = host.post(&hold, &json!({"reason": "x", "until": 3})).await;
+    assert_eq!(unknown.json()["details"]["field"], "until");
+    let held = host.post(&hold, &json!({"reason": "case 17"})).await;
+    assert_eq!(held.status, StatusCode::OK, "{held:?}");
+    assert_eq!(held.json()["legalHold"]["reason"], "case 17");
+    assert_eq!(delete(&host, &run).await.code(), "conflict");
+    let as_other = |method, path: String| host.request(method, &path).key(&host.other_key).send();
+    assert_eq!(
+        as_other(Method::DELETE, path(&run)).await.status,
+        StatusCode::NOT_FOUND
+    );
+    let release = format!("{}:release", path(&run));
+    assert_eq!(
+        as_other(Method::POST, release.clone()).await.status,
+        StatusCode::NOT_FOUND
+    );
+    let released = host.post(&release, &json!({})).await;
+    assert_eq!(released.json()["legalHold"], Value::Null, "{released:?}");
+    assert_eq!(host.post(&release, &json!({})).await.code(), "conflict");
+    assert_eq!(delete(&host, &run).await.status, StatusCode::OK);
+    assert_eq!(audited(&host, "runs:hold").await.len(), 1);
+    assert_eq!(audited(&host, "runs:release").await.len(), 1);
+}
+
+#[tokio::test]
+async fn deleting_and_holding_take_scopes_of_their_own() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let key = host
+        .key_with(&[Scope::RunsRead, Scope::RunsCreate, Scope::RunsCancel])
+        .await;
+    for (method, path) in [
+        (Method::DELETE, path(&run)),
+        (Method::POST, format!("{}:hold", path(&run))),
+        (Method::POST, format!("{}:release", path(&run))),
+    ] {
+        let reply = host
+            .request(method, &path)
+            .key(&key)
+            .json(&json!({"reason": "x"}));
+        assert_eq!(reply.send().await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_evidence_of_a_version_in_service_stays() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let lenient =
+        json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient"}}});
+    let set = host.post("/v1/host/touchstone/gates", &lenient).await;
+    assert!(set.status.is_success(), "{set:?}");
+    let run = host.create().await;
+    host.ended(&run).await;
+    let step = json!({"transition": "promote", "version": "1.0.0"});
+    let into_service =
+        json!({"transition": "promote", "version": "1.0.0", "channel": "stable", "evalRunId": run});
+    for body in [&step, &step, &into_service] {
+        let moved = host
+            .post(&format!("/v1/agents/{AGENT}/deployments"), body)
+            .await;
+        assert!(moved.status.is_success(), "{moved:?}");
+    }
+    let refused = delete(&host, &run).await;
+    assert_eq!(refused.code(), "conflict", "{refused:?}");
+    assert!(refused.text().contains("in service"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn retention_deletes_what_is_due_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let retention = Retention { runs_days: 30 };
+    let host = host(&dir, Quotas::default(), retention).await;
+    host.equip(&says(&["a"])).await;
+    host.work();
+    let (old, held) = (host.create().await, host.create().await);
+    host.ended(&old).await;
+    host.ended(&held).await;
+    let hold = format!("{}:hold", path(&held));
+    host.post(&hold, &json!({"reason": "case 17"})).await;
+    let shutdown = CancellationToken::new();
+    assert_eq!(host.storage.sweep(&shutdown).await.unwrap(), 0);
+    host.clock.ahead(31);
+    assert_eq!(host.storage.sweep(&shutdown).await.unwrap(), 1);
+    host.clock.ahead(0);
+    let status = async |run: &RunId| host.get(&format!("/v1/runs/{run}")).await.status;
+    assert_eq!(status(&old).await, StatusCode::NOT_FOUND);
+    assert_eq!(status(&held).await, StatusCode::OK);
+    let audited = audited(&host, "host:retention").await;
+    assert_eq!(audited.len(), 1);
+}
