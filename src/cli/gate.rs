@@ -15,7 +15,7 @@ use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
 use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::card::points::Points;
-use crate::domain::eval::gate::{GatePolicy, Strictness};
+use crate::domain::eval::gate::{GatePolicy, MIN_TASKS, Strictness};
 use crate::domain::eval::rubric::calibration::MIN_AGREEMENT;
 use crate::domain::promotion::agent_card::CardPolicy;
 use crate::domain::promotion::rating::RatingPolicy;
@@ -84,8 +84,8 @@ pub struct Set {
     /// Accept a score that reaches the bar by chance, perhaps
     #[arg(long)]
     lenient: bool,
-    /// Fewest tasks
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Minimum number of tasks
+    #[arg(long, value_name = "N", default_value_t = MIN_TASKS)]
     min_tasks: usize,
     /// How well the judge of rubrics must agree with people, by Spearman's rho [default: 0.8]
     #[arg(long, value_name = "RHO")]
@@ -463,7 +463,7 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
         Some(least) => parts.push(format!("judges that agree with people by {least}")),
         None => parts.push("judges may be uncalibrated".to_owned()),
     }
-    if eval.min_tasks > 1 {
+    if eval.min_tasks != MIN_TASKS {
         parts.push(format!("at least {} tasks", eval.min_tasks));
     }
     if let Some(seconds) = eval.max_age_seconds {

@@ -91,7 +91,7 @@ fn in_words(estimate: &Estimate) -> String {
         Method::Wilson => "Wilson",
         Method::T => "Student",
         Method::ClusteredT => "Student over tasks",
-        Method::Widest => "Student and Wilson over tasks",
+        Method::Widest => "the widest of Wilson, Clopper-Pearson and Student",
     };
     format!("{:.3}  {limits} ({method})", estimate.value)
 }

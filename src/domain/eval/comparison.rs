@@ -265,8 +265,6 @@ pub fn compare(
     let (was, is) = (baseline.party(), candidate.party());
     Ok(RunComparison {
         diff_ref: format!("/v1/runs/{}:diff?against={}", is.run_id, was.run_id),
-        baseline: was,
-        candidate: is,
         differences: differences(baseline, candidate),
         notes,
         n_tasks: now.len(),
@@ -283,6 +281,12 @@ pub fn compare(
                 RegressionVerdict::NotWorse if !is_whole(missing, &left_out) => {
                     RegressionVerdict::Inconclusive
                 }
+                // Nothing was sampled twice: there is no chance at work between a run and itself.
+                RegressionVerdict::Inconclusive
+                    if was.run_ids == is.run_ids && is_whole(missing, &left_out) =>
+                {
+                    RegressionVerdict::NotWorse
+                }
                 verdict => verdict,
             },
             margin: tested.margin,
@@ -291,6 +295,8 @@ pub fn compare(
             high: tested.high,
         },
         changes: changes(baseline, candidate, &before, &now),
+        baseline: was,
+        candidate: is,
         left_out,
     })
 }

@@ -15,6 +15,9 @@ use super::scoring::tasks;
 use super::statistics::{Evidence, Gate, statistics};
 use crate::domain::statistics::GateVerdict;
 
+/// The default of `minTasks`. Fewer tasks hardly cover what an agent is for, whatever their scores show.
+pub const MIN_TASKS: usize = 5;
+
 /// What a gate demands beside a passing run of the very agent version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -29,7 +32,7 @@ pub struct GatePolicy {
     pub confidence: Strictness,
     /// How well the judge of a run with rubrics must agree with people, by Spearman's ρ.
     pub min_judge_agreement: Option<f64>,
-    /// Fewest tasks that say anything.
+    /// Fewest tasks that say anything about an agent.
     pub min_tasks: usize,
     /// Accept a run that left members out of matching.
     pub allow_ignore: bool,
@@ -53,7 +56,7 @@ impl Default for GatePolicy {
             required_pass_score: None,
             confidence: Strictness::Strict,
             min_judge_agreement: Some(MIN_AGREEMENT),
-            min_tasks: 1,
+            min_tasks: MIN_TASKS,
             allow_ignore: false,
             allow_missing_fixtures: false,
             allow_partial_suite: false,

@@ -13,9 +13,9 @@ pub use self::trials::{Trials, TrialsByTask, by_task};
 use super::report::{EvalReport, TaskOutcome};
 use crate::domain::ids::RunId;
 use crate::domain::statistics::{
-    Attempts, GateVerdict, Interval, RegressionVerdict, against_margin, against_threshold,
-    clustered_mean, mcnemar, mean, minimum_detectable_effect, paired, pass_at_k, pass_hat_k,
-    wilson, wilson_of,
+    Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin,
+    against_threshold, clopper_pearson, clustered_mean, mcnemar, mean, minimum_detectable_effect,
+    paired, pass_at_k, pass_hat_k, spent, tango, wilson, wilson_of,
 };
 
 /// The confidence of every two-sided interval.
@@ -47,8 +47,7 @@ pub enum Method {
     T,
     /// Student's, over tasks with several trials each.
     ClusteredT,
-    /// What both Student's and Wilson's over as many as there are tasks leave open: the one collapses where all tasks
-    /// agree, the other does not.
+    /// The widest of Wilson's, Clopper and Pearson's, and Student's: see [`shown`].
     Widest,
 }
 
@@ -100,9 +99,9 @@ pub struct Comparison {
     pub mean_difference: Option<f64>,
     /// Its standard error.
     pub se_paired: Option<f64>,
-    /// Lower limit, at a confidence of 90 %.
+    /// Lower limit at a confidence of 90 %: the lower one of Student's and Tango's.
     pub low: Option<f64>,
-    /// Upper limit.
+    /// Upper limit: the higher one of both.
     pub high: Option<f64>,
     /// McNemar's exact test, two-sided, of tasks that flipped; `null` with several trials a task.
     pub mcnemar_p: Option<f64>,
@@ -335,7 +334,10 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
         .all(|(before, now)| before.scores.len() == 1 && now.scores.len() == 1);
     let (fixed, broken) = (flips(false), flips(true));
     let found = paired(&pairs, REGRESSION_CONFIDENCE);
-    let interval = found.and_then(|found| found.interval);
+    let interval = found
+        .and_then(|found| found.interval)
+        .zip(score_interval(&pairs))
+        .map(|(student, tango)| student.hull(tango));
     Comparison {
         run_id: baseline.clone(),
         n_paired: pairs.len(),
@@ -355,24 +357,69 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
     }
 }
 
-/// Where the true mean score lies, given the scores of each task's trials. `None` if there is too little to say so.
+/// Tango's interval of the mean difference: Student's has no width where all tasks changed alike, and "not worse" would be
+/// said of any two runs without a flip.
+fn score_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
+    let (fixed, broken) = pairs
+        .iter()
+        .map(|(before, now)| now - before)
+        .fold((0.0, 0.0), |(fixed, broken), change| {
+            (fixed + change.max(0.0), broken + (-change).max(0.0))
+        });
+    tango(fixed, broken, pairs.len(), REGRESSION_CONFIDENCE)
+}
+
+/// Where the true mean score lies, given the scores of each task's trials, at the `look`th look at them, counted from 1. `None`
+/// if there is too little to say so.
 ///
-/// Student's interval has no width where all tasks agree, and then a handful of them would pass any threshold. So the limits
-/// are also those of Wilson's interval over as many observations as there are tasks: whatever trials of one task have in
-/// common, they are not worth more than that.
-pub fn shown(scores: &[Vec<f64>]) -> Option<(Interval, Method)> {
-    let trials = scores.iter().map(Vec::len).max().unwrap_or_default();
+/// Two kinds of chance are at work, and the limits are the widest that either asks for:
+/// - The tasks are a sample, drawn once and never again, however often they are tried. They are worth as many observations as
+///   there are tasks: Student's interval over tasks, which has no width where all of them agree; Wilson's; and Clopper and
+///   Pearson's, which holds for any number of tasks.
+/// - Each trial is a draw, and looking again after further trials is another chance to be lucky: Clopper and Pearson's interval
+///   over all trials, with the error that this look may spend.
+///
+/// If tasks were not tried equally often, the mean over tasks has to show the same as the mean over trials: otherwise easy tasks
+/// could be tried again and again.
+pub fn shown(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
+    let counts = || scores.iter().map(Vec::len);
+    let trials = counts().max().unwrap_or_default();
     let score = score_of(scores, trials).0?;
-    let over_tasks = wilson_of(score.value, scores.len(), CONFIDENCE)?.interval;
+    let mut interval = chance(score.value, scores.len(), counts().sum(), look)?;
     let binary = |score: &f64| *score == 0.0 || *score == 1.0;
     if trials <= 1 && scores.iter().flatten().all(binary) {
-        return Some((over_tasks, Method::Wilson));
+        return Some(interval);
     }
-    let spread = Interval {
-        low: score.low?,
-        high: score.high?,
+    interval.0 = interval.0.hull(limits(&score)?);
+    if counts().min() != Some(trials) {
+        let means = scores.iter().filter_map(|task| mean(task, CONFIDENCE));
+        let means: Vec<Vec<f64>> = means.map(|task| vec![task.value]).collect();
+        let over_tasks = score_of(&means, 1).0?;
+        let (weighed, _) = chance(over_tasks.value, means.len(), counts().sum(), look)?;
+        interval.0 = interval.0.hull(weighed).hull(limits(&over_tasks)?);
+    }
+    Some((interval.0, Method::Widest))
+}
+
+fn limits(estimate: &Estimate) -> Option<Interval> {
+    Some(Interval {
+        low: estimate.low?,
+        high: estimate.high?,
+    })
+}
+
+/// What the number of tasks and the number of trials leave open of a mean.
+fn chance(mean: f64, tasks: usize, trials: usize, look: usize) -> Option<(Interval, Method)> {
+    let mean = mean.clamp(0.0, 1.0);
+    let wilson = wilson_of(mean, tasks, CONFIDENCE)?.interval;
+    let sampled = clopper_pearson(mean, tasks, FIRST_LOOK)?;
+    let repeated = clopper_pearson(mean, trials, spent(look))?;
+    let widest = wilson.hull(sampled).hull(repeated);
+    let method = match widest == wilson {
+        true => Method::Wilson,
+        false => Method::Widest,
     };
-    Some((over_tasks.hull(spread), Method::Widest))
+    Some((widest, method))
 }
 
 /// Holds the mean score against the threshold.
@@ -383,7 +430,7 @@ fn gate(
     score: Option<Estimate>,
     threshold: f64,
 ) -> Gate {
-    let found = shown(scores);
+    let found = shown(scores, 1);
     let interval = found.map(|(interval, _)| interval);
     let mut reasons = Vec::new();
     let unjudged = trials.iter().any(|run| !run.is_judged());

@@ -1,8 +1,12 @@
 //! Intervals of a rate and of a mean, one trial a task.
 
 use serde::{Deserialize, Serialize};
+use statrs::function::beta::checked_beta_reg;
 
 use super::{average, count, normal_quantile, squares, student_quantile, upper};
+
+/// Halvings of 0..1 until neither half differs from the other in a 64-bit number.
+pub(super) const BISECTIONS: u32 = 60;
 
 /// The limits of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +65,32 @@ pub fn wilson_of(rate: f64, n: usize, confidence: f64) -> Option<Proportion> {
         rate,
         interval: Interval::around(centre, half),
     })
+}
+
+/// Clopper and Pearson's exact interval of a rate over `n`, each side with the error `alpha` (Clopper and Pearson 1934). Unlike
+/// Wilson's it never errs more often than that, however small `n` is. A fractional number of passes is interpolated by the
+/// incomplete beta function. `None` of nothing.
+pub fn clopper_pearson(rate: f64, n: usize, alpha: f64) -> Option<Interval> {
+    (n > 0 && (0.0..=1.0).contains(&rate)).then(|| Interval {
+        low: exact_low(rate * count(n), count(n), alpha),
+        high: 1.0 - exact_low((1.0 - rate) * count(n), count(n), alpha),
+    })
+}
+
+/// The rate at which `passed` or more of `n` come with a probability of `alpha`.
+fn exact_low(passed: f64, n: f64, alpha: f64) -> f64 {
+    // The tail of a binomial distribution is an incomplete beta function of the rate, and grows with it.
+    let tail = |rate: f64| checked_beta_reg(passed, n - passed + 1.0, rate).unwrap_or(1.0);
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..BISECTIONS {
+        let middle = f64::midpoint(low, high);
+        if tail(middle) < alpha {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 /// A mean with what is known of its error.

@@ -10,15 +10,17 @@ mod multiple;
 mod power;
 mod rank;
 mod reliability;
+mod sequential;
 mod verdict;
 
 pub use self::clustered::{Clustered, clustered_mean};
-pub use self::difference::{McNemar, Paired, bootstrap, mcnemar, paired};
-pub use self::interval::{Interval, Mean, Proportion, mean, wilson, wilson_of};
+pub use self::difference::{McNemar, Paired, bootstrap, mcnemar, paired, tango};
+pub use self::interval::{Interval, Mean, Proportion, clopper_pearson, mean, wilson, wilson_of};
 pub use self::multiple::{Adjusted, holm};
 pub use self::power::{Planned, minimum_detectable_effect, sample_size};
 pub use self::rank::{Correlation, spearman};
 pub use self::reliability::{Attempts, pass_at_k, pass_hat_k};
+pub use self::sequential::{FIRST_LOOK, spent};
 pub use self::verdict::{GateVerdict, RegressionVerdict, against_margin, against_threshold};
 
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};

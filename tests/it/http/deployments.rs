@@ -26,8 +26,7 @@ pub async fn host() -> TestHost {
 
 /// Has the gate take evidence that need not be signed, as it was seen: a handful of tasks shows nothing with confidence.
 pub async fn take_small_evidence(host: &TestHost) {
-    let policy =
-        json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient"}}});
+    let policy = json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "minTasks": 1}}});
     let set = host.post("/v1/host/touchstone/gates", &policy).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
 }
@@ -375,7 +374,7 @@ async fn a_branch_that_keeps_some_judged_tasks_is_no_evidence_nor_is_what_is_mad
     let entry = audit(&host).await.pop().unwrap();
     let reason = entry["reasons"][0].as_str().unwrap();
     assert!(reason.starts_with("whole-run: "), "{reason}");
-    let lenient = json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "allowPartialRerun": true}}});
+    let lenient = json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "minTasks": 1, "allowPartialRerun": true}}});
     let set = host.post("/v1/host/touchstone/gates", &lenient).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
     assert_eq!(moved(&host, body).await["state"], "active");

@@ -141,6 +141,19 @@ fn a_run_is_not_worse_than_itself() {
     assert!(found.changes.is_empty() && found.is_whole());
 }
 
+/// Without a flip there is no spread, and three tasks would show what three hundred do.
+#[rstest]
+#[case(3, RegressionVerdict::Inconclusive)]
+#[case(140, RegressionVerdict::NotWorse)]
+fn another_run_with_the_same_scores_is_not_worse_given_enough_tasks(
+    #[case] tasks: usize,
+    #[case] verdict: RegressionVerdict,
+) {
+    let scores = vec![1.0; tasks];
+    let (before, after) = (Run::golden("a", &scores), Run::golden("b", &scores));
+    assert_eq!(found(&before, &after).regression.verdict, verdict);
+}
+
 #[rstest]
 #[case::all_broke(&[1.0; 30], &[0.0; 30], RegressionVerdict::Regressed)]
 #[case::one_task_shows_nothing(&[1.0], &[0.0], RegressionVerdict::Inconclusive)]

@@ -42,7 +42,7 @@ fn passing() -> EvalReport {
             version: "1.0.0".to_owned(),
             digest: "sha256-x".to_owned(),
             signed: true,
-            task_count: 1,
+            task_count: 20,
             pass_score: 0.8,
         },
         agent: AgentProvenance {
@@ -64,7 +64,7 @@ fn passing() -> EvalReport {
             evaluated_model_class: None,
             aggregate_score: 0.9,
             passed: true,
-            task_count: 1,
+            task_count: 20,
             passed_count: 1,
             total_cost_usd: None,
             tasks: Vec::new(),
@@ -186,7 +186,7 @@ fn what_is_not_shown_is_said_with_a_remedy() {
     let strict = GatePolicy::default();
     assert_eq!(
         said(&strict, &of(16, 20)),
-        "the score 0.800 of 20 tasks may come from anything between 0.584 and 0.919, and 0.800 lies in between; \
+        "the score 0.800 of 20 tasks may come from anything between 0.572 and 0.939, and 0.800 lies in between; \
          run more tasks, or accept what was seen (`confidence: lenient`)"
     );
     assert_eq!(
@@ -316,7 +316,7 @@ fn forked(mode: ForkMode) -> Provenance {
 #[case::other_agent(|run: &mut EvalReport| run.agent.agent_id = "vendor.acme.triage.second".into(), &[Condition::Agent])]
 #[case::other_version(|run: &mut EvalReport| run.agent.version = "1.2.1".to_owned(), &[Condition::Version])]
 #[case::unsigned(|run: &mut EvalReport| run.suite.signed = false, &[Condition::SignedSuite])]
-#[case::part_of_the_suite(|run: &mut EvalReport| run.suite.task_count = 2, &[Condition::WholeSuite])]
+#[case::part_of_the_suite(|run: &mut EvalReport| run.suite.task_count = 21, &[Condition::WholeSuite])]
 #[case::ignore_list(|run: &mut EvalReport| run.ignore = vec!["/why".to_owned()], &[Condition::NoIgnore])]
 #[case::missing_fixture(
     |run: &mut EvalReport| run.tasks.iter_mut().for_each(|task| task.fixture_missing = vec!["acme:crm".to_owned()]),
@@ -341,7 +341,7 @@ fn every_flaw_is_named_and_nothing_else(#[case] spoil: Spoil, #[case] expected: 
 #[rstest]
 #[case(GatePolicy { allow_ignore: true, ..by_point() }, |run: &mut EvalReport| run.ignore = vec!["/why".to_owned()])]
 #[case(GatePolicy { require_signed_suite: false, ..by_point() }, |run: &mut EvalReport| run.suite.signed = false)]
-#[case(GatePolicy { allow_partial_suite: true, ..by_point() }, |run: &mut EvalReport| run.suite.task_count = 2)]
+#[case(GatePolicy { allow_partial_suite: true, ..by_point() }, |run: &mut EvalReport| run.suite.task_count = 21)]
 #[case(GatePolicy { allow_forbidden_tools: true, ..by_point() }, |run: &mut EvalReport| {
     found(run, &[("unsafe-tool-call", Severity::Critical)]);
 })]
@@ -373,7 +373,7 @@ fn a_demanded_score_suite_and_size_bind() {
     let policy = GatePolicy {
         suite_id: Some("vendor.acme.evals.other".to_owned()),
         required_pass_score: Some(0.95),
-        min_tasks: 20,
+        min_tasks: 21,
         ..by_point()
     };
     assert_eq!(
@@ -459,7 +459,7 @@ fn facts_that_were_taken_over_are_as_old_as_they_are(
 /// Which flaws the floor still refuses: those the protocol names, and no others.
 #[rstest]
 #[case(|run: &mut EvalReport| run.suite.signed = false, &[])]
-#[case(|run: &mut EvalReport| run.suite.task_count = 2, &[])]
+#[case(|run: &mut EvalReport| run.suite.task_count = 21, &[])]
 #[case(|run: &mut EvalReport| run.ignore = vec!["/why".to_owned()], &[])]
 #[case(|run: &mut EvalReport| run.completed_at = None, &[])]
 #[case(partly_rerun, &[])]
