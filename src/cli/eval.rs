@@ -15,7 +15,8 @@ use crate::domain::eval::suite_rules::SuiteRef;
 use crate::protocol::openwop::suite::EvalMode;
 
 const EXAMPLES: &str = "\
-Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.
+Exit codes: 0 passed beyond chance (with --lenient: passed), 1 failed, 2 bad input, 3 not carried out, 4 inconclusive:
+not every task was judged, or too few tasks to show that the pass score is reached.
 
 Examples:
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
@@ -69,7 +70,7 @@ pub struct Arguments {
     max_cost_usd: Option<f64>,
 
     /// Run the suite so many times and judge the runs together
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "record", "replay"])]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
 
     /// Run the suite although it was written for another agent

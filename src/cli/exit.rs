@@ -20,7 +20,7 @@ pub enum Exit {
     BadInput = 2,
     /// Could not be carried out.
     NotDone = 3,
-    /// Not every task was judged.
+    /// Not every task was judged, or the score shows neither that the bar is reached nor that it is missed.
     Inconclusive = 4,
 }
 

@@ -59,7 +59,7 @@ Exit codes:
   1  the verdict is negative
   2  bad input or usage
   3  could not be carried out
-  4  inconclusive: not every task was judged, so nothing can be said
+  4  inconclusive: not every task was judged, or too few tasks to show that the pass score is reached
 
 Examples:
   touchstone demo                                   see a whole evaluation in a few seconds

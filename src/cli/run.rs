@@ -34,7 +34,7 @@ const CANCEL_TAKES: Duration = Duration::from_secs(30);
     after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
 )]
 pub enum Command {
-    /// Show the scorecard of a run; exits like its verdict, 0 while it runs
+    /// Show the scorecard of a run; exits like `touchstone eval`, 0 while it runs
     #[command(
         after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
     )]
@@ -66,7 +66,7 @@ pub enum Command {
     Statistics(statistics::Which),
     /// Make a new run that repeats what this one recorded, or goes on from the middle of it
     #[command(
-        after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\nOf a workflow: 0 completed or waiting for somebody, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
+        after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\nOf a workflow: 0 completed or waiting for somebody, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
     )]
     Fork(fork::Fork),
     /// Cancel a run
@@ -96,7 +96,7 @@ pub enum Command {
     Answer(interrupts::Answer),
     /// Make a new run that reuses every judged task and executes only the rest
     #[command(
-        after_help = "Exit codes: 0 passed, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
+        after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
     Retry(Retry),
     /// Delete runs that have ended; scores stay where gates count them

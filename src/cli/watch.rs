@@ -14,8 +14,11 @@ use super::client::Client;
 use super::context::{Context, Session};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
+use super::run::exit_of;
 use super::terminal::Terminal;
 use crate::domain::eval::report::{EvalReport, Verdict};
+use crate::domain::eval::statistics::Statistics;
+use crate::domain::statistics::GateVerdict;
 use crate::render::github::annotations;
 use crate::render::junit::junit;
 use crate::render::markdown::markdown;
@@ -28,7 +31,7 @@ const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// What GitHub takes of one step is 1 MiB.
 const MOST_SUMMARY_OCTETS: usize = 1_000_000;
 
-/// Files to write beside the scorecard.
+/// What to make of the result beside the scorecard.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Outputs {
     /// Write the result as JUnit XML
@@ -47,6 +50,10 @@ pub struct Outputs {
     /// Leave the step's summary alone
     #[arg(long, overrides_with = "github")]
     no_github: bool,
+
+    /// Exit 0 when the score reaches the pass score, even if its confidence interval includes lower scores
+    #[arg(long)]
+    lenient: bool,
 }
 
 impl Outputs {
@@ -310,7 +317,20 @@ pub async fn show(
         }
     }
     outputs.write(terminal, report, baseline.as_ref())?;
-    Ok(report.verdict.into())
+    // An OASIS verdict is not an estimate.
+    if report.verdict != Verdict::Pass || report.oasis.is_some() || outputs.lenient {
+        return Ok(report.verdict.into());
+    }
+    let path = format!("/v1/host/touchstone/runs/{}/statistics", report.run_id);
+    let found: Statistics = session.client().get(&path).await?;
+    if found.gate.verdict != GateVerdict::Pass {
+        terminal.note(&format!(
+            "the score reaches {:.2}, but that is not shown: {}; run more tasks, or accept the score with --lenient",
+            found.gate.threshold,
+            found.gate.reasons.join("; ")
+        ));
+    }
+    Ok(exit_of(found.gate.verdict))
 }
 
 fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {

@@ -74,6 +74,8 @@ pub struct DigestSet {
 pub enum TestOutcome {
     /// It passed.
     Passed,
+    /// It passed, with a warning that a person should look at.
+    Warned,
     /// It failed.
     Failed,
 }

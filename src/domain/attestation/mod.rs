@@ -1,8 +1,8 @@
 //! Verdicts that can be checked without the host: in-toto attestations of an eval run.
 //!
 //! Two statements about the same artifacts, each in an envelope of its own: the verdict in full ([`PREDICATE_TYPE`], what
-//! [`judge`] reads), and the in-toto `test-result` for tools that know nothing of evals. A run that is inconclusive has no
-//! test result: that vocabulary knows only passed and failed, and it is neither.
+//! [`judge`] reads), and the in-toto `test-result` for tools that know nothing of evals. Its `PASSED` is what a strict gate
+//! accepts; a score that reaches the bar within the range of chance is `WARNED`, and a run with unjudged tasks has none.
 
 pub mod dsse;
 
@@ -14,11 +14,12 @@ use sha2::{Digest as _, Sha256};
 use self::dsse::Unverified;
 use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
-use crate::domain::eval::statistics::{Evidence, Statistics};
+use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
 use crate::domain::hex::hex;
 use crate::domain::pack::integrity;
 use crate::domain::pack::keys::{PublicKey, SecretKey};
 use crate::domain::run::record::EvalSpec;
+use crate::domain::statistics::GateVerdict;
 use crate::protocol::in_toto::{
     DigestSet, Envelope, ResourceDescriptor, STATEMENT_TYPE, Statement, TEST_RESULT_TYPE,
     TestOutcome, TestResult,
@@ -54,6 +55,16 @@ pub struct EvalVerdict {
     pub statistics_digest: DigestSet,
     /// What the host's own gate made of it.
     pub gate: GateDecision,
+}
+
+impl EvalVerdict {
+    fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            run: &self.report,
+            further: &self.further_trials,
+            missing: self.missing_trials,
+        }
+    }
 }
 
 #[expect(
@@ -256,7 +267,7 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
         return None;
     }
     let result = match report.verdict {
-        Verdict::Pass => TestOutcome::Passed,
+        Verdict::Pass => outcome(verdict),
         Verdict::Fail => TestOutcome::Failed,
         Verdict::Inconclusive | Verdict::Pending => return None,
     };
@@ -271,6 +282,20 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
         warned_tests: Vec::new(),
         failed_tests: named(TaskOutcome::Failed),
     })
+}
+
+/// What a run that reached its bar has shown by the rule of a strict gate: a consumer that reads nothing but `PASSED` must not
+/// deploy on a score that chance explains.
+fn outcome(verdict: &EvalVerdict) -> TestOutcome {
+    // An OASIS verdict is not an estimate.
+    if verdict.report.oasis.is_some() {
+        return TestOutcome::Passed;
+    }
+    match statistics(verdict.evidence(), None, None).gate.verdict {
+        GateVerdict::Pass => TestOutcome::Passed,
+        GateVerdict::Inconclusive => TestOutcome::Warned,
+        GateVerdict::Fail => TestOutcome::Failed,
+    }
 }
 
 /// Why an envelope is no verdict to rely on.
@@ -344,10 +369,5 @@ pub fn judge(
             .as_deref()
             .unwrap_or(own.pack_integrity),
     };
-    let evidence = Evidence {
-        run: &verdict.report,
-        further: &verdict.further_trials,
-        missing: verdict.missing_trials,
-    };
-    unmet(policy, candidate, Some(evidence), now)
+    unmet(policy, candidate, Some(verdict.evidence()), now)
 }
