@@ -241,7 +241,7 @@ class ConformanceHost:
     def _into_service(self, key: str, version: str) -> None:
         """Promotes a version, the only one so far, step by step, on the evidence of an eval it passes."""
         # A checker's suites are signed by nobody, and too small to show anything beyond chance.
-        self._post(key, "/v1/host/touchstone/gates", {"policy": {"eval": {"requireSignedSuite": False, "confidence": "lenient"}}})
+        self._post(key, "/v1/host/touchstone/gates", {"policy": {"eval": {"requireSignedSuite": False, "confidence": "lenient", "minTasks": 1}}})
         evidence = self._post(key, "/v1/host/sample/agents/eval-run", {})["runId"]
         for more in ({}, {}, {"channel": CHANNEL, "evalRunId": evidence}):
             self._post(key, f"/v1/agents/{AGENT_ID}/deployments", {"version": version, "transition": "promote", **more})

@@ -15,6 +15,7 @@ use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
 use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::card::points::Points;
+use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::eval::gate::{GatePolicy, MIN_TASKS, Strictness};
 use crate::domain::eval::rubric::calibration::MIN_AGREEMENT;
 use crate::domain::promotion::agent_card::CardPolicy;
@@ -179,7 +180,8 @@ pub struct Check {
     /// Its share of the channel's traffic, in percent; left out, all of it
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     canary: Option<u8>,
-    /// The evidence; left out, the newest eval of the version
+    /// The eval run that is the evidence; its scores are judged together with every other run of the same agent, suite
+    /// and model [default: the newest one of the version]
     #[arg(long, value_name = "RUN")]
     eval_run: Option<String>,
 }
@@ -276,6 +278,7 @@ struct Shown {
 struct Checked {
     allowed: bool,
     unmet: Vec<Requirement>,
+    attempts: Option<AttemptIds>,
 }
 
 /// Runs the command.
@@ -363,15 +366,43 @@ fn report(context: &Context<'_>, check: &Check, answer: &Value, checked: &Checke
             "{} {what} may go into service, {evidence}",
             ink.good("✓")
         ));
-        return;
+    } else {
+        terminal.print(&format!(
+            "{} {what} may not go into service, {evidence}",
+            ink.bad("✗")
+        ));
     }
-    terminal.print(&format!(
-        "{} {what} may not go into service, {evidence}",
-        ink.bad("✗")
-    ));
     for unmet in &checked.unmet {
         terminal.print(&format!("  {}", unmet.reason()));
     }
+    if let Some(attempts) = checked.attempts.as_ref().filter(|it| it.run_ids.len() > 1) {
+        terminal.print(&format!("  {}", attempts_in_words(attempts)));
+    }
+}
+
+/// The runs that were judged together: all of them, however many, are in the document of `--json`.
+fn attempts_in_words(attempts: &AttemptIds) -> String {
+    const NAMED: usize = 5;
+    let mut named: Vec<String> = attempts
+        .run_ids
+        .iter()
+        .rev()
+        .take(NAMED)
+        .map(ToString::to_string)
+        .collect();
+    if attempts.run_ids.len() > NAMED {
+        named.push(format!("and {} more", attempts.run_ids.len() - NAMED));
+    }
+    let voided = match attempts.voided.len() {
+        0 => String::new(),
+        voided => format!(", {voided} of them void"),
+    };
+    format!(
+        "judged together with all {} runs of the same agent, suite and model (look {}{voided}): {}",
+        attempts.run_ids.len(),
+        attempts.looks,
+        named.join(", ")
+    )
 }
 
 fn line(agent: Option<&str>, channel: Option<&str>, policy: &PromotionPolicy) -> String {

@@ -8,6 +8,7 @@ mod fork;
 mod interrupts;
 mod pause;
 mod statistics;
+mod void;
 
 pub use self::statistics::exit_of;
 
@@ -117,6 +118,11 @@ pub enum Command {
     /// Show how much is stored, and the quotas
     #[command(after_help = "Examples:\n  touchstone run usage\n  touchstone --json run usage")]
     Usage,
+    /// Declare an eval run void: its scores count for no gate, and everybody sees who decided that and why
+    #[command(
+        after_help = "A gate judges all runs of the same agent, suite and model together, and each of them makes it stricter. A void run\nkeeps its place in that count. Takes the scope `runs:void`; cannot be taken back.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
+    )]
+    Void(void::Void),
 }
 
 /// Which run, and files to write.
@@ -205,6 +211,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Hold(arguments) => delete::hold(context, &arguments).await,
         Command::Release(arguments) => delete::release(context, &arguments).await,
         Command::Usage => delete::usage(context).await,
+        Command::Void(arguments) => void::run(context, &arguments).await,
     }
 }
 

@@ -168,6 +168,12 @@ impl Checked {
             report.summary.task_count,
             verdict.attested_at,
         ));
+        if verdict.attempts.len() > 1 {
+            terminal.print(&format!(
+                "  judged together with all {} runs of the same agent, suite and model",
+                verdict.attempts.len()
+            ));
+        }
         for unmet in unmet {
             terminal.print(&format!("  {}: {}", unmet.condition, unmet.message));
         }

@@ -65,6 +65,8 @@ scopes! {
     RunsDelete = "runs:delete";
     /// Place and release legal holds on runs.
     RunsHold = "runs:hold";
+    /// Declare eval runs void, so that their scores count for no gate.
+    RunsVoid = "runs:void";
     /// Set and remove the policies of gates.
     GatesWrite = "gates:write";
     /// Import and remove suites.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::domain::deployment::Placement;
+use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId};
 
@@ -40,6 +41,9 @@ pub struct Grounds {
     /// The eval run that is the evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
+    /// Every attempt of the same agent, suite and model that was judged together with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<AttemptIds>,
     /// The channels it is about, with the shares of their traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placements: Vec<Placement>,

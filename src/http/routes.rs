@@ -357,6 +357,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .keyed(
             post,
+            "/v1/host/touchstone/runs/{runId}:void",
+            Scope::RunsVoid,
+            v1::host::void::void,
+        )
+        .keyed(
+            post,
             "/v1/webhooks",
             Scope::WebhooksManage,
             v1::webhooks::register::register,

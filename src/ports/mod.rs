@@ -7,6 +7,7 @@
 pub mod aaaf;
 mod agent;
 mod annotations;
+mod attempts;
 mod audit;
 mod blobs;
 mod calibrations;
@@ -41,6 +42,7 @@ pub use agent::{
     InvocationResult, Meter, Unrecorded,
 };
 pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations};
+pub use attempts::Attempts;
 pub use audit::AuditLog;
 pub use blobs::Blobs;
 pub use calibrations::{Calibrations, FoundAttempt};

@@ -5,9 +5,9 @@ use super::aaaf::{
     StressResults, Upkeep,
 };
 use super::{
-    Annotations, AuditLog, Blobs, Calibrations, CardLooks, Deployments, Health, HostSecrets,
-    Idempotency, Inventory, KeyStore, Pauses, RunLog, Signals, TenantStorage, WebhookStore,
-    WorkQueue,
+    Annotations, Attempts, AuditLog, Blobs, Calibrations, CardLooks, Deployments, Health,
+    HostSecrets, Idempotency, Inventory, KeyStore, Pauses, RunLog, Signals, TenantStorage,
+    WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
 
@@ -67,6 +67,7 @@ pub trait Store:
     + Deployments
     + AuditLog
     + Annotations
+    + Attempts
     + Calibrations
     + CardLooks
     + WebhookStore
@@ -97,6 +98,7 @@ impl<T> Store for T where
         + Deployments
         + AuditLog
         + Annotations
+        + Attempts
         + Calibrations
         + CardLooks
         + WebhookStore

@@ -110,9 +110,13 @@ pub fn noise(statistics: &Statistics, ink: Ink) -> String {
             ink.doubtful(&format!("too few to say whether {threshold:.2} is reached"))
         }
     };
+    let runs = match gate.attempts.run_ids.len() {
+        0 | 1 => String::new(),
+        runs => format!(" in {runs} runs"),
+    };
     format!(
-        "noise   {:.2} of {}: {:.2} to {:.2} at 95 %; {shown}\n",
-        score.value,
+        "noise   {:.2} of {}{runs}: {:.2} to {:.2} at 95 %; {shown}\n",
+        gate.score.unwrap_or(score.value),
         tasks(statistics.n_tasks),
         low.max(0.0),
         high.min(1.0)

@@ -79,9 +79,12 @@ impl Attestations {
         self.gates.check_channel(channel)?;
         let key = self.key()?;
         let statistics = self.runs.statistics(&caller.tenant, run).await?;
-        let experiment = self.runs.experiment(&caller.tenant, run).await?;
+        let experiment = self.runs.body_of_evidence(&caller.tenant, run).await?;
         let Evidence {
-            further, missing, ..
+            further,
+            missing,
+            attempts,
+            ..
         } = experiment.evidence();
         let mut further_trials = Vec::new();
         for trial in further {
@@ -106,6 +109,7 @@ impl Attestations {
             report,
             further_trials,
             missing_trials: missing,
+            attempts: attempts.to_vec(),
             statistics: &statistics,
             spec: &spec,
             host,

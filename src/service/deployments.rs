@@ -212,7 +212,9 @@ impl Deployments {
             let Hurdles { question, policies } = &hurdles;
             grounds.eval_run_id = question.evidence.cloned();
             let mut approvals = self.gates.approvals(question, policies, before).await?;
-            let unmet = self.gates.unmet(question, policies).await?;
+            let judged = self.gates.unmet(question, policies).await?;
+            grounds.attempts = judged.attempts;
+            let unmet = judged.unmet;
             if approvals
                 .iter()
                 .any(|approval| approval.granted().is_none())
@@ -362,6 +364,7 @@ fn grounds(asked: &Move, before: &Lifecycle, after: Option<&Lifecycle>) -> Groun
     Grounds {
         pack_integrity: asked.pack_integrity.clone(),
         eval_run_id: asked.evidence.clone(),
+        attempts: None,
         placements,
         approval_gate_ids: Vec::new(),
     }

@@ -17,6 +17,7 @@ use super::runs::{Experiment, Runs};
 use crate::domain::access::Roles;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::deployment::{Channel, Placement};
+use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::eval::gate::{Candidate, GatePolicy};
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::promotion::agent_card::{self, CardPolicy};
@@ -44,6 +45,9 @@ pub struct Check {
     /// The eval run that was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
+    /// Every attempt that was judged together with it; absent without an eval run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<AttemptIds>,
     /// Every condition that is not met.
     pub unmet: Vec<Requirement>,
     /// What is demanded.
@@ -51,6 +55,14 @@ pub struct Check {
     /// What the policy was set for; absent where nothing was set and the host's default holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_for: Option<PolicyScope>,
+}
+
+/// What was found of the evidence.
+pub struct Judged {
+    /// Every condition that is not met, once.
+    pub unmet: Vec<Requirement>,
+    /// Every attempt that was judged together with the named run; `None` without one.
+    pub attempts: Option<AttemptIds>,
 }
 
 /// What is to be judged.
@@ -211,7 +223,8 @@ impl Gates {
         }];
         let approvals = self.approvals(&question, &asked, &lifecycle).await?;
         let mut unmet: Vec<Requirement> = approvals.iter().filter_map(Approval::unmet).collect();
-        unmet.extend(self.unmet(&question, &asked).await?);
+        let judged = self.unmet(&question, &asked).await?;
+        unmet.extend(judged.unmet);
         let [InForce { policy, .. }] = asked;
         Ok(Check {
             allowed: unmet.is_empty(),
@@ -219,6 +232,7 @@ impl Gates {
             version: version.to_string(),
             channel: channel.map(str::to_owned),
             eval_run_id: evidence,
+            attempts: judged.attempts,
             unmet,
             policy,
             set_for: found.map(|found| found.scope.clone()),
@@ -255,7 +269,7 @@ impl Gates {
         &self,
         question: &Question<'_>,
         policies: &[InForce],
-    ) -> Result<Vec<Requirement>, Problem> {
+    ) -> Result<Judged, Problem> {
         let evidence = match question.evidence {
             Some(run) => self.evidence(question.tenant, run).await?,
             None => None,
@@ -296,7 +310,8 @@ impl Gates {
                 }
             }
         }
-        Ok(unmet)
+        let attempts = evidence.map(|experiment| AttemptIds::of(experiment.evidence().attempts));
+        Ok(Judged { unmet, attempts })
     }
 
     /// Every condition that the rating of the version does not meet.
@@ -348,7 +363,7 @@ impl Gates {
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<Option<Experiment>, Problem> {
-        match self.runs.experiment(tenant, run).await {
+        match self.runs.body_of_evidence(tenant, run).await {
             Ok(experiment) => Ok(Some(experiment)),
             Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
             Err(problem) => Err(problem),

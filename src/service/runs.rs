@@ -3,6 +3,7 @@
 //! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
 
 mod agents;
+mod attempts;
 mod calibrations;
 mod comparisons;
 mod create;
@@ -17,6 +18,8 @@ mod retry;
 mod views;
 
 use std::sync::Arc;
+
+use moka::future::Cache;
 
 use self::calibrations::Attempts;
 pub use self::calibrations::Comparison;
@@ -34,6 +37,7 @@ use super::projections::{self, Projections};
 use super::storage::Storage;
 use super::webhooks::Webhooks;
 use super::workflows::Workflows;
+use crate::domain::eval::attempts::Attempt;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::record::{EvalSpec, RunRecord};
@@ -81,7 +85,11 @@ pub struct Runs {
     evaluator: Option<String>,
     lab_framework: Option<String>,
     storage: Option<Arc<Storage>>,
+    attempts_ended: Cache<RunId, Arc<Attempt>>,
 }
+
+/// Tasks of ended attempts that are kept in memory.
+const ATTEMPTED_TASKS: u64 = 200_000;
 
 impl Runs {
     /// The use cases over their ports.
@@ -113,6 +121,12 @@ impl Runs {
             evaluator: offer.evaluator,
             lab_framework: offer.lab_framework,
             storage: None,
+            attempts_ended: Cache::builder()
+                .max_capacity(ATTEMPTED_TASKS)
+                .weigher(|_, attempt: &Arc<Attempt>| {
+                    u32::try_from(attempt.tasks.len() + 1).unwrap_or(u32::MAX)
+                })
+                .build(),
         }
     }
 

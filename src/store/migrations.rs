@@ -92,6 +92,11 @@ pub(super) fn sqlite() -> Migrator {
             "storage",
             include_str!("migrations/sqlite/0029_storage.sql"),
         ),
+        (
+            39,
+            "attempts",
+            include_str!("migrations/sqlite/0039_attempts.sql"),
+        ),
     ])
 }
 
@@ -199,6 +204,11 @@ pub(super) fn postgres() -> Migrator {
             29,
             "storage",
             include_str!("migrations/postgres/0029_storage.sql"),
+        ),
+        (
+            39,
+            "attempts",
+            include_str!("migrations/postgres/0039_attempts.sql"),
         ),
     ])
 }

@@ -7,6 +7,7 @@
 
 mod aaaf;
 mod annotations;
+mod attempts;
 mod audit;
 mod blobs;
 mod calibrations;

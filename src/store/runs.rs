@@ -28,6 +28,7 @@ const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
 const NEWEST_EVAL: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
+        AND number NOT IN (SELECT run_number FROM run_void)
     ORDER BY number DESC LIMIT 1";
 const NEWEST_OASIS: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND oasis_profile = $4 AND ended
@@ -42,7 +43,7 @@ const READ: &str = "SELECT sequence, kind, body FROM event
 /// OpenWOP run-event: `eventId` has at most this many characters.
 const EVENT_ID_MAX: usize = 128;
 
-fn run_of(record: &str) -> Result<RunRecord, StoreError> {
+pub(super) fn run_of(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::dsse::Unverified;
+use crate::domain::eval::attempts::Attempt;
 use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
@@ -43,6 +44,9 @@ pub struct EvalVerdict {
     /// Trials of the experiment that were not there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_trials: usize,
+    /// Every attempt of the same agent at the same suite with the same model, in order of creation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
     /// The model the agent asked for, and the one it was given.
     pub model: ResolvedModel,
     /// Who says so.
@@ -63,6 +67,7 @@ impl EvalVerdict {
             run: &self.report,
             further: &self.further_trials,
             missing: self.missing_trials,
+            attempts: &self.attempts,
         }
     }
 }
@@ -142,6 +147,8 @@ pub struct Facts<'a> {
     pub further_trials: Vec<EvalReport>,
     /// Trials of the experiment that are not there.
     pub missing_trials: usize,
+    /// Every attempt of the same agent, these runs included.
+    pub attempts: Vec<Attempt>,
     /// What its scores say.
     pub statistics: &'a Statistics,
     /// What it was asked to do.
@@ -166,6 +173,7 @@ pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
         run: &report,
         further: &facts.further_trials,
         missing: facts.missing_trials,
+        attempts: &facts.attempts,
     };
     let unmet = unmet(facts.policy, own(&report), Some(evidence), facts.at);
     Ok(EvalVerdict {
@@ -187,6 +195,7 @@ pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
         report,
         further_trials: facts.further_trials,
         missing_trials: facts.missing_trials,
+        attempts: facts.attempts,
     })
 }
 

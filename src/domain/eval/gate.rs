@@ -7,12 +7,14 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::attempts;
 use super::report::Verdict;
 use super::rubric::calibration::{MIN_AGREEMENT, doubt};
 use super::safety::kinds::in_words;
 use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
 use super::statistics::{Evidence, Gate, statistics};
+use crate::domain::ids::RunId;
 use crate::domain::statistics::GateVerdict;
 
 /// The default of `minTasks`. Fewer tasks hardly cover what an agent is for, whatever their scores show.
@@ -144,6 +146,8 @@ pub enum Condition {
     Content,
     /// Nothing critical was found in what the agent did.
     Safety,
+    /// Nobody declared it void.
+    NotVoided,
 }
 
 impl Condition {
@@ -168,6 +172,7 @@ impl Condition {
             Self::Age => "age",
             Self::Content => "content",
             Self::Safety => "safety",
+            Self::NotVoided => "not-voided",
         }
     }
 }
@@ -189,8 +194,9 @@ pub struct Candidate<'a> {
     pub pack_integrity: &'a str,
 }
 
-/// Every condition the evidence does not meet. Of an experiment the named trial must meet them all, and what the agent did
-/// and how it scored and when is looked at over all of its trials.
+/// Every condition the evidence does not meet. The named run must meet them all. Of an experiment, what the agent did, how it
+/// scored and when is looked at over all trials; scores and critical safety findings also over all attempts, so that naming a
+/// run selects nothing.
 pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,
@@ -280,10 +286,25 @@ pub fn unmet(
             format!("the eval run did not pass: {}", run.reasons.join("; ")),
         ),
     }
+    let voided = evidence
+        .attempts
+        .iter()
+        .find(|attempt| attempt.run_id == run.run_id)
+        .and_then(|attempt| attempt.voided.as_ref());
+    if let Some(voided) = voided {
+        refuse(
+            Condition::NotVoided,
+            format!(
+                "the eval run was declared void by {}: {}",
+                voided.principal, voided.reason
+            ),
+        );
+    }
     // Of a run that was not judged this is said above.
     if run.is_judged() {
         let found = statistics(evidence, None, policy.required_pass_score);
-        let score = found.score.map_or(0.0, |score| score.value);
+        let score = found.gate.score.unwrap_or_default();
+        let runs = found.gate.attempts.run_ids.len();
         let unjudged = evidence.further.iter().filter(|run| !run.is_judged());
         let open = evidence.missing + unjudged.count();
         match policy.confidence {
@@ -295,17 +316,14 @@ pub fn unmet(
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
                 refuse(Condition::Confidence, unshown(&found.gate));
             }
-            // Of several trials one may have been lucky: all of them count.
-            Strictness::Lenient if score < found.gate.threshold && found.run_ids.len() > 1 => {
-                refuse(
-                    Condition::Confidence,
-                    format!(
-                        "the score over {} trials is {score:.3}, below {:.3}",
-                        found.run_ids.len(),
-                        found.gate.threshold
-                    ),
-                )
-            }
+            // Of several runs one may have been lucky: all of them count.
+            Strictness::Lenient if score < found.gate.threshold && runs > 1 => refuse(
+                Condition::Confidence,
+                format!(
+                    "the score over {runs} runs of the same agent, suite and model is {score:.3}, below {:.3}",
+                    found.gate.threshold
+                ),
+            ),
             Strictness::Strict | Strictness::Lenient => {}
         }
     }
@@ -391,6 +409,19 @@ pub fn unmet(
                 kinds.join(", ")
             ),
         );
+    }
+    let named: Vec<&RunId> = trials.iter().map(|run| &run.run_id).collect();
+    for (run, kinds) in attempts::critical(evidence.attempts, accepted) {
+        if !named.contains(&run) {
+            let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
+            refuse(
+                Condition::Safety,
+                format!(
+                    "critical safety findings in {run}, another run of the same agent, suite and model: {}",
+                    kinds.join(", ")
+                ),
+            );
+        }
     }
     if let Some(most) = policy.max_age_seconds {
         let old = |at: Timestamp| {

@@ -1,5 +1,6 @@
 //! Evaluation: what a suite demands, how an output is matched, what the facts add up to, what a gate may conclude.
 
+pub mod attempts;
 pub mod comparison;
 pub mod gate;
 pub mod import;

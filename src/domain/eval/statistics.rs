@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::trials::{Trials, TrialsByTask, by_task};
+use super::attempts::{self, Attempt, AttemptIds};
 use super::report::{EvalReport, TaskOutcome};
 use crate::domain::ids::RunId;
 use crate::domain::statistics::{
@@ -135,6 +136,12 @@ pub struct Gate {
     pub method: Method,
     /// Why nothing is shown, in words; empty otherwise.
     pub reasons: Vec<String>,
+    /// The mean score over all attempts.
+    #[serde(default)]
+    pub score: Option<f64>,
+    /// The attempts that were judged together: every run of the same agent content, suite and model.
+    #[serde(default)]
+    pub attempts: AttemptIds,
 }
 
 /// The block beside the summary. Members are named as in the literature it follows.
@@ -185,6 +192,8 @@ pub struct Evidence<'a> {
     pub further: &'a [EvalReport],
     /// Trials of the experiment that are not there.
     pub missing: usize,
+    /// Every attempt of the same agent at the same suite, these runs included; empty where they were not looked up.
+    pub attempts: &'a [Attempt],
 }
 
 impl<'a> Evidence<'a> {
@@ -194,6 +203,7 @@ impl<'a> Evidence<'a> {
             run,
             further: &[],
             missing: 0,
+            attempts: &[],
         }
     }
 
@@ -256,7 +266,7 @@ pub fn statistics(
             value,
         }),
         baseline: comparison,
-        gate: gate(&trials, evidence.missing, &scores, score, threshold),
+        gate: gate(evidence, &scores, threshold),
         run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
         suite_id: run.suite.suite_id.clone(),
         suite_version: run.suite.version.clone(),
@@ -422,25 +432,32 @@ fn chance(mean: f64, tasks: usize, trials: usize, look: usize) -> Option<(Interv
     Some((widest, method))
 }
 
-/// Holds the mean score against the threshold.
-fn gate(
-    trials: &[&EvalReport],
-    missing: usize,
-    scores: &[Vec<f64>],
-    score: Option<Estimate>,
-    threshold: f64,
-) -> Gate {
-    let found = shown(scores, 1);
+/// The scores that decide: those of all attempts where they are known. `own` are those of the named run and its experiment.
+fn pooled(evidence: &Evidence<'_>, own: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    if evidence.attempts.is_empty() {
+        return own.to_vec();
+    }
+    attempts::scores(evidence.attempts).into_values().collect()
+}
+
+/// Holds the mean score of all attempts against the threshold.
+fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
+    let trials = evidence.trials();
+    let scores = pooled(&evidence, own);
+    let ids = match evidence.attempts {
+        [] => AttemptIds {
+            looks: 1,
+            run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
+            voided: Vec::new(),
+        },
+        attempts => AttemptIds::of(attempts),
+    };
+    let most = scores.iter().map(Vec::len).max().unwrap_or_default();
+    let score = score_of(&scores, most).0.map(|score| score.value);
+    let found = shown(&scores, ids.looks);
     let interval = found.map(|(interval, _)| interval);
-    let mut reasons = Vec::new();
-    let unjudged = trials.iter().any(|run| !run.is_judged());
-    if unjudged {
-        reasons.push("not every trial was judged".to_owned());
-    }
-    if missing > 0 {
-        let planned = trials.len() + missing;
-        reasons.push(format!("{} of {planned} trials are there", trials.len()));
-    }
+    let open = open(&evidence, own.len(), scores.len());
+    let mut reasons = open.clone();
     let measured = trials.iter().any(|run| run.is_measured());
     let least = scores.iter().map(Vec::len).min().unwrap_or_default();
     if measured && least < MEASURED_TRIALS {
@@ -453,15 +470,18 @@ fn gate(
     });
     let verdict = match by_score {
         GateVerdict::Pass if !reasons.is_empty() => GateVerdict::Inconclusive,
-        _ if unjudged || missing > 0 => GateVerdict::Inconclusive,
+        _ if !open.is_empty() => GateVerdict::Inconclusive,
         by_score => by_score,
     };
     if by_score == GateVerdict::Inconclusive
         && let (Some(it), Some(score)) = (interval, score)
     {
+        let runs = match ids.looks {
+            0 | 1 => String::new(),
+            looks => format!(" in {looks} attempts"),
+        };
         reasons.push(format!(
-            "the score {:.3} of {} tasks may come from anything between {:.3} and {:.3}, and {threshold:.3} lies in between",
-            score.value,
+            "the score {score:.3} of {} tasks{runs} may come from anything between {:.3} and {:.3}, and {threshold:.3} lies in between",
             scores.len(),
             it.low.max(0.0),
             it.high.min(1.0)
@@ -478,7 +498,29 @@ fn gate(
         high: interval.map(|it| it.high),
         method: found.map_or(Method::Wilson, |(_, method)| method),
         reasons,
+        score,
+        attempts: ids,
     }
+}
+
+/// What is not there yet, or not any more, to decide on.
+fn open(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
+    let trials = evidence.trials();
+    let mut reasons = Vec::new();
+    if trials.iter().any(|run| !run.is_judged()) {
+        reasons.push("not every trial was judged".to_owned());
+    }
+    if evidence.missing > 0 {
+        let planned = trials.len() + evidence.missing;
+        reasons.push(format!("{} of {planned} trials are there", trials.len()));
+    }
+    if pooled < own {
+        reasons.push(format!(
+            "{} of {own} tasks were judged only in runs that were declared void",
+            own - pooled
+        ));
+    }
+    reasons
 }
 
 #[cfg(test)]

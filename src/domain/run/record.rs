@@ -46,6 +46,12 @@ impl RunRecord {
         }
     }
 
+    /// Whether it only repeats what another run recorded.
+    pub fn is_replay(&self) -> bool {
+        let fork = self.fork.as_ref();
+        fork.is_some_and(|fork| fork.mode == ForkMode::Replay)
+    }
+
     /// The run that recorded the facts of this one: a replay shows another run's.
     pub fn facts_of(&self) -> &RunId {
         match &self.fork {

@@ -118,8 +118,10 @@ fn tango_score(difference: f64, fixed: f64, broken: f64, n: f64) -> f64 {
     let variance = n * (2.0 * rate + difference * (1.0 - difference));
     if variance > 0.0 {
         excess / variance.sqrt()
+    } else if excess == 0.0 {
+        0.0
     } else {
-        excess * f64::INFINITY
+        excess.signum() * f64::INFINITY
     }
 }
 

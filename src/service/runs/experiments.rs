@@ -1,6 +1,7 @@
 //! Runs that are judged together, and what their scores say.
 
 use super::Runs;
+use crate::domain::eval::attempts::Attempt;
 use crate::domain::eval::report::{EvalReport, Verdict};
 use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
 use crate::domain::ids::{RunId, TenantId};
@@ -14,6 +15,7 @@ pub struct Experiment {
     pub run: EvalReport,
     further: Vec<EvalReport>,
     missing: usize,
+    attempts: Vec<Attempt>,
 }
 
 impl Experiment {
@@ -23,6 +25,7 @@ impl Experiment {
             run: &self.run,
             further: &self.further,
             missing: self.missing,
+            attempts: &self.attempts,
         }
     }
 }
@@ -43,6 +46,7 @@ impl Runs {
                 run: named,
                 further: Vec::new(),
                 missing: 0,
+                attempts: Vec::new(),
             });
         };
         let created = self
@@ -65,6 +69,23 @@ impl Runs {
             further,
             // One that does not count, for another one holds its number, proves nothing.
             missing: standing.missing + usize::from(!counted),
+            attempts: Vec::new(),
+        })
+    }
+
+    /// A run with the other trials of its experiment, and every attempt of the same agent, suite and model.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for more attempts than can be judged together.
+    pub async fn body_of_evidence(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Experiment, Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        Ok(Experiment {
+            attempts: self.attempts_of(&record, &eval).await?,
+            ..self.experiment(tenant, run).await?
         })
     }
 
@@ -73,7 +94,7 @@ impl Runs {
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
-        let experiment = self.experiment(tenant, run).await?;
+        let experiment = self.body_of_evidence(tenant, run).await?;
         let report = &experiment.run;
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(

@@ -59,7 +59,13 @@ impl Runs {
     /// # Errors
     /// `not_found`.
     pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
-        let (mut report, _) = self.recorded(tenant, run).await?;
+        let (mut report, eval) = self.recorded(tenant, run).await?;
+        if let Some(voided) = self.voided(tenant, run, &eval).await? {
+            report.notes.push(format!(
+                "declared void by {} at {}: {}; its scores count for no gate",
+                voided.principal, voided.at, voided.reason
+            ));
+        }
         if let Some(judge) = &mut report.judge {
             let found = self.store.calibration(tenant, &judge.identity).await;
             judge.calibration = found.map_err(|cause| internal(&cause))?;

@@ -4,6 +4,7 @@ mod access;
 mod agent_cards;
 mod annotations;
 mod approvals;
+mod attempts;
 mod attestation;
 mod bundle;
 pub mod calibrations;

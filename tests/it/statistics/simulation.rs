@@ -109,7 +109,14 @@ fn passes(scores: &[Vec<f64>], look: usize, threshold: f64) -> bool {
 
 /// The share of agents with these rates that the gate promotes at its first look.
 fn promoted(dice: &mut Dice, size: (usize, usize), rates: &[f64], threshold: f64) -> f64 {
-    let passes = (0..AGENTS).filter(|_| passes(&scores(dice, size, rates), 1, threshold));
+    #[expect(clippy::cast_precision_loss, reason = "at most two thousand trials")]
+    let trials = (size.0 * size.1) as f64;
+    let least = least(size.0, threshold);
+    let passes = (0..AGENTS).filter(|_| {
+        let scores = scores(dice, size, rates);
+        let mean = scores.iter().flatten().sum::<f64>() / trials;
+        mean >= least && passes(&scores, 1, threshold)
+    });
     f64::from(u32::try_from(passes.count()).unwrap()) / f64::from(AGENTS)
 }
 

@@ -320,6 +320,7 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     for step in [
         "DROP INDEX run_of_version",
         "DROP INDEX run_of_profile",
+        "DROP INDEX run_attempt",
         "ALTER TABLE run DROP COLUMN eval_agent",
         "ALTER TABLE run DROP COLUMN eval_version",
         "DELETE FROM _sqlx_migrations WHERE version = 9",

@@ -2,6 +2,7 @@
 
 mod aaaf;
 mod annotations;
+mod attempts;
 mod calibrations;
 mod cards;
 mod deployments;

@@ -74,6 +74,7 @@ impl Run {
                 run: &self.report,
                 further: &self.further,
                 missing: self.missing,
+                attempts: &[],
             },
             spec: &self.spec,
             suite: &self.suite,

@@ -130,6 +130,7 @@ fn of_an_experiment_every_trial_counts() {
         run: &lucky,
         further: &others,
         missing: 0,
+        attempts: &[],
     };
     for policy in [GatePolicy::default(), by_point()] {
         let unmet = unmet(&policy, CANDIDATE, Some(evidence), now());

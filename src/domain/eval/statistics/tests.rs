@@ -13,6 +13,7 @@ fn together(run: &EvalReport, further: &[EvalReport], missing: usize) -> Statist
         run,
         further,
         missing,
+        attempts: &[],
     };
     statistics(evidence, None, None)
 }

@@ -13,4 +13,5 @@ pub mod retry;
 pub mod statistics;
 pub mod storage;
 pub mod suites;
+pub mod void;
 pub mod webhooks;

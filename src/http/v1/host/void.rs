@@ -1,0 +1,42 @@
+//! `POST /v1/host/touchstone/runs/{runId}:void`: declares that a run is not evidence.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::http::HttpState;
+use crate::http::answer::Answer;
+use crate::http::extract::{IdempotencyKey, JsonBody, RunPath};
+use crate::http::idempotency::{Done, once};
+use crate::http::v1::runs::cancel::{members, reason};
+use crate::protocol::error::Problem;
+use crate::service::access::Caller;
+
+/// `POST /v1/host/touchstone/runs/{runId}:void`.
+pub async fn void(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    state.runs.record(&caller.tenant, &run).await?;
+    let given = members(&body)?;
+    if let Some(unknown) = given.keys().find(|name| *name != "reason") {
+        return Err(
+            Problem::validation(unknown, "the body takes `reason` and no other field").into(),
+        );
+    }
+    let reason = reason(given)?
+        .filter(|reason| !reason.trim().is_empty())
+        .ok_or_else(|| Problem::validation("reason", "`reason` must say why the run is void"))?;
+    let endpoint = format!("POST /v1/host/touchstone/runs/{run}:void");
+    let (runs, who) = (state.runs.clone(), caller.clone());
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        let body = runs.void(&who, &run, reason, claim.as_ref()).await?;
+        Ok(Done::new(StatusCode::OK, body).recorded(claim.is_some()))
+    })
+    .await
+}

@@ -1,0 +1,170 @@
+//! Every run of the same agent, suite and model: what was judged in each, and which were declared void.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Runs;
+use crate::domain::audit::{Decision, Outcome};
+use crate::domain::eval::attempts::{Attempt, Voided, is_attempt};
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::fold::RunState;
+use crate::domain::run::record::{EvalSpec, RunRecord};
+use crate::ports::{IdempotencyClaim, IdempotencyCompletion, StoreError};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::events::EventDocument;
+use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// Attempts that are judged together. A gate that could not look at all of them refuses.
+const MOST_ATTEMPTS: usize = 10_000;
+/// Records read at once.
+const RECORDS: u32 = 500;
+/// Events read at once.
+const EVENTS: u32 = 2048;
+
+impl Runs {
+    /// Every attempt at the same thing as `named`, in the order of creation.
+    ///
+    /// # Errors
+    /// `conflict` for more than can be judged together.
+    pub(super) async fn attempts_of(
+        &self,
+        named: &RunRecord,
+        eval: &EvalSpec,
+    ) -> Result<Vec<Attempt>, Problem> {
+        let tenant = &named.tenant;
+        let (agent, version) = (&eval.agent_id, eval.agent_version.as_str());
+        let voided = self.store.voided(tenant, agent, version).await;
+        let mut voided = voided.map_err(|cause| internal(&cause))?;
+        let mut attempts = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = self.store.evals_of(tenant, agent, version, after, RECORDS);
+            let page = page.await.map_err(|cause| internal(&cause))?;
+            for (number, record) in &page {
+                after = *number;
+                if !is_attempt(named, record) {
+                    continue;
+                }
+                if attempts.len() >= MOST_ATTEMPTS {
+                    return Err(Problem::new(
+                        ErrorCode::Conflict,
+                        format!(
+                            "the agent has more than {MOST_ATTEMPTS} eval runs of this suite and model, too many to judge together; release a new version"
+                        ),
+                    ));
+                }
+                let mut attempt = Attempt::clone(&*self.attempt(record).await?);
+                attempt.voided = voided.remove(&record.run_id);
+                attempts.push(attempt);
+            }
+            if page.len() < RECORDS as usize {
+                return Ok(attempts);
+            }
+        }
+    }
+
+    /// What a run has judged itself. A run that has ended is read once.
+    async fn attempt(&self, record: &RunRecord) -> Result<Arc<Attempt>, Problem> {
+        if let Some(known) = self.attempts_ended.get(&record.run_id).await {
+            return Ok(known);
+        }
+        let state = self
+            .judged(record)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let attempt = Arc::new(Attempt::of(record, &state));
+        if state.status.is_terminal() {
+            let kept = attempt.clone();
+            self.attempts_ended
+                .insert(record.run_id.clone(), kept)
+                .await;
+        }
+        Ok(attempt)
+    }
+
+    /// Folds the verdicts of a run, without what led to them and without what a branch has copied.
+    async fn judged(&self, record: &RunRecord) -> Result<RunState, StoreError> {
+        let mut state = RunState::default();
+        let mut after = record.fork.as_ref().map_or(0, |fork| fork.history);
+        loop {
+            let events = self.store.verdicts(&record.run_id, after, EVENTS).await?;
+            for stored in &events {
+                after = stored.sequence;
+                // A document that cannot be read decides nothing.
+                let Ok(document) = EventDocument::read(&stored.body) else {
+                    continue;
+                };
+                if let Ok(Some(event)) = document.event() {
+                    let node = document.node_id.as_ref();
+                    state.record(document.sequence, &event, node, document.timestamp);
+                }
+            }
+            if events.len() < EVENTS as usize {
+                return Ok(state);
+            }
+        }
+    }
+
+    /// Declares an eval run void: from now on its scores count for no gate. What was recorded stays.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for a run that was declared void before.
+    pub async fn void(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        reason: String,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Value, Problem> {
+        self.eval_record(&caller.tenant, run).await?;
+        let voided = Voided {
+            at: self.clock.now(),
+            principal: caller.principal.clone(),
+            reason,
+        };
+        let decision = Decision {
+            at: voided.at,
+            principal: caller.principal.clone(),
+            action: "runs:void".to_owned(),
+            resource: run.to_string(),
+            outcome: Outcome::Done,
+            reasons: vec![format!("said: {}", voided.reason)],
+            decided_on: None,
+            run_id: Some(run.clone()),
+        };
+        let body = json!({"runId": run, "voided": voided});
+        let completes = claim.map(|claim| IdempotencyCompletion {
+            claim: claim.clone(),
+            status: 200,
+            body: body.to_string().into(),
+        });
+        let kept = self
+            .store
+            .void(&caller.tenant, run, &voided, &decision, completes.as_ref())
+            .await;
+        match kept {
+            Ok(()) => Ok(body),
+            Err(StoreError::Exists(_)) => Err(Problem::new(
+                ErrorCode::Conflict,
+                "this run was declared void before",
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// Who declared a run void, if somebody did.
+    pub(super) async fn voided(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        eval: &EvalSpec,
+    ) -> Result<Option<Voided>, Problem> {
+        let voided = self
+            .store
+            .voided(tenant, &eval.agent_id, &eval.agent_version);
+        let mut voided = voided.await.map_err(|cause| internal(&cause))?;
+        Ok(voided.remove(run))
+    }
+}
