@@ -4,6 +4,7 @@
 //! is kept as a hash. Only answers that say "done" are kept: whatever failed may be tried again under the same key.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,9 @@ use crate::service::fault::internal;
 use crate::telemetry::names;
 
 const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
-/// How long a request may take before another one with its key may take over.
-const LEASE: Duration = Duration::from_secs(120);
+/// How long a key is held for a request that is not heard of before another request may take over; a third of it passes
+/// between heartbeats.
+const LEASE: Duration = Duration::from_secs(15);
 /// How long a second request waits for the first one's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -162,13 +164,17 @@ async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Res
                 )
                 .into());
             }
-            IdempotencyBegin::InFlight if Instant::now() < give_up => sleep(LOOK_EVERY).await,
-            IdempotencyBegin::InFlight => {
+            IdempotencyBegin::InFlight { .. } if Instant::now() < give_up => {
+                sleep(LOOK_EVERY).await;
+            }
+            IdempotencyBegin::InFlight { left } => {
+                // The key is free by then, whether the first request is answered or its host is dead.
+                let seconds = left.as_millis().div_ceil(1000).max(1);
                 return Err(Problem::new(
                     ErrorCode::IdempotencyInFlight,
                     "the first request with this `Idempotency-Key` is still being carried out; try again",
                 )
-                .with("retryAfter", 1)
+                .with("retryAfter", u64::try_from(seconds).unwrap_or(u64::MAX))
                 .into());
             }
         }
@@ -180,7 +186,7 @@ async fn carry_out(
     claim: IdempotencyClaim,
     operation: impl Future<Output = Result<Done, Problem>>,
 ) -> Answer {
-    match operation.await {
+    match heard_of(&state, &claim, operation).await {
         Ok(done) => {
             if !done.recorded {
                 state
@@ -201,6 +207,27 @@ async fn carry_out(
                 internal(&cause);
             }
             Err(problem.into())
+        }
+    }
+}
+
+/// Carries out the operation and holds the key meanwhile.
+async fn heard_of(
+    state: &HttpState,
+    claim: &IdempotencyClaim,
+    operation: impl Future<Output = Result<Done, Problem>>,
+) -> Result<Done, Problem> {
+    let mut operation = pin!(operation);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut operation => return done,
+            () = sleep(LEASE / 3) => {
+                // What is under way cannot be undone; its answer is refused if another request has taken over.
+                if let Err(cause) = state.store.extend(claim, LEASE).await {
+                    internal(&cause);
+                }
+            }
         }
     }
 }

@@ -51,7 +51,10 @@ pub enum IdempotencyBegin {
     /// The same key came with another body.
     Mismatch,
     /// The first request is still under way.
-    InFlight,
+    InFlight {
+        /// How long it may still hold the key without being heard of.
+        left: Duration,
+    },
 }
 
 /// The answer to keep.
@@ -68,13 +71,18 @@ pub struct IdempotencyCompletion {
 /// Idempotency records, kept for at least 24 h.
 #[async_trait]
 pub trait Idempotency: Send + Sync {
-    /// Takes the lock or says why not. A lease that is over is taken by compare-and-swap.
+    /// Takes the lock or says why not. A lease that is over, by the store's own clock, is taken by compare-and-swap.
     async fn begin(
         &self,
         claim: &IdempotencyClaim,
         now: Timestamp,
         lease: Duration,
     ) -> Result<IdempotencyBegin, StoreError>;
+    /// Holds the lock for `lease` from now on.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] when the claim no longer holds the key.
+    async fn extend(&self, claim: &IdempotencyClaim, lease: Duration) -> Result<(), StoreError>;
     /// Keeps the answer.
     async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError>;
     /// Frees the key: the answer is one that must not be replayed.

@@ -23,6 +23,9 @@ pub struct Claim {
     pub fence: Fence,
     /// Where its log ends now.
     pub head: Head,
+    /// How long the run was worked on or waited before this claim, by a clock that is not set. The time in which nobody held
+    /// it, because its host was down or busy, is not part of it.
+    pub active: Duration,
 }
 
 /// A request to cancel, recorded beside the run until its owner appends `run.cancelled`.
@@ -58,8 +61,9 @@ pub enum Claimable<'a> {
 
 /// Which replica works on which run.
 ///
-/// Leases begin and end by the store's one clock, so that replicas whose clocks differ agree on them. Who may write is
-/// decided by the fence alone.
+/// Leases begin and end by the store's one clock, so that replicas whose clocks differ agree on them; on SQLite it is one
+/// that is never set, and leases of a process that has ended are released at once. Who may write is decided by the fence
+/// alone.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims the oldest unfinished run whose lease is free or over, among those that `which` allows; one that is to be

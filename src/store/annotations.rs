@@ -80,7 +80,7 @@ macro_rules! annotations {
                     return Ok(beyond);
                 }
                 if let Some(completion) = completes {
-                    complete!(transaction, completion)?;
+                    complete!(self, transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)?;
                 Ok(Annotated::Recorded)

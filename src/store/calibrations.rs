@@ -89,7 +89,7 @@ macro_rules! calibrations {
                     .await
                     .map_err(backend)?;
                 if let Some(completion) = completes {
-                    complete!(transaction, completion)?;
+                    complete!(self, transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)
             }

@@ -132,11 +132,6 @@ pub(super) fn micros(span: Duration) -> i64 {
         .min(i64::MAX / 2)
 }
 
-/// `now + span` in microseconds.
-pub(super) fn after(now: Timestamp, span: Duration) -> i64 {
-    now.as_microsecond().saturating_add(micros(span))
-}
-
 /// `lease_until` of a run that nobody is to claim: no clock gets there.
 pub(super) const NEVER: i64 = i64::MAX;
 
@@ -195,3 +190,17 @@ macro_rules! now {
     };
 }
 pub(super) use now;
+
+/// The clock of leases: a parameter where processes share one that is never set (`lease_clock`), else the database's.
+macro_rules! lease_now {
+    ($store:ident, $clock:literal) => {
+        concat!(
+            "COALESCE(",
+            $clock,
+            ", ",
+            $crate::store::convert::now!($store),
+            ")"
+        )
+    };
+}
+pub(super) use lease_now;

@@ -127,7 +127,7 @@ macro_rules! deployments {
                 }
                 record!(transaction, tenant, commit.decision);
                 if let Some(completion) = commit.completes {
-                    complete!(transaction, completion)?;
+                    complete!(self, transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)
             }

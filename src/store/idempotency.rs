@@ -5,46 +5,87 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::convert::{after, backend, column};
+use super::convert::{backend, column, lease_now, micros};
 use super::{PostgresStore, SqliteStore};
 use crate::ports::{
     Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, StoreError,
 };
 
-/// A fresh key, or the compare-and-swap that takes over a lease which is over: of several that try, one changes the row
-/// and the others no longer find the lease they saw.
-const TAKE: &str = "INSERT INTO idempotency (tenant, endpoint, key_hash, digest, owner, lease_until, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
-    ON CONFLICT (tenant, endpoint, key_hash)
-    DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until, created_at = excluded.created_at
-    WHERE idempotency.status IS NULL AND idempotency.digest = excluded.digest
-        AND idempotency.lease_until <= excluded.created_at";
-const LOOK: &str = "SELECT digest, status, body FROM idempotency
-    WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3";
 pub(super) const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
 const ABANDON: &str = "DELETE FROM idempotency
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
-const EXPIRE: &str = "DELETE FROM idempotency WHERE created_at < $1 AND lease_until < $1";
 
-type AnswerRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>);
+/// Digest, status, body, and how much of the lease is left.
+type AnswerRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>, i64);
 
 /// What the row of a key that could not be taken means. A row that went away meanwhile was abandoned: whoever held it is
 /// done, but this request has lost the race and comes again.
 fn judge(claim: &IdempotencyClaim, row: Option<AnswerRow>) -> Result<IdempotencyBegin, StoreError> {
     Ok(match row {
         Some((digest, ..)) if digest != claim.digest => IdempotencyBegin::Mismatch,
-        Some((_, Some(status), Some(body))) => IdempotencyBegin::Replay {
+        Some((_, Some(status), Some(body), _)) => IdempotencyBegin::Replay {
             status: column("idempotency", "status").number(status)?,
             body: body.into(),
         },
-        Some((_, None, _)) | None => IdempotencyBegin::InFlight,
-        Some((_, Some(_), None)) => return Err(column("idempotency", "body").inconsistent()),
+        Some((_, None, _, left)) => IdempotencyBegin::InFlight {
+            left: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
+        },
+        None => IdempotencyBegin::InFlight {
+            left: Duration::ZERO,
+        },
+        Some((_, Some(_), None, _)) => return Err(column("idempotency", "body").inconsistent()),
     })
 }
 
 macro_rules! idempotency {
-    ($store:ty) => {
+    ($store:ident) => {
+        impl $store {
+            /// A fresh key, or the compare-and-swap that takes over a lease which is over: of several that try, one changes
+            /// the row and the others no longer find the lease they saw.
+            const TAKE: &str = concat!(
+                "INSERT INTO idempotency (tenant, endpoint, key_hash, digest, owner, lease_until, created_at)
+                VALUES ($1, $2, $3, $4, $5, ", lease_now!($store, "$8"), " + $6, $7)
+                ON CONFLICT (tenant, endpoint, key_hash)
+                DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until, created_at = excluded.created_at
+                WHERE idempotency.status IS NULL AND idempotency.digest = excluded.digest
+                    AND idempotency.lease_until <= ", lease_now!($store, "$8")
+            );
+            const LOOK: &str = concat!(
+                "SELECT digest, status, body, lease_until - ", lease_now!($store, "$4"), " FROM idempotency
+                WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3"
+            );
+            const EXTEND: &str = concat!(
+                "UPDATE idempotency SET lease_until = ", lease_now!($store, "$6"), " + $5
+                WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL"
+            );
+            const EXPIRE: &str = concat!(
+                "DELETE FROM idempotency WHERE created_at < $1
+                    AND (status IS NOT NULL OR lease_until < ", lease_now!($store, "$2"), ")"
+            );
+
+            async fn take(
+                &self,
+                claim: &IdempotencyClaim,
+                now: Timestamp,
+                lease: Duration,
+            ) -> Result<bool, StoreError> {
+                let taken = sqlx::query(Self::TAKE)
+                    .bind(claim.tenant.as_str())
+                    .bind(&claim.endpoint)
+                    .bind(claim.key_hash.as_slice())
+                    .bind(claim.digest.as_slice())
+                    .bind(self.holder(&claim.owner))
+                    .bind(micros(lease))
+                    .bind(now.as_microsecond())
+                    .bind(self.lease_clock())
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(backend)?;
+                Ok(taken.rows_affected() > 0)
+            }
+        }
+
         #[async_trait]
         impl Idempotency for $store {
             async fn begin(
@@ -53,33 +94,46 @@ macro_rules! idempotency {
                 now: Timestamp,
                 lease: Duration,
             ) -> Result<IdempotencyBegin, StoreError> {
-                let taken = sqlx::query(TAKE)
-                    .bind(claim.tenant.as_str())
-                    .bind(&claim.endpoint)
-                    .bind(claim.key_hash.as_slice())
-                    .bind(claim.digest.as_slice())
-                    .bind(&claim.owner)
-                    .bind(after(now, lease))
-                    .bind(now.as_microsecond())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                if taken.rows_affected() > 0 {
+                if self.take(claim, now, lease).await?
+                    || (self.release_dead().await? && self.take(claim, now, lease).await?)
+                {
                     return Ok(IdempotencyBegin::Fresh);
                 }
-                let row = sqlx::query_as(LOOK)
+                let row = sqlx::query_as(Self::LOOK)
                     .bind(claim.tenant.as_str())
                     .bind(&claim.endpoint)
                     .bind(claim.key_hash.as_slice())
+                    .bind(self.lease_clock())
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
                 judge(claim, row)
             }
 
+            async fn extend(
+                &self,
+                claim: &IdempotencyClaim,
+                lease: Duration,
+            ) -> Result<(), StoreError> {
+                let extended = sqlx::query(Self::EXTEND)
+                    .bind(claim.tenant.as_str())
+                    .bind(&claim.endpoint)
+                    .bind(claim.key_hash.as_slice())
+                    .bind(self.holder(&claim.owner))
+                    .bind(micros(lease))
+                    .bind(self.lease_clock())
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(backend)?;
+                match extended.rows_affected() {
+                    0 => Err(StoreError::Fenced),
+                    _ => Ok(()),
+                }
+            }
+
             async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError> {
                 let mut transaction = self.begin_write().await?;
-                complete!(transaction, completion)?;
+                complete!(self, transaction, completion)?;
                 transaction.commit().await.map_err(backend)
             }
 
@@ -88,7 +142,7 @@ macro_rules! idempotency {
                     .bind(claim.tenant.as_str())
                     .bind(&claim.endpoint)
                     .bind(claim.key_hash.as_slice())
-                    .bind(&claim.owner)
+                    .bind(self.holder(&claim.owner))
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
@@ -96,8 +150,9 @@ macro_rules! idempotency {
             }
 
             async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError> {
-                let deleted = sqlx::query(EXPIRE)
+                let deleted = sqlx::query(Self::EXPIRE)
                     .bind(older_than.as_microsecond())
+                    .bind(self.lease_clock())
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
@@ -109,7 +164,7 @@ macro_rules! idempotency {
 
 /// Keeps the answer within a transaction; [`StoreError::Fenced`] when somebody else holds the key by now.
 macro_rules! complete {
-    ($transaction:expr, $completion:expr) => {{
+    ($store:expr, $transaction:expr, $completion:expr) => {{
         let IdempotencyCompletion {
             claim,
             status,
@@ -119,7 +174,7 @@ macro_rules! complete {
             .bind(claim.tenant.as_str())
             .bind(&claim.endpoint)
             .bind(claim.key_hash.as_slice())
-            .bind(&claim.owner)
+            .bind($store.holder(&claim.owner))
             .bind(i64::from(*status))
             .bind(body.as_ref())
             .execute(&mut *$transaction)

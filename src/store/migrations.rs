@@ -88,6 +88,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0022_write_probe.sql"),
         ),
         (
+            24,
+            "active time",
+            include_str!("migrations/sqlite/0024_active_time.sql"),
+        ),
+        (
             29,
             "storage",
             include_str!("migrations/sqlite/0029_storage.sql"),
@@ -199,6 +204,11 @@ pub(super) fn postgres() -> Migrator {
             22,
             "write probe",
             include_str!("migrations/postgres/0022_write_probe.sql"),
+        ),
+        (
+            24,
+            "active time",
+            include_str!("migrations/postgres/0024_active_time.sql"),
         ),
         (
             29,

@@ -133,6 +133,21 @@ impl PostgresStore {
         self.pool.close().await;
     }
 
+    /// An owner as leases name it: the server cannot tell whether a process elsewhere is alive.
+    pub(super) fn holder(&self, owner: &str) -> String {
+        owner.to_owned()
+    }
+
+    /// The clock of leases is that of the server.
+    pub(super) fn lease_clock(&self) -> Option<i64> {
+        None
+    }
+
+    /// Leases of a dead process run out.
+    pub(super) async fn release_dead(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     pub(super) fn readers(&self) -> &PgPool {
         &self.pool
     }

@@ -8,18 +8,12 @@ use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
 
-use super::convert::{Column, NEVER, backend, column, head_of, micros, now};
+use super::convert::{Column, NEVER, backend, column, head_of, lease_now, micros, now};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait, WorkQueue};
 
 const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";
-const RELEASE: &str = "UPDATE run SET lease_owner = NULL, lease_until = 0
-    WHERE run_id = $1 AND fence = $2";
-// Without an owner, `lease_until` says when a run may be claimed next.
-const PARK: &str = "UPDATE run SET lease_owner = NULL,
-    lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END
-    WHERE run_id = $1 AND fence = $2";
 const CANCEL: &str = "UPDATE run SET cancel = COALESCE(cancel, $2),
     lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
     WHERE run_id = $1 AND NOT ended";
@@ -29,20 +23,35 @@ fn cancel_of(text: &str) -> Result<CancelRequest, StoreError> {
     column("run", "cancel").document(text)
 }
 
-/// What a claim changed: number, id, fence, head, ended.
-type ClaimedRow = (i64, String, i64, i64, bool);
+/// What a claim changed: number, id, fence, head, ended, active time.
+type ClaimedRow = (i64, String, i64, i64, bool, i64);
 
 /// A claim as it is handed out, if its rows are sound.
 fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> {
     const RECORD: Column = column("run_record", "record");
 
-    let (_, _, fence, head, ended) = row;
+    let (_, _, fence, head, ended, active) = row;
     let record = record.ok_or_else(|| RECORD.inconsistent())?;
     Ok(Claim {
         run: Arc::new(RECORD.document(record)?),
         fence: Fence(fence),
         head: head_of((head, ended))?,
+        active: Duration::from_micros(column("run", "active_us").number(active)?),
     })
+}
+
+/// The time since `active_since`; nothing if the clock began anew meanwhile.
+macro_rules! active {
+    ($store:ident, $clock:literal) => {
+        concat!(
+            "CASE WHEN active_since < ",
+            lease_now!($store, $clock),
+            "
+                THEN ",
+            lease_now!($store, $clock),
+            " - active_since ELSE 0 END"
+        )
+    };
 }
 
 /// `$members` are those of the JSON array in the fourth parameter; `$unheld` passes over rows that somebody is claiming at
@@ -50,24 +59,46 @@ fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> 
 macro_rules! work_queue {
     ($store:ident, $members:literal, $unheld:literal) => {
         impl $store {
+            // Without an owner, `lease_until` says by the wall clock when a run may be claimed next.
             const CLAIM: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", now!($store), " + $2
-                WHERE number = (SELECT number FROM run WHERE NOT ended AND lease_until <= ", now!($store), "
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", lease_now!($store, "$5"), " + $2,
+                    active_us = active_us + CASE WHEN lease_owner IS NULL THEN ", active!($store, "$5"), " ELSE 0 END,
+                    active_since = ", lease_now!($store, "$5"), "
+                WHERE number = (SELECT number FROM run WHERE NOT ended
+                    AND lease_until <= CASE WHEN lease_owner IS NULL THEN ", now!($store), "
+                        ELSE ", lease_now!($store, "$5"), " END
                     AND (cancel IS NOT NULL OR ($3 AND tenant NOT IN (", $members, ")))
                     ORDER BY number LIMIT 1 ", $unheld, ")
-                RETURNING number, run_id, fence, head, ended"
+                RETURNING number, run_id, fence, head, ended, active_us"
             );
             const CLAIM_RUN: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", now!($store), " + $2
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", lease_now!($store, "$5"), " + $2,
+                    active_us = active_us + CASE WHEN lease_owner IS NULL THEN ", active!($store, "$5"), " ELSE 0 END,
+                    active_since = ", lease_now!($store, "$5"), "
                 WHERE run_id = $3 AND tenant = $4 AND NOT ended
-                    AND (lease_owner IS NULL OR lease_until <= ", now!($store), ")
-                RETURNING number, run_id, fence, head, ended"
+                    AND (lease_owner IS NULL OR lease_until <= ", lease_now!($store, "$5"), ")
+                RETURNING number, run_id, fence, head, ended, active_us"
             );
             const RENEW: &str = concat!(
-                "UPDATE run SET lease_until = ", now!($store), " + $2
+                "UPDATE run SET lease_until = ", lease_now!($store, "$5"), " + $2,
+                    active_us = active_us + ", active!($store, "$5"), ",
+                    active_since = ", lease_now!($store, "$5"), "
                 WHERE run_id = $3 AND fence = $4 AND NOT ended
-                    AND lease_owner = $1 AND lease_until > ", now!($store), "
+                    AND lease_owner = $1 AND lease_until > ", lease_now!($store, "$5"), "
                 RETURNING cancel"
+            );
+            const RELEASE: &str = concat!(
+                "UPDATE run SET lease_owner = NULL, lease_until = 0,
+                    active_us = active_us + ", active!($store, "$3"), ", active_since = NULL
+                WHERE run_id = $1 AND fence = $2"
+            );
+            // While a run waits, time goes on counting.
+            const PARK: &str = concat!(
+                "UPDATE run SET lease_owner = NULL,
+                    lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END,
+                    active_us = active_us + ", active!($store, "$5"), ",
+                    active_since = ", lease_now!($store, "$5"), "
+                WHERE run_id = $1 AND fence = $2"
             );
         }
 
@@ -86,15 +117,19 @@ macro_rules! work_queue {
                 // The lease stands before the record is read, so every turn leases one more run, and this ends.
                 loop {
                     let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM)
-                        .bind(owner)
+                        .bind(self.holder(owner))
                         .bind(micros(ttl))
                         .bind(which != Claimable::Cancelled)
                         .bind(passed_over.to_string())
+                        .bind(self.lease_clock())
                         .fetch_optional(self.writer()?)
                         .await
                         .map_err(backend)?;
                     let Some(row) = claimed else {
-                        return Ok(None);
+                        match self.release_dead().await? {
+                            true => continue,
+                            false => return Ok(None),
+                        }
                     };
                     let run_id = row.1.clone();
                     let record: Option<String> = sqlx::query_scalar(RECORD)
@@ -121,10 +156,11 @@ macro_rules! work_queue {
                 let mut transaction = self.begin_write().await?;
                 for (run, fence) in held {
                     let row: Option<Option<String>> = sqlx::query_scalar(Self::RENEW)
-                        .bind(owner)
+                        .bind(self.holder(owner))
                         .bind(micros(ttl))
                         .bind(run.as_str())
                         .bind(fence.0)
+                        .bind(self.lease_clock())
                         .fetch_optional(&mut *transaction)
                         .await
                         .map_err(backend)?;
@@ -151,14 +187,17 @@ macro_rules! work_queue {
             ) -> Result<Option<Claim>, StoreError> {
                 let mut transaction = self.begin_write().await?;
                 let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM_RUN)
-                    .bind(owner)
+                    .bind(self.holder(owner))
                     .bind(micros(ttl))
                     .bind(run.as_str())
                     .bind(tenant.as_str())
+                    .bind(self.lease_clock())
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
                 let Some(row) = claimed else {
+                    drop(transaction);
+                    self.release_dead().await?;
                     return Ok(None);
                 };
                 let record: Option<String> = sqlx::query_scalar(RECORD)
@@ -173,11 +212,12 @@ macro_rules! work_queue {
             }
 
             async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError> {
-                let parked = sqlx::query(PARK)
+                let parked = sqlx::query(Self::PARK)
                     .bind(run.as_str())
                     .bind(fence.0)
                     .bind(wait.until.map_or(NEVER, Timestamp::as_microsecond))
                     .bind(wait.pause_known)
+                    .bind(self.lease_clock())
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
@@ -188,9 +228,10 @@ macro_rules! work_queue {
             }
 
             async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {
-                let released = sqlx::query(RELEASE)
+                let released = sqlx::query(Self::RELEASE)
                     .bind(run.as_str())
                     .bind(fence.0)
+                    .bind(self.lease_clock())
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;

@@ -160,7 +160,7 @@ macro_rules! run_log {
                         .map_err(backend)?;
                 }
                 if let Some(completion) = completes {
-                    complete!(transaction, completion)?;
+                    complete!(self, transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)
             }

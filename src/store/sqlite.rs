@@ -4,6 +4,8 @@
 //! own and are never blocked (write-ahead log). A commit is on disk when it returns (`synchronous=FULL`). Other processes
 //! may open the same file: each write takes the lock before it reads (`BEGIN IMMEDIATE`) and waits its turn.
 
+mod owner;
+
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -13,7 +15,9 @@ use backon::{ExponentialBuilder, Retryable};
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use tracing::warn;
 
+use self::owner::Process;
 use super::convert::{Batch, backend, now};
 use super::database_file::DatabaseFile;
 use super::health::WriteHealth;
@@ -52,6 +56,7 @@ pub struct SqliteStore {
     file: Arc<DatabaseFile>,
     signals: LocalSignals,
     health: WriteHealth,
+    process: Process,
 }
 
 impl SqliteStore {
@@ -144,13 +149,19 @@ impl SqliteStore {
                 Box::pin(async move { checked })
             })
             .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
-        Ok(Self {
+        let store = Self {
             writer,
             readers,
             file,
             signals: LocalSignals::new(),
             health: WriteHealth::default(),
-        })
+            process: Process::start(path).map_err(backend)?,
+        };
+        // A store that cannot be written to now (locked, full) is opened all the same; workers try again.
+        if let Err(cause) = store.release_dead().await {
+            warn!(%cause, "the leases of processes that have ended could not be released yet");
+        }
+        Ok(store)
     }
 
     /// Closes the file in an orderly way. Without it nothing is lost either.

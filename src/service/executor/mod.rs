@@ -166,8 +166,11 @@ impl Executor {
             }
             Work::Workflow(spec) => self.workflow.carry_out(run, spec, writer, &mut watch).await,
             Work::Journal => {
-                error!(run_id = %run.run_id, "a journal was claimed; services alone append to it");
-                Reached::Stop(Stop::Lost)
+                // A service that appended to it died meanwhile.
+                Reached::Wait(Wait {
+                    until: None,
+                    pause_known: true,
+                })
             }
         }
     }

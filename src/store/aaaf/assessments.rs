@@ -250,7 +250,7 @@ macro_rules! assessments {
                 let mut transaction = self.begin_write().await?;
                 let claimed: Option<(i64, String, i64, i64)> =
                     sqlx::query_as(Self::CLAIM_ASSESSMENT)
-                        .bind(owner)
+                        .bind(self.holder(owner))
                         .bind(micros(ttl))
                         .bind(now.as_microsecond())
                         .fetch_optional(&mut *transaction)

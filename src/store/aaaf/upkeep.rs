@@ -103,7 +103,7 @@ macro_rules! upkeep {
                     .map_err(backend)?;
                 let begun = sqlx::query(Self::BEGIN_JOB)
                     .bind(name)
-                    .bind(owner)
+                    .bind(self.holder(owner))
                     .bind(before.as_microsecond())
                     .bind(micros(ttl))
                     .execute(self.writer()?)
@@ -120,7 +120,7 @@ macro_rules! upkeep {
             ) -> Result<(), StoreError> {
                 let held = sqlx::query(Self::HOLD_JOB)
                     .bind(name)
-                    .bind(owner)
+                    .bind(self.holder(owner))
                     .bind(micros(ttl))
                     .execute(self.writer()?)
                     .await
@@ -139,7 +139,7 @@ macro_rules! upkeep {
             ) -> Result<(), StoreError> {
                 sqlx::query(END)
                     .bind(name)
-                    .bind(owner)
+                    .bind(self.holder(owner))
                     .bind(now.as_microsecond())
                     .execute(self.writer()?)
                     .await

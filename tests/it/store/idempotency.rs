@@ -32,6 +32,10 @@ fn answer(claim: &IdempotencyClaim) -> IdempotencyCompletion {
     }
 }
 
+fn is_in_flight(begin: &IdempotencyBegin) -> bool {
+    matches!(begin, InFlight { .. })
+}
+
 fn replay() -> IdempotencyBegin {
     Replay {
         status: 201,
@@ -68,23 +72,40 @@ async fn a_completed_request_is_replayed_for_the_same_body_only(
 #[rstest]
 #[tokio::test]
 async fn one_request_runs_at_a_time(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let first = claim(1, 1, "a");
     assert_eq!(store.begin(&first, at(0), LEASE).await.unwrap(), Fresh);
     let second = claim(1, 1, "b");
-    assert_eq!(store.begin(&second, at(9), LEASE).await.unwrap(), InFlight);
-    let other_body = store.begin(&claim(1, 2, "c"), at(9), LEASE).await;
+    database.pass(4).await;
+    let waiting = store.begin(&second, at(4), LEASE).await.unwrap();
+    let InFlight { left } = waiting else {
+        panic!("{waiting:?}");
+    };
+    assert!(
+        left <= Duration::from_secs(6) && left > Duration::from_secs(1),
+        "{left:?}"
+    );
+    // The first one is heard of.
+    store.extend(&first, LEASE).await.unwrap();
+    database.pass(9).await;
+    assert!(is_in_flight(
+        &store.begin(&second, at(13), LEASE).await.unwrap()
+    ));
+    let other_body = store.begin(&claim(1, 2, "c"), at(13), LEASE).await;
     assert_eq!(other_body.unwrap(), Mismatch);
 
     // The lease is over: one takes it, whoever had it can no longer answer, and its own abandoning frees nothing.
-    assert_eq!(store.begin(&second, at(10), LEASE).await.unwrap(), Fresh);
+    database.pass(1).await;
+    assert_eq!(store.begin(&second, at(14), LEASE).await.unwrap(), Fresh);
+    let late = store.extend(&first, LEASE).await;
+    assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
     let late = store.complete(&answer(&first)).await;
     assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
     store.abandon(&first).await.unwrap();
-    let third = store.begin(&claim(1, 1, "c"), at(11), LEASE).await;
-    assert_eq!(third.unwrap(), InFlight);
+    let third = store.begin(&claim(1, 1, "c"), at(15), LEASE).await;
+    assert!(is_in_flight(&third.unwrap()));
     store.complete(&answer(&second)).await.unwrap();
-    assert_eq!(store.begin(&first, at(12), LEASE).await.unwrap(), replay());
+    assert_eq!(store.begin(&first, at(16), LEASE).await.unwrap(), replay());
 }
 
 #[rstest]
@@ -110,6 +131,7 @@ async fn of_many_that_race_one_is_fresh(#[values(Sqlite, Postgres)] engine: Engi
     let replicas = [store, database.open().await];
     // First for a new key, then for a lease that is over.
     for now in [0, 100] {
+        database.pass(now).await;
         let racers = (0..16).map(|n| {
             let store = std::sync::Arc::clone(&replicas[n % 2]);
             tokio::spawn(async move {
@@ -122,7 +144,7 @@ async fn of_many_that_race_one_is_fresh(#[values(Sqlite, Postgres)] engine: Engi
             found.push(racer.await.unwrap());
         }
         let fresh = found.iter().filter(|begin| **begin == Fresh).count();
-        let in_flight = found.iter().filter(|begin| **begin == InFlight).count();
+        let in_flight = found.iter().filter(|begin| is_in_flight(begin)).count();
         assert_eq!((fresh, in_flight), (1, 15));
     }
 }
@@ -130,13 +152,14 @@ async fn of_many_that_race_one_is_fresh(#[values(Sqlite, Postgres)] engine: Engi
 #[rstest]
 #[tokio::test]
 async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] engine: Engine) {
-    open!(engine => _database, store);
+    open!(engine => database, store);
     let first = claim(1, 1, "a");
     store.begin(&first, at(0), LEASE).await.unwrap();
     let (acme, id) = (tenant("acme"), RunId::from("run_1"));
 
     // Whoever lost the key meanwhile must not create a second run.
     let second = claim(1, 1, "b");
+    database.pass(10).await;
     store.begin(&second, at(10), LEASE).await.unwrap();
     let run = record("run_1", "acme", 1);
     let late = store.create(&run, Some(&answer(&first))).await;
@@ -160,7 +183,7 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     let exists = store.create(&run, Some(&answer(&third))).await;
     assert!(matches!(exists, Err(StoreError::Exists(_))));
     let waiting = store.begin(&claim(3, 1, "b"), at(1), LEASE).await;
-    assert_eq!(waiting.unwrap(), InFlight);
+    assert!(is_in_flight(&waiting.unwrap()));
 }
 
 #[rstest]

@@ -10,6 +10,7 @@ mod health;
 mod idempotency;
 mod inventory;
 mod log;
+mod owners;
 mod parking;
 mod queue;
 mod records;
@@ -75,7 +76,10 @@ impl Database {
     pub async fn pass(&self, seconds: i64) {
         let micros = seconds * 1_000_000;
         for passed in [
-            format!("UPDATE run SET lease_until = lease_until - {micros}"),
+            format!(
+                "UPDATE run SET lease_until = lease_until - {micros}, active_since = active_since - {micros}"
+            ),
+            format!("UPDATE idempotency SET lease_until = lease_until - {micros}"),
             format!(
                 "UPDATE webhook SET lease_until = lease_until - {micros}, served_at = served_at - {micros}"
             ),

@@ -7,7 +7,7 @@ use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
 use touchstone::domain::ids::RunId;
-use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, Store, StoreError};
+use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, Store, StoreError, Wait};
 
 async fn claim(store: &dyn Store, owner: &str) -> Option<Claim> {
     store.claim(owner, Claimable::All, TTL).await.unwrap()
@@ -151,15 +151,19 @@ async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
     assert_eq!(renewed, [(one, first, None), (two, second, None)]);
 }
 
-/// Leases are told by one clock, however far the replicas' own are apart.
+/// Replicas whose clocks differ agree on leases: PostgreSQL's clock counts, or the monotonic one of the machine, which
+/// nobody can set.
 #[rstest]
 #[tokio::test]
-async fn a_lease_is_told_by_the_clock_of_the_database(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn replicas_tell_leases_by_one_clock(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     claimed(&*store, "run_1").await;
     let now = match engine {
-        Sqlite => "unixepoch()",
-        Postgres => "extract(epoch from now())",
+        Sqlite => {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            now.tv_sec.to_string()
+        }
+        Postgres => "extract(epoch from now())".to_owned(),
     };
     let within = |least: u64, most: u64| {
         format!(
@@ -171,6 +175,41 @@ async fn a_lease_is_told_by_the_clock_of_the_database(#[values(Sqlite, Postgres)
     assert!(claim(&*store, "other").await.is_none(), "it ends later");
     database.execute(within(ttl - 20, ttl + 1)).await;
     assert!(claim(&*store, "other").await.is_some(), "it ends then");
+}
+
+/// Whole seconds a run has been active before this claim.
+fn active(claim: &Claim) -> u64 {
+    claim.active.as_secs()
+}
+
+#[rstest]
+#[tokio::test]
+async fn the_time_in_which_nobody_holds_a_run_does_not_count(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    database.pass(10).await;
+    let held = [(run.clone(), fence)];
+    assert_eq!(store.renew("worker", &held, TTL).await.unwrap().len(), 1);
+    database.pass(5).await;
+    store.release(&run, fence).await.unwrap();
+    // The host is down for a day.
+    database.pass(86_400).await;
+    let second = claim(&*store, "worker").await.unwrap();
+    assert_eq!(active(&second), 15);
+
+    // Waiting counts.
+    let forever = Wait::default();
+    store.park(&run, second.fence, forever).await.unwrap();
+    database.pass(20).await;
+    let third = store.claim_run(&tenant("acme"), &run, "service", TTL);
+    let third = third.await.unwrap().unwrap();
+    assert_eq!(active(&third), 35);
+
+    // Whoever dies is not heard of again: nothing counts since its last heartbeat.
+    database.pass(86_400).await;
+    assert_eq!(active(&claim(&*store, "worker").await.unwrap()), 35);
 }
 
 #[rstest]

@@ -1,0 +1,181 @@
+//! Which processes are alive, so that leases of one that was killed are released at once.
+//!
+//! Every open store holds an advisory lock on a file of its own beside the database. The operating system releases the lock
+//! when the process ends, however it ends; a stopped process keeps it. A lease names the process of its owner. If the lock
+//! of that process can be taken, the owner is dead and its leases are released. Where files cannot be locked, leases simply
+//! run out.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use super::SqliteStore;
+use crate::ports::StoreError;
+use crate::store::convert::{backend, micros};
+
+const HOLDERS: &str = "SELECT lease_owner FROM run WHERE NOT ended AND lease_owner IS NOT NULL
+    UNION SELECT owner FROM idempotency WHERE status IS NULL
+    UNION SELECT lease_owner FROM aaaf_assessment
+        WHERE stage IN ('pending', 'in_progress') AND lease_owner IS NOT NULL
+    UNION SELECT lease_owner FROM aaaf_job WHERE lease_owner IS NOT NULL";
+const RELEASE: [&str; 4] = [
+    "UPDATE run SET lease_owner = NULL, lease_until = 0, active_since = NULL
+    WHERE NOT ended AND lease_owner = $1",
+    "DELETE FROM idempotency WHERE status IS NULL AND owner = $1",
+    "UPDATE aaaf_assessment SET lease_owner = NULL, lease_until = 0
+    WHERE stage IN ('pending', 'in_progress') AND lease_owner = $1",
+    "UPDATE aaaf_job SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
+];
+
+/// Proof that this process is alive, for as long as the value exists.
+pub(super) struct Process {
+    id: String,
+    folder: PathBuf,
+    /// Whether the owners of all leases have been looked at.
+    looked: AtomicBool,
+    /// The lock goes with it.
+    _lock: File,
+}
+
+impl Process {
+    /// Takes the lock of a new process beside the database.
+    pub(super) fn start(database: &Path) -> Result<Self, Error> {
+        // One folder for every path that leads to the database.
+        let mut folder = std::fs::canonicalize(database)?.into_os_string();
+        folder.push("-owners");
+        let folder = PathBuf::from(folder);
+        create_private(&folder)?;
+        loop {
+            let id = Uuid::now_v7().simple().to_string();
+            let path = folder.join(&id);
+            let lock = private_file().create_new(true).open(&path)?;
+            if let Err(cause) = lock.lock() {
+                warn!(%cause, "the file system does not support locks; leases of a killed process run out instead");
+            }
+            // Another process may have taken the file for that of a dead one before it was locked.
+            if path.exists() {
+                return Ok(Self {
+                    id,
+                    folder,
+                    looked: AtomicBool::new(false),
+                    _lock: lock,
+                });
+            }
+        }
+    }
+
+    /// Whether the owner of a lease is known to be dead. An owner without a process is one of an earlier version.
+    fn is_dead(&self, owner: &str) -> bool {
+        match owner.rsplit_once('@') {
+            Some((_, process)) => process != self.id && self.take(process).is_ok(),
+            None => true,
+        }
+    }
+
+    /// Takes the lock of another process for a moment.
+    fn take(&self, process: &str) -> Result<Option<File>, TryLockError> {
+        if Uuid::try_parse(process).is_err() {
+            return Ok(None);
+        }
+        match private_file().open(self.folder.join(process)) {
+            Ok(file) => file.try_lock().map(|()| Some(file)),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(TryLockError::Error(cause)),
+        }
+    }
+
+    /// The files of other processes, alive or dead.
+    fn others(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|name| *name != self.id).collect()
+    }
+
+    /// Removes the files of dead processes.
+    fn tidy(&self) {
+        for other in self.others() {
+            // Removed under the lock: a process that has just created its file then sees that it is gone.
+            if let Ok(Some(_lock)) = self.take(&other) {
+                let _ = std::fs::remove_file(self.folder.join(&other));
+            }
+        }
+    }
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options
+}
+
+fn create_private(folder: &Path) -> Result<(), Error> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}
+
+impl SqliteStore {
+    /// An owner as leases name it.
+    pub(in crate::store) fn holder(&self, owner: &str) -> String {
+        format!("{owner}@{}", self.process.id)
+    }
+
+    /// The clock of leases: one that every process on the machine shares and that is never set. After a restart of the
+    /// machine it begins anew, but no owner of an older lease is alive then.
+    pub(in crate::store) fn lease_clock(&self) -> Option<i64> {
+        let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+        Some(micros(now))
+    }
+
+    /// Releases the leases of processes that are dead; `true` if there were any.
+    pub(in crate::store) async fn release_dead(&self) -> Result<bool, StoreError> {
+        // Once all have been looked at, only a process that was here since can have left anything.
+        if self.process.looked.load(Ordering::Relaxed) && self.process.others().is_empty() {
+            return Ok(false);
+        }
+        let holders: Vec<String> = sqlx::query_scalar(HOLDERS)
+            .fetch_all(&self.readers)
+            .await
+            .map_err(backend)?;
+        let dead: Vec<String> = holders
+            .into_iter()
+            .filter(|holder| self.process.is_dead(holder))
+            .collect();
+        if !dead.is_empty() {
+            let mut transaction = self.begin_write().await?;
+            for holder in &dead {
+                for release in RELEASE {
+                    sqlx::query(release)
+                        .bind(holder)
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                }
+            }
+            transaction.commit().await.map_err(backend)?;
+            info!(
+                owners = dead.len(),
+                "released the leases of processes that have ended"
+            );
+        }
+        self.process.tidy();
+        self.process.looked.store(true, Ordering::Relaxed);
+        Ok(!dead.is_empty())
+    }
+}
