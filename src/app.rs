@@ -166,7 +166,6 @@ impl App {
         let keys = Arc::new(keys);
         let eval = EvalWork::new(
             store.clone(),
-            clock.clone(),
             ids.clone(),
             library.clone(),
             models.clone(),

@@ -5,7 +5,10 @@ pub mod painter;
 pub mod press;
 pub mod signing_key;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 use uuid::Uuid;
 
 use crate::ports::{Clock, Ids};
@@ -19,6 +22,15 @@ impl Clock for SystemClock {
         let now = Timestamp::now();
         // Microseconds are what the stores keep; a value that was stored must equal the one that was shown.
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+
+    fn uptime(&self) -> Duration {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        const CLOCK: ClockId = ClockId::Boottime;
+        // Elsewhere this clock counts sleep itself, or there is none that does.
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        const CLOCK: ClockId = ClockId::Monotonic;
+        Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
     }
 }
 

@@ -99,6 +99,9 @@ impl Acting<'_> {
             ordinal: self.made,
             provider_key: &format!("mcp:{}", call.tool),
         };
+        // Nobody will read this label: the log it would stand in is closed.
+        let may_call = self.sink.may_call().await;
+        may_call.map_err(|Unrecorded| ToolsUnavailable::because("tool_unavailable"))?;
         live.call(LiveCall {
             tool: &call.tool,
             arguments,

@@ -106,9 +106,10 @@ impl Calls<'_> {
         let info = self.binding.model.info();
         let mut attempt = 1;
         loop {
-            let ready = self.sink.ready().await;
-            ready.map_err(|Unrecorded| Stop::Model(log_closed()))?;
+            self.may_call().await?;
             let permit = self.binding.permits.acquire().await.map_err(Stop::Model)?;
+            // Waiting for the permit may have taken longer than the lease.
+            self.may_call().await?;
             match pace.first_call {
                 None => pace.first_call = Some(Instant::now()),
                 Some(_) => pace.waited += idle_since.elapsed(),
@@ -145,6 +146,11 @@ impl Calls<'_> {
             idle_since = Instant::now();
             attempt += 1;
         }
+    }
+
+    async fn may_call(&self) -> Result<(), Stop> {
+        let may_call = self.sink.may_call().await;
+        may_call.map_err(|Unrecorded| Stop::Model(log_closed()))
     }
 
     /// Counts a retry and records it.

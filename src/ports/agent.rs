@@ -128,13 +128,12 @@ pub trait EventSink: Send + Sync {
     /// It never will be, and must not be done.
     async fn kept(&self) -> Result<(), Unrecorded>;
 
-    /// Waits until what is recorded next can be written, so that no answer is paid for that would be lost.
+    /// Waits until a call to a model, an agent or a tool may be made: the database takes writes, what happens becomes durable,
+    /// and this process surely holds the run. Asked right before each call, so that no answer is paid for that would be lost.
     ///
     /// # Errors
-    /// It never will be.
-    async fn ready(&self) -> Result<(), Unrecorded> {
-        Ok(())
-    }
+    /// It never may: the run is somebody else's.
+    async fn may_call(&self) -> Result<(), Unrecorded>;
 }
 
 /// Runs one agent invocation: model turns and tool calls until the final decision (RFC 0077).

@@ -202,8 +202,9 @@ impl Journal {
             events.insert(0, NewEvent::of_run(Event::RunStarted(started(&claim.run))));
         }
         let writer = RunWriter::new(
-            claim.run,
-            claim.fence,
+            &claim,
+            // A moment's work that calls nobody.
+            None,
             state,
             self.store.clone(),
             self.clock.clone(),

@@ -15,6 +15,7 @@ pub mod gates;
 pub mod installed;
 pub mod journal;
 pub mod keys;
+pub mod lease;
 pub mod library;
 pub mod log_reader;
 pub mod packs;

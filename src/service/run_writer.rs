@@ -4,6 +4,7 @@
 //! appends whatever has gathered meanwhile as one durable batch (group commit) and only then tells the readers. When the
 //! lease is lost, the writer closes and everything not yet durable is void: the new owner decides from the log.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +17,17 @@ use tracing::{error, warn};
 use crate::domain::ids::EventId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Beside, Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
-use crate::protocol::openwop::events::{Inherited, NewEvent, write_document, write_inherited};
+use crate::ports::{Beside, Claim, Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
+use crate::protocol::openwop::events::{
+    Event, Inherited, NewEvent, write_document, write_inherited,
+};
+use crate::service::lease::Lease;
 
-/// More than this many events waiting, and tasks are not started until the store has caught up.
+/// More than this many events waiting, and nothing is added until the store has caught up.
 const BACKLOG: usize = 4096;
+
+/// A batch that is not durable after this long, and no more calls are made until it is.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// How often a failing append is tried again before the run is given back.
 const STORE_RETRIES: u32 = 5;
@@ -45,6 +52,11 @@ pub struct RunWriter {
 struct Inner {
     run: Arc<RunRecord>,
     fence: Fence,
+    /// `None` where nothing is called.
+    lease: Option<Lease>,
+    /// How long the run was active before it was claimed, and when that was.
+    active: Duration,
+    claimed_at: Instant,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -59,6 +71,10 @@ struct Inner {
 struct Log {
     state: RunState,
     waiting: Vec<StoredEvent>,
+    /// The sequences of scores that are not durable yet.
+    scores: VecDeque<u64>,
+    /// Since when a batch has been on its way to the store.
+    appending_since: Option<Instant>,
     /// What becomes durable with the events that wait.
     beside: Option<Beside>,
     last_at: Timestamp,
@@ -75,8 +91,8 @@ struct Batch {
 impl RunWriter {
     /// A writer that goes on where `state` ends.
     pub fn new(
-        run: Arc<RunRecord>,
-        fence: Fence,
+        claim: &Claim,
+        lease: Option<Lease>,
         state: RunState,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -88,13 +104,18 @@ impl RunWriter {
         let log = Mutex::new(Log {
             state,
             waiting: Vec::new(),
+            scores: VecDeque::new(),
+            appending_since: None,
             beside: None,
             last_at,
             ended: false,
         });
         let inner = Inner {
-            run,
-            fence,
+            run: claim.run.clone(),
+            fence: claim.fence,
+            lease,
+            active: claim.active,
+            claimed_at: Instant::now(),
             store,
             clock,
             ids,
@@ -189,6 +210,9 @@ impl RunWriter {
                 log.state
                     .record(sequence, &new.event, new.node_id.as_ref(), at);
                 log.ended = new.event.is_terminal();
+                if matches!(new.event, Event::EvalScored(_)) {
+                    log.scores.push_back(sequence);
+                }
                 log.waiting.push(StoredEvent {
                     sequence,
                     kind: new.event.kind().into(),
@@ -241,6 +265,49 @@ impl RunWriter {
             biased;
             () = self.inner.closed.cancelled() => Err(Closed),
             () = outage_over => Ok(()),
+        }
+    }
+
+    /// How far the log is durable.
+    pub fn durable(&self) -> watch::Receiver<u64> {
+        self.inner.durable.subscribe()
+    }
+
+    /// Tasks whose score is not durable yet: a process that is killed now has asked for them in vain.
+    pub fn tasks_behind(&self) -> usize {
+        let mut log = self.inner.lock();
+        let durable = *self.inner.durable.borrow();
+        while log.scores.front().is_some_and(|score| *score <= durable) {
+            log.scores.pop_front();
+        }
+        log.scores.len()
+    }
+
+    /// How long the run was worked on or waited, by a clock that is not set; not how long nobody held it.
+    pub fn active(&self) -> Duration {
+        self.inner.active + self.inner.claimed_at.elapsed()
+    }
+
+    /// Waits until a call to a model, an agent or a tool may be made: the database takes writes, the log
+    /// becomes durable, and the lease surely holds.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    pub async fn may_call(&self) -> Result<(), Closed> {
+        let mut durable = self.inner.durable.subscribe();
+        loop {
+            if self.inner.closed.is_cancelled() {
+                return Err(Closed);
+            }
+            self.writable().await?;
+            let lapsed = self.inner.lease.as_ref().filter(|lease| !lease.holds());
+            let stalled = self.inner.is_stalled();
+            tokio::select! {
+                () = self.inner.closed.cancelled(), if stalled || lapsed.is_some() => {}
+                () = async { if let Some(lease) = lapsed { lease.held().await } }, if lapsed.is_some() => {}
+                changed = durable.changed(), if stalled => changed.map_err(|_| Closed)?,
+                else => return Ok(()),
+            }
         }
     }
 
@@ -330,6 +397,7 @@ impl RunWriter {
         let Some(last) = events.last() else {
             return Ok(());
         };
+        inner.lock().appending_since = Some(Instant::now());
         let mut attempt = 0;
         let began = Instant::now();
         loop {
@@ -369,6 +437,7 @@ impl RunWriter {
             sequence: last.sequence,
             ended: *ends,
         };
+        inner.lock().appending_since = None;
         inner.durable.send_replace(last.sequence);
         inner.store.notify_run(&inner.run.run_id, head).await;
         Ok(())
@@ -388,6 +457,11 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, Log> {
         // No code panics while it holds the lock; should one ever, the log up to here is still sound.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stalled(&self) -> bool {
+        let since = self.lock().appending_since;
+        since.is_some_and(|since| since.elapsed() >= STALLED_AFTER)
     }
 
     fn take(&self) -> Batch {

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 use super::executor::{Executor, Outcome, RunControl};
+use super::lease::LeaseTerm;
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{
     CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, Store, StoreError,
@@ -63,6 +64,7 @@ struct Held {
     fence: Fence,
     cancel: watch::Sender<Option<CancelRequest>>,
     pause: watch::Sender<Option<PauseRequest>>,
+    term: LeaseTerm,
     /// Set when the lease is lost.
     lost: CancellationToken,
 }
@@ -107,7 +109,7 @@ impl Worker {
             };
             let claimed = self.claim(which).await;
             match claimed {
-                Some(claim) => self.start(claim, &draining),
+                Some((claim, term)) => self.start(claim, term, &draining),
                 None => {
                     tokio::select! {
                         () = shutdown.cancelled() => {}
@@ -137,14 +139,15 @@ impl Worker {
         held.into_keys().collect()
     }
 
-    async fn claim(&self, which: Claimable<'_>) -> Option<Claim> {
+    async fn claim(&self, which: Claimable<'_>) -> Option<(Claim, LeaseTerm)> {
         // A run that is claimed while nothing else can be written asks its models in vain, once for each lease.
         if !self.store.takes_writes().await {
             return None;
         }
         let lease = self.settings.lease;
+        let asked_at = self.clock.uptime();
         match within(lease / 3, self.store.claim(&self.owner, which, lease)).await {
-            Ok(claim) => claim,
+            Ok(claim) => Some((claim?, LeaseTerm::new(asked_at, lease))),
             Err(cause) => {
                 self.note_outage(&cause);
                 report(cause, "the queue cannot be read");
@@ -153,7 +156,7 @@ impl Worker {
         }
     }
 
-    fn start(self: &Arc<Self>, claim: Claim, draining: &CancellationToken) {
+    fn start(self: &Arc<Self>, claim: Claim, term: LeaseTerm, draining: &CancellationToken) {
         let run_id = claim.run.run_id.clone();
         let fence = claim.fence;
         info!(run_id = %run_id, fence = fence.0, "working on run");
@@ -163,6 +166,7 @@ impl Worker {
         let control = RunControl {
             cancelled,
             paused,
+            lease: term.lease(self.clock.clone()),
             lost: lost.clone(),
             draining: draining.clone(),
             drain: self.settings.drain,
@@ -174,6 +178,7 @@ impl Worker {
                 fence,
                 cancel,
                 pause,
+                term,
                 lost,
             },
         );
@@ -224,6 +229,7 @@ impl Worker {
                 () = tokio::time::sleep(self.settings.lease / 3) => {}
             }
             let asked_at = Instant::now();
+            let uptime = self.clock.uptime();
             // Only runs held before the renewal can have lost their lease by it; one claimed meanwhile is not in its answer.
             let before: Vec<(RunId, Fence)> = self
                 .held()
@@ -237,7 +243,7 @@ impl Worker {
             match within(patience, self.store.renew(&self.owner, &before, lease)).await {
                 Ok(kept) => {
                     renewed_at = asked_at;
-                    self.settle_renewal(&before, &kept);
+                    self.settle_renewal(&before, &kept, uptime);
                 }
                 Err(cause) => {
                     self.note_outage(&cause);
@@ -255,6 +261,7 @@ impl Worker {
         &self,
         before: &[(RunId, Fence)],
         kept: &[(RunId, Fence, Option<CancelRequest>)],
+        asked_at: Duration,
     ) {
         let held = self.held();
         for (run, fence) in before {
@@ -262,7 +269,10 @@ impl Worker {
                 continue;
             };
             match kept.iter().find(|(id, of, _)| id == run && of == fence) {
-                Some((_, _, cancel)) => tell(&ours.cancel, cancel.clone()),
+                Some((_, _, cancel)) => {
+                    ours.term.renew(asked_at, self.settings.lease);
+                    tell(&ours.cancel, cancel.clone());
+                }
                 // A run that has just ended is no longer leased either; its task is past caring.
                 None => ours.lost.cancel(),
             }

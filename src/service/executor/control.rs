@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ports::{CancelRequest, PauseRequest};
 use crate::protocol::openwop::events::DrainPolicy;
+use crate::service::lease::Lease;
 use crate::service::run_writer::RunWriter;
 
 /// The worker's hold on a run.
@@ -17,6 +18,8 @@ pub struct RunControl {
     pub cancelled: watch::Receiver<Option<CancelRequest>>,
     /// A pause request.
     pub paused: watch::Receiver<Option<PauseRequest>>,
+    /// How long the lease surely holds.
+    pub lease: Lease,
     /// The lease is lost: stop at once, write nothing.
     pub lost: CancellationToken,
     /// The replica shuts down: start no more tasks.

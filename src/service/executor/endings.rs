@@ -31,17 +31,14 @@ pub fn started(run: &RunRecord) -> RunStarted {
 }
 
 /// What is left of a run's longest duration; `None` if it has none.
-pub(super) fn time_left(run: &RunRecord, writer: &RunWriter, now: Timestamp) -> Option<Duration> {
+pub(super) fn time_left(run: &RunRecord, writer: &RunWriter) -> Option<Duration> {
     let whole = Duration::from_millis(run.spec.run_timeout_ms?);
-    Some(whole.saturating_sub(Duration::from_millis(running_for(writer, now))))
+    Some(whole.saturating_sub(writer.active()))
 }
 
-/// Milliseconds since `run.started`.
-pub(super) fn running_for(writer: &RunWriter, now: Timestamp) -> u64 {
-    let started = writer.with_state(|state| state.started_at);
-    started.map_or(0, |at| {
-        u64::try_from(now.duration_since(at).as_millis()).unwrap_or(0)
-    })
+/// Milliseconds the run was worked on or waited.
+pub(super) fn running_for(writer: &RunWriter) -> u64 {
+    u64::try_from(writer.active().as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn cancel(writer: &RunWriter, request: CancelRequest) {
@@ -61,16 +58,15 @@ pub(super) fn pause(writer: &RunWriter, request: PauseRequest) {
     writer.emit(&NewEvent::of_run(Event::RunPaused(paused)));
 }
 
-/// When a run reaches its longest duration; `None` if it has none.
-pub(super) fn deadline(run: &RunRecord, writer: &RunWriter) -> Option<Timestamp> {
-    let whole = i64::try_from(run.spec.run_timeout_ms?).unwrap_or(i64::MAX);
-    let started = writer.with_state(|state| state.started_at)?;
-    started.checked_add(SignedDuration::from_millis(whole)).ok()
+/// When a run that waits from now on reaches its longest duration; `None` if it has none.
+pub(super) fn deadline(run: &RunRecord, writer: &RunWriter, now: Timestamp) -> Option<Timestamp> {
+    let left = SignedDuration::try_from(time_left(run, writer)?).ok()?;
+    now.checked_add(left).ok()
 }
 
-pub(super) fn time_out(run: &RunRecord, writer: &RunWriter, now: Timestamp) {
+pub(super) fn time_out(run: &RunRecord, writer: &RunWriter) {
     let limit = run.spec.run_timeout_ms.unwrap_or_default();
-    let observed = running_for(writer, now).max(limit + 1);
+    let observed = running_for(writer).max(limit + 1);
     warn!(run_id = %run.run_id, limit, "the run reached its longest duration");
     let breach = Breach {
         kind: "run-duration",

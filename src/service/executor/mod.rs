@@ -88,8 +88,8 @@ impl Executor {
             return Outcome::Broken;
         }
         let writer = RunWriter::new(
-            claim.run.clone(),
-            claim.fence,
+            &claim,
+            Some(control.lease.clone()),
             state,
             self.store.clone(),
             self.clock.clone(),
@@ -138,7 +138,7 @@ impl Executor {
         if let Ok(Some(request)) = self.store.cancel_requested(&run.run_id).await {
             return Reached::Stop(Stop::Cancelled(request));
         }
-        let left = endings::time_left(run, writer, self.clock.now());
+        let left = endings::time_left(run, writer);
         if left.is_some_and(|left| left.is_zero()) {
             return Reached::Stop(Stop::TimedOut);
         }
@@ -184,12 +184,12 @@ impl Executor {
                 Outcome::Ended
             }
             Reached::Stop(Stop::TimedOut) => {
-                endings::time_out(run, writer, self.clock.now());
+                endings::time_out(run, writer);
                 Outcome::Ended
             }
             Reached::Stop(Stop::Paused) => self.pause(claim, writer).await,
             Reached::Wait(wait) => {
-                let deadline = endings::deadline(run, writer);
+                let deadline = endings::deadline(run, writer, self.clock.now());
                 Outcome::Parked(Wait {
                     until: [wait.until, deadline].into_iter().flatten().min(),
                     ..wait
@@ -210,7 +210,7 @@ impl Executor {
             Ok(Some(request)) => {
                 endings::pause(writer, request);
                 Outcome::Parked(Wait {
-                    until: endings::deadline(run, writer),
+                    until: endings::deadline(run, writer, self.clock.now()),
                     pause_known: true,
                 })
             }

@@ -73,7 +73,7 @@ impl WorkflowWork {
                     return Reached::End;
                 }
                 Step::Complete(outputs) => {
-                    let duration_ms = running_for(writer, self.clock.now());
+                    let duration_ms = running_for(writer);
                     writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted {
                         outputs: RunOutputs::Workflow(outputs),
                         duration_ms,

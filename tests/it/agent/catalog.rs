@@ -17,6 +17,10 @@ impl Clock for Epoch {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH
     }
+
+    fn uptime(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 fn build(entries: Value) -> Result<ModelCatalog, String> {

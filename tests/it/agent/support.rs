@@ -45,6 +45,10 @@ impl Clock for Still {
     fn now(&self) -> Timestamp {
         "1994-11-06T08:49:00Z".parse().unwrap()
     }
+
+    fn uptime(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 /// How the endpoint at an address is called.
@@ -92,6 +96,10 @@ impl EventSink for Recorder {
     }
 
     async fn kept(&self) -> Result<(), Unrecorded> {
+        Ok(())
+    }
+
+    async fn may_call(&self) -> Result<(), Unrecorded> {
         Ok(())
     }
 }

@@ -131,6 +131,10 @@ impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         SystemClock.now() + SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst))
     }
+
+    fn uptime(&self) -> std::time::Duration {
+        SystemClock.uptime()
+    }
 }
 
 /// Signs verdicts with a key that tests know.
@@ -325,7 +329,6 @@ impl TestHost {
         let runs = Arc::new(runs.limited_by(storage.clone()));
         let eval = EvalWork::new(
             store.clone(),
-            clock.clone(),
             ids.clone(),
             library,
             models,

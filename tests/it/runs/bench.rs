@@ -27,6 +27,7 @@ use touchstone::ports::{
 use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 use touchstone::service::executor::{EvalWork, Executor, Outcome, RunControl};
+use touchstone::service::lease::LeaseTerm;
 use touchstone::service::library::Library;
 use touchstone::service::projections::{Projections, catch_up};
 use touchstone::store;
@@ -163,6 +164,15 @@ impl Bench {
         }
     }
 
+    /// Where its store is.
+    pub fn location(&self) -> String {
+        let dir = self
+            ._dir
+            .as_ref()
+            .expect("the bench has a store of its own");
+        format!("sqlite:{}", dir.path().join("bench.db").display())
+    }
+
     /// The same with a judge.
     pub async fn judged(behaviour: Behaviour, judge: Arc<dyn Model>) -> Self {
         let bench = Self::new(behaviour).await;
@@ -223,7 +233,6 @@ impl Bench {
         let judge_pin = judge.clone().map(|judge| bound(judge).pin());
         let eval = EvalWork::new(
             store.clone(),
-            Arc::new(SystemClock),
             Arc::new(SystemIds),
             Arc::new(Library::new(store.clone())),
             Arc::new(One(model.clone(), judge)),
@@ -420,6 +429,7 @@ pub fn undisturbed() -> RunControl {
     RunControl {
         cancelled: watch::channel(None).1,
         paused: watch::channel(None).1,
+        lease: LeaseTerm::new(Duration::ZERO, Duration::MAX).lease(Arc::new(SystemClock)),
         lost: CancellationToken::new(),
         draining: CancellationToken::new(),
         drain: Duration::from_secs(1),

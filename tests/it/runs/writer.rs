@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fold::RunState;
-use touchstone::ports::Store;
+use touchstone::ports::{Claim, Head, Store};
 use touchstone::protocol::openwop::events::{Event, NewEvent, RunCancelled};
 use touchstone::service::run_writer::{Closed, RunWriter};
 use touchstone::store;
@@ -31,9 +31,15 @@ impl Desk {
         let dir = TempDir::new().unwrap();
         let store = store::open(&location(&dir)).await.unwrap();
         let (run, fence) = claimed(&*store, "run_1").await;
-        let writer = RunWriter::new(
-            Arc::new(record("run_1", "acme", 1)),
+        let claim = Claim {
+            run: Arc::new(record("run_1", "acme", 1)),
             fence,
+            head: Head::default(),
+            active: Duration::ZERO,
+        };
+        let writer = RunWriter::new(
+            &claim,
+            None,
             RunState::default(),
             store.clone(),
             Arc::new(SystemClock),

@@ -203,8 +203,9 @@ async fn the_time_in_which_nobody_holds_a_run_does_not_count(
     let forever = Wait::default();
     store.park(&run, second.fence, forever).await.unwrap();
     database.pass(20).await;
-    let third = store.claim_run(&tenant("acme"), &run, "service", TTL);
-    let third = third.await.unwrap().unwrap();
+    let acme = tenant("acme");
+    let third = store.claim_run(&acme, &run, "service", TTL).await;
+    let third = third.unwrap().unwrap();
     assert_eq!(active(&third), 35);
 
     // Whoever dies is not heard of again: nothing counts since its last heartbeat.

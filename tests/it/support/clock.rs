@@ -1,9 +1,11 @@
 //! A clock that goes only when it is told.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use touchstone::ports::Clock;
+use touchstone::system::SystemClock;
 
 /// It stands still until then.
 pub struct Told(Mutex<Timestamp>);
@@ -26,5 +28,9 @@ impl Told {
 impl Clock for Told {
     fn now(&self) -> Timestamp {
         *self.0.lock().unwrap()
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 }

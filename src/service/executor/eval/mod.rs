@@ -35,7 +35,7 @@ use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::oasis::{NoProviders, Providers};
 use crate::ports::{
-    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
+    AgentRuntime, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
     Unrecorded,
 };
 use crate::protocol::openwop::events::{
@@ -51,7 +51,6 @@ use crate::service::run_writer::{Closed, RunWriter};
 /// Carries out eval runs.
 pub struct EvalWork {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     library: Arc<Library>,
     models: Arc<dyn Models>,
@@ -63,6 +62,10 @@ pub struct EvalWork {
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
 }
+
+/// Tasks that are in flight or scored but not yet durable, as a multiple of the concurrency. A process that is killed has
+/// asked no more of them in vain.
+const AHEAD: usize = 2;
 
 /// Why a run cannot go on.
 enum Unprepared {
@@ -84,7 +87,6 @@ impl EvalWork {
     /// Eval work over its ports.
     pub fn new(
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         library: Arc<Library>,
         models: Arc<dyn Models>,
@@ -94,7 +96,6 @@ impl EvalWork {
         let tenants = Mutex::default();
         Self {
             store,
-            clock,
             ids,
             library,
             models,
@@ -304,11 +305,15 @@ impl EvalWork {
                 .collect()
         });
         let tenant = self.tenant_permits(&context.run.tenant);
+        let concurrency = spec.concurrency as usize;
         let mut flying = JoinSet::new();
+        let mut durable = context.writer.durable();
         loop {
-            while !watch.is_held() && flying.len() < spec.concurrency as usize {
-                if context.writer.ready().await.is_err() {
-                    return LoopEnd::Stopped(Stop::Lost);
+            // Seen before it is asked for room: what becomes durable after that wakes the loop.
+            durable.mark_unchanged();
+            while !watch.is_held() && flying.len() < concurrency {
+                if flying.len() + context.writer.tasks_behind() >= concurrency * AHEAD {
+                    break;
                 }
                 let Some(task) = waiting.pop_front() else {
                     break;
@@ -316,7 +321,7 @@ impl EvalWork {
                 let (work, context, tenant) = (self.clone(), context.clone(), tenant.clone());
                 flying.spawn(async move { work.run_task(&context, &task, tenant).await });
             }
-            if flying.is_empty() {
+            if flying.is_empty() && (waiting.is_empty() || watch.is_held()) {
                 // A pause holds even when nothing is left but the end: whoever asked for it was told so.
                 return if waiting.is_empty() && !watch.is_to_pause() {
                     LoopEnd::AllScored
@@ -325,12 +330,14 @@ impl EvalWork {
                 };
             }
             tokio::select! {
-                ended = flying.join_next() => match ended {
-                    Some(Ok(TaskEnd::Scored)) | None => {}
-                    Some(Ok(TaskEnd::LoopLimit(task))) => return LoopEnd::LoopLimit(task),
-                    Some(Ok(TaskEnd::Closed)) => return LoopEnd::Stopped(Stop::Lost),
-                    Some(Ok(TaskEnd::BudgetExhausted(dimension))) => return LoopEnd::BudgetExhausted(dimension),
-                    Some(Err(cause)) => {
+                // There may be room for another task now.
+                Ok(()) = durable.changed(), if flying.len() < concurrency && !waiting.is_empty() => {}
+                Some(ended) = flying.join_next() => match ended {
+                    Ok(TaskEnd::Scored) => {}
+                    Ok(TaskEnd::LoopLimit(task)) => return LoopEnd::LoopLimit(task),
+                    Ok(TaskEnd::Closed) => return LoopEnd::Stopped(Stop::Lost),
+                    Ok(TaskEnd::BudgetExhausted(dimension)) => return LoopEnd::BudgetExhausted(dimension),
+                    Err(cause) => {
                         error!(run_id = %context.run.run_id, %cause, "a task ended abnormally");
                         return LoopEnd::Stopped(Stop::Lost);
                     }
@@ -362,6 +369,9 @@ impl EvalWork {
         let Some(task) = context.task(id) else {
             return TaskEnd::Closed;
         };
+        if context.writer.may_call().await.is_err() {
+            return TaskEnd::Closed;
+        }
         let spec = &context.spec;
         let sink = Witness::new(TaskSink {
             writer: &context.writer,
@@ -469,7 +479,7 @@ impl EvalWork {
                 if writer.with_state(|state| state.eval.completed.is_none()) {
                     writer.emit(&NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));
                 }
-                let duration_ms = running_for(writer, self.clock.now());
+                let duration_ms = running_for(writer);
                 writer.emit(&NewEvent::of_run(Event::RunCompleted(RunCompleted {
                     outputs: RunOutputs::Eval(outputs),
                     duration_ms,
@@ -574,7 +584,7 @@ impl EventSink for TaskSink<'_> {
         self.writer.flush().await.map_err(|Closed| Unrecorded)
     }
 
-    async fn ready(&self) -> Result<(), Unrecorded> {
-        self.writer.writable().await.map_err(|Closed| Unrecorded)
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        self.writer.may_call().await.map_err(|Closed| Unrecorded)
     }
 }

@@ -54,7 +54,7 @@ impl<S: EventSink> EventSink for Witness<S> {
         self.sink.kept().await
     }
 
-    async fn ready(&self) -> Result<(), Unrecorded> {
-        self.sink.ready().await
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        self.sink.may_call().await
     }
 }

@@ -313,4 +313,8 @@ impl EventSink for Account {
     async fn kept(&self) -> Result<(), Unrecorded> {
         Ok(())
     }
+
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        Ok(())
+    }
 }

@@ -41,6 +41,10 @@ impl Clock for Then {
     fn now(&self) -> Timestamp {
         fixture::now()
     }
+
+    fn uptime(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 /// A world that answers so, and what scores cards in it.

@@ -60,7 +60,7 @@ pub(super) async fn conclude(
             if writer.with_state(|state| state.eval.completed.is_none()) {
                 events.push(NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));
             }
-            let duration_ms = running_for(writer, evaluation.work.clock.now());
+            let duration_ms = running_for(writer);
             events.push(NewEvent::of_run(Event::RunCompleted(RunCompleted {
                 outputs: RunOutputs::Eval(outputs),
                 duration_ms,

@@ -148,6 +148,9 @@ impl Evaluation {
             schema_valid: None,
         };
         let request = provision_request(script, self.plan.tier);
+        if self.context.writer.may_call().await.is_err() {
+            return Err(LoopEnd::Stopped(Stop::Lost));
+        }
         let environment = match self.provider.provision(&request).await {
             Ok(environment) => environment,
             Err(fault) => {

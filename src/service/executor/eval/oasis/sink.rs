@@ -114,7 +114,7 @@ impl EventSink for ScenarioSink<'_> {
         self.writer.flush().await.map_err(|Closed| Unrecorded)
     }
 
-    async fn ready(&self) -> Result<(), Unrecorded> {
-        self.writer.writable().await.map_err(|Closed| Unrecorded)
+    async fn may_call(&self) -> Result<(), Unrecorded> {
+        self.writer.may_call().await.map_err(|Closed| Unrecorded)
     }
 }
