@@ -160,7 +160,10 @@ async fn a_run_in_progress_or_under_a_hold_is_not_deleted(
     };
     assert!(!place(&globex, Some(&hold)).await);
     assert!(place(&acme, Some(&hold)).await);
-    assert_eq!(store.legal_hold(&acme, &run).await.unwrap(), Some(hold));
+    assert_eq!(
+        store.legal_hold(&acme, &run).await.unwrap().as_ref(),
+        Some(&hold)
+    );
     assert_eq!(store.legal_hold(&globex, &run).await.unwrap(), None);
     assert_eq!(
         delete(store.as_ref(), "acme", &run, &nothing).await,
