@@ -11,13 +11,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub enum Reach {
     /// A document or a request: only public addresses.
     Public,
-    /// The operator, by naming the place: loopback and private networks too.
+    /// The operator, by naming the place: loopback and private networks too. An address in the URL is what the operator
+    /// named and is reached whatever it is; a name is [`Reach::Opened`], for others decide what it resolves to.
     Private,
     /// The operator, for cards of strangers: what is private, but not where clouds keep the secrets of their machines.
     Opened,
 }
 
 impl Reach {
+    /// What the name in a URL may resolve to.
+    pub const fn of_name(self) -> Self {
+        match self {
+            Self::Private => Self::Opened,
+            Self::Public | Self::Opened => self,
+        }
+    }
+
     /// Whether `address` may be connected to.
     pub fn allows(self, address: IpAddr) -> bool {
         match self {

@@ -16,6 +16,7 @@ mod prober;
 mod target;
 mod webhooks;
 
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -326,10 +327,7 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
         .pool_max_idle_per_host(policy.idle_connections)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .no_proxy()
-        .dns_resolver(Checked {
-            reach: policy.reach,
-            every: policy.every_address,
-        });
+        .dns_resolver(Checked(policy.clone()));
     // Nobody but who asks for HTTP/2 is to speak it, whatever servers offer.
     let builder = match policy.wire {
         Wire::Http1 => builder.http1_only(),
@@ -369,35 +367,97 @@ fn check(url: &Url, reach: Reach) -> Result<(), Error> {
     }
 }
 
-/// The system's resolver, cut down to what the policy allows.
-struct Checked {
-    reach: Reach,
-    /// Whether one address that is not allowed spoils the name.
-    every: bool,
-}
+/// The system's resolver, cut down to what the policy allows. Connections are made to the addresses it returns, so nothing
+/// is resolved a second time.
+struct Checked(Policy);
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let (reach, every) = (self.reach, self.every);
+        let policy = self.0.clone();
         Box::pin(async move {
-            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0))
+            let found = tokio::net::lookup_host((name.as_str(), 0))
                 .await
                 .map_err(|_| error::Unresolved)?
                 .collect();
-            if found.is_empty() {
-                return Err(error::Unresolved.into());
-            }
-            if every && !found.iter().all(|address| reach.allows(address.ip())) {
-                return Err(error::Blocked.into());
-            }
-            let allowed: Vec<_> = found
-                .into_iter()
-                .filter(|address| reach.allows(address.ip()))
-                .collect();
-            if allowed.is_empty() {
-                return Err(error::Blocked.into());
-            }
+            let allowed = allowed(found, &policy)?;
             Ok(Box::new(allowed.into_iter()) as Addrs)
         })
+    }
+}
+
+/// The addresses of a name that may be connected to.
+fn allowed(
+    found: Vec<SocketAddr>,
+    policy: &Policy,
+) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+    let all = found.len();
+    let allowed: Vec<_> = found
+        .into_iter()
+        .filter(|address| policy.allows_resolved(address.ip()))
+        .collect();
+    if all == 0 {
+        return Err(error::Unresolved.into());
+    }
+    // One address that is not allowed spoils the name where the policy says so.
+    if allowed.is_empty() || (policy.every_address && allowed.len() < all) {
+        return Err(error::Blocked.into());
+    }
+    Ok(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn resolves(policy: &Policy, addresses: &[&str]) -> bool {
+        let found = addresses
+            .iter()
+            .map(|ip| SocketAddr::new(ip.parse().unwrap(), 0));
+        allowed(found.collect(), policy).is_ok()
+    }
+
+    #[rstest]
+    #[case("169.254.169.254")]
+    #[case("169.254.0.7")]
+    #[case("::ffff:169.254.169.254")]
+    #[case("fd00:ec2::254")]
+    #[case("fe80::1")]
+    #[case("100.100.100.200")]
+    #[case("168.63.129.16")]
+    fn no_name_reaches_a_metadata_service(#[case] address: &str) {
+        let within = Duration::from_secs(1);
+        let named: Url = "http://localhost/".parse().unwrap();
+        let policies = [
+            Policy::model(within, 1),
+            Policy::registry(&named),
+            Policy::webhook(Reach::Private, within),
+            Policy::webhook(Reach::Public, within),
+            Policy::public(),
+        ];
+        for policy in policies {
+            assert!(!resolves(&policy, &[address]), "{policy:?}");
+            assert!(!policy.every_address || !resolves(&policy, &["10.0.0.1", address]));
+        }
+    }
+
+    #[test]
+    fn a_name_reaches_private_addresses_and_networks_that_were_opened() {
+        let private = Policy::webhook(Reach::Private, Duration::from_secs(1));
+        assert!(resolves(&private, &["10.1.2.3", "127.0.0.1", "fd12::1"]));
+        let opened = Policy {
+            opened: vec!["169.254.7.0/24".parse().unwrap()],
+            ..private
+        };
+        assert!(resolves(&opened, &["169.254.7.9"]));
+        assert!(!resolves(&opened, &["169.254.8.9"]));
+    }
+
+    #[test]
+    fn an_address_that_the_operator_wrote_is_reached() {
+        let url = "http://169.254.7.9:8080/".parse().unwrap();
+        assert!(check(&url, Reach::Private).is_ok());
+        assert!(check(&url, Reach::Opened).is_err());
     }
 }

@@ -1,7 +1,9 @@
 //! What one use of the client may do.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::address::Reach;
@@ -21,6 +23,8 @@ pub enum Redirects {
 pub struct Policy {
     /// Which addresses may be reached.
     pub reach: Reach,
+    /// Networks that the operator opened, which names may resolve into beside what `reach` allows them.
+    pub opened: Vec<IpNet>,
     /// Whether a name with even one address that may not be reached is refused; else the others are used.
     pub every_address: bool,
     /// Largest body that is read.
@@ -42,10 +46,17 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether the name in a URL may resolve to `address`.
+    pub fn allows_resolved(&self, address: IpAddr) -> bool {
+        self.reach.of_name().allows(address)
+            || self.opened.iter().any(|network| network.contains(&address))
+    }
+
     /// For model endpoints, which the operator configured. A model may think until the very end of its time.
     pub fn model(total_timeout: Duration, concurrency: usize) -> Self {
         Self {
             reach: Reach::Private,
+            opened: Vec::new(),
             every_address: false,
             max_response_bytes: 8 << 20,
             connect_timeout: Duration::from_secs(5).min(total_timeout),
@@ -76,6 +87,7 @@ impl Policy {
     pub fn webhook(reach: Reach, total_timeout: Duration) -> Self {
         Self {
             reach,
+            opened: Vec::new(),
             every_address: true,
             max_response_bytes: 64 << 10,
             connect_timeout: total_timeout,
@@ -98,6 +110,7 @@ impl Policy {
     ) -> Self {
         Self {
             reach,
+            opened: Vec::new(),
             every_address: true,
             max_response_bytes: 2 << 20,
             connect_timeout,
@@ -114,6 +127,7 @@ impl Policy {
     pub fn public() -> Self {
         Self {
             reach: Reach::Public,
+            opened: Vec::new(),
             every_address: false,
             max_response_bytes: 16 << 20,
             connect_timeout: Duration::from_secs(5),

@@ -1,7 +1,8 @@
 //! Places in private networks that the operator opens for webhooks, one by one.
 //!
 //! `ADDRESS[/PREFIX][:PORT[-PORT]]` or `NAME[:PORT[-PORT]]`: `10.1.0.0/16`, `[fd00::7]:8443`, `127.0.0.1:1024-65535`,
-//! `hooks.internal:8080`. A name is compared as it is written, whatever it resolves to.
+//! `hooks.internal:8080`. A name is compared as it is written. It may resolve to any private address but link-local ones
+//! and those of cloud metadata services, which it reaches only if a network without ports opens them.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -32,6 +33,14 @@ enum Place {
 pub struct Malformed;
 
 impl PrivateTarget {
+    /// The network, if it is one with all of its ports.
+    pub fn whole_network(&self) -> Option<IpNet> {
+        match &self.place {
+            Place::Network(network) if self.ports == (1..=u16::MAX) => Some(*network),
+            Place::Network(_) | Place::Name(_) => None,
+        }
+    }
+
     /// Whether `url` points there.
     pub fn covers(&self, url: &Url) -> bool {
         let port = url

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use ipnet::IpNet;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use url::{Host, Url};
@@ -42,11 +43,17 @@ struct Clients {
 }
 
 impl Clients {
-    fn new(reach: Reach) -> Result<Self, Error> {
+    fn new(reach: Reach, opened: &[IpNet]) -> Result<Self, Error> {
+        let client = |within| {
+            Client::new(Policy {
+                opened: opened.to_vec(),
+                ..Policy::webhook(reach, within)
+            })
+        };
         Ok(Self {
-            deliver: Client::new(Policy::webhook(reach, DELIVER_WITHIN))?,
-            notify: Client::new(Policy::webhook(reach, NOTIFY_WITHIN))?,
-            ask: Client::new(Policy::webhook(reach, ASK_WITHIN))?,
+            deliver: client(DELIVER_WITHIN)?,
+            notify: client(NOTIFY_WITHIN)?,
+            ask: client(ASK_WITHIN)?,
         })
     }
 }
@@ -57,10 +64,14 @@ impl WebhookClient {
     /// # Errors
     /// [`Error::Setup`].
     pub fn new(private_targets: Vec<PrivateTarget>) -> Result<Self, Error> {
+        let opened: Vec<IpNet> = private_targets
+            .iter()
+            .filter_map(PrivateTarget::whole_network)
+            .collect();
         Ok(Self {
             private_targets,
-            public: Clients::new(Reach::Public)?,
-            private: Clients::new(Reach::Private)?,
+            public: Clients::new(Reach::Public, &[])?,
+            private: Clients::new(Reach::Private, &opened)?,
         })
     }
 
@@ -99,8 +110,10 @@ impl Notifier for WebhookClient {
         let Ok(Ok(found)) = tokio::time::timeout(RESOLVE_WITHIN, lookup).await else {
             return Ok(());
         };
-        let reach = clients.deliver.policy().reach;
-        let inward = found.into_iter().any(|address| !reach.allows(address.ip()));
+        let policy = clients.deliver.policy();
+        let inward = found
+            .into_iter()
+            .any(|address| !policy.allows_resolved(address.ip()));
         if inward { Err(INWARD) } else { Ok(()) }
     }
 
