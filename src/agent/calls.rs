@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::domain::agent::{ModelReply, ModelRequest, estimate, usage_from_size};
+use crate::domain::agent::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{EventId, TaskId};
+use crate::domain::money::NanoUsd;
 use crate::ports::{
     EventSink, Exhausted, Heard, Meter, ModelBinding, ModelError, TIMEOUT, Unrecorded,
 };
 use crate::protocol::openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
+
+/// Most that one call can have cost, as another host reports it. A larger report is a fault, and the price counts.
+const MOST_COST: NanoUsd = NanoUsd(1_000_000_000_000_000);
+/// Why usage was estimated although some was reported.
+const INVALID_USAGE: &str = "invalid_usage";
 
 /// Why a call gave no reply.
 pub(super) enum Stop {
@@ -166,11 +172,11 @@ impl Calls<'_> {
 
     fn record_usage(&self, reply: &ModelReply, octets: usize) -> Estimate {
         let info = self.binding.model.info();
-        let usage = reply
-            .usage
-            .unwrap_or_else(|| usage_from_size(octets, reply));
+        let reported = reply.usage.filter(TokenUsage::is_plausible);
+        let usage = reported.unwrap_or_else(|| usage_from_size(octets, reply));
         let priced = || info.price.cost(usage.input, usage.output);
-        let cost = reply.cost.unwrap_or_else(priced);
+        let cost = reply.cost.filter(|cost| *cost <= MOST_COST);
+        let cost = cost.unwrap_or_else(priced);
         let tokens = usage.input.saturating_add(usage.output);
         self.emit(Event::ProviderUsage(ProviderUsage {
             provider: info.provider.clone(),
@@ -183,10 +189,12 @@ impl Calls<'_> {
             cache_read_tokens: usage.cached_input,
             node_id: Some(self.task.clone()),
         }));
-        if reply.usage.is_none() {
+        if reported.is_none() {
+            let invalid = reply.usage_invalid || reply.usage.is_some();
             self.emit(Event::UsageEstimated(UsageEstimated {
                 input_tokens: usage.input,
                 output_tokens: usage.output,
+                reason: invalid.then(|| INVALID_USAGE.to_owned()),
             }));
         }
         Estimate { tokens, cost }

@@ -65,11 +65,15 @@ impl Serialize for NanoUsd {
 }
 
 impl<'de> Deserialize<'de> for NanoUsd {
+    /// Amounts above the range saturate, as additions do: every amount that can be written can be read again.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let usd = f64::deserialize(deserializer)?;
-        Self::from_usd(usd).ok_or_else(|| {
-            serde::de::Error::custom("an amount in USD must be a number of at least 0")
-        })
+        if usd.is_nan() || usd < 0.0 {
+            return Err(serde::de::Error::custom(
+                "an amount in USD must be a number of at least 0",
+            ));
+        }
+        Ok(Self::from_usd(usd).unwrap_or(Self(u64::MAX)))
     }
 }
 
@@ -120,6 +124,16 @@ mod tests {
     fn a_call_that_costs_a_fraction_is_not_free() {
         assert_eq!(TokenPrice::per_million(0.0001, 0.0).cost(1, 0), NanoUsd(1));
         assert_eq!(TokenPrice::default().cost(1000, 1000), NanoUsd::ZERO);
+    }
+
+    #[test]
+    fn every_amount_that_can_be_written_can_be_read() {
+        for amount in [0, 1, (1 << 51) - 1, 1 << 53, u64::MAX - 1, u64::MAX].map(NanoUsd) {
+            let text = serde_json::to_string(&amount).unwrap();
+            let read: NanoUsd = serde_json::from_str(&text).unwrap();
+            assert!(amount.0.abs_diff(read.0) <= amount.0 >> 50, "{text}");
+        }
+        assert!(serde_json::from_str::<NanoUsd>("-0.1").is_err());
     }
 
     #[test]

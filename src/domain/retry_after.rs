@@ -4,14 +4,41 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// The wait that `Retry-After` asks for, as seconds or as an HTTP date.
+/// The longest wait that is reported. Callers have caps far below it; it only keeps their sums in range.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// The wait that `Retry-After` asks for, as seconds or as an HTTP date, at most ten years.
 pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
+        // `max` ignores NaN, so it is excluded first.
+        return (seconds >= 0.0).then(|| {
+            Duration::try_from_secs_f64(seconds).map_or(LONGEST, |wait| wait.min(LONGEST))
+        });
     }
-    let then = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-    Some(Duration::try_from(then.duration_since(now)).unwrap_or(Duration::ZERO))
+    match jiff::fmt::rfc2822::parse(value) {
+        Ok(then) => {
+            let wait = Duration::try_from(then.timestamp().duration_since(now));
+            Some(wait.unwrap_or(Duration::ZERO).min(LONGEST))
+        }
+        Err(_) => is_beyond_the_calendar(value).then_some(LONGEST),
+    }
+}
+
+/// Whether a date is well-formed but for a year that timestamps do not reach.
+fn is_beyond_the_calendar(value: &str) -> bool {
+    let date = value.split_once(',').map_or(value, |(_, date)| date);
+    let mut parts: Vec<&str> = date.split_whitespace().collect();
+    let Some(year) = parts.get_mut(2) else {
+        return false;
+    };
+    let digits = year.len() >= 4 && year.bytes().all(|b| b.is_ascii_digit());
+    if !digits || year.parse::<u32>().is_ok_and(|year| year < 9999) {
+        return false;
+    }
+    // A leap year, so that every day of every month is valid.
+    *year = "2000";
+    jiff::fmt::rfc2822::parse(&parts.join(" ")).is_ok()
 }
 
 #[cfg(test)]
@@ -26,10 +53,23 @@ mod tests {
     #[case("Sun, 06 Nov 1994 08:49:37 GMT", Some(37_000))]
     #[case("Sun, 06 Nov 1994 08:00:00 GMT", Some(0))]
     #[case("-3", None)]
+    #[case("-1e400", None)]
     #[case("soon", None)]
     #[case("NaN", None)]
+    #[case("Fri, 32 Dec 9999 23:59:59 GMT", None)]
     fn retry_after_is_seconds_or_a_date(#[case] value: &str, #[case] millis: Option<u64>) {
         let now = "1994-11-06T08:49:00Z".parse().unwrap();
         assert_eq!(retry_after(value, now), millis.map(Duration::from_millis));
+    }
+
+    #[rstest]
+    #[case("1e300")]
+    #[case("inf")]
+    #[case("99999999999999999999999999")]
+    #[case("1e999")]
+    #[case("Fri, 31 Dec 9999 23:59:59 GMT")]
+    #[case("Sat, 01 Jan 10000 00:00:00 GMT")]
+    fn a_wait_beyond_every_range_is_a_long_wait(#[case] value: &str) {
+        assert_eq!(retry_after(value, Timestamp::UNIX_EPOCH), Some(LONGEST));
     }
 }

@@ -17,6 +17,8 @@ pub const MAX_DEPTH: usize = 64;
 /// Octets of memory a document may come to, as estimated while it is read: a few octets of text can stand for hundreds. A
 /// suite of 100,000 small tasks comes to two thirds of it.
 const MAX_MEMORY: usize = 512 * 1024 * 1024;
+/// The same for what a model wrote.
+const MAX_WRITTEN_MEMORY: usize = 48 * 1024 * 1024;
 /// What a value takes, with its share of the room kept for more.
 const VALUE_OCTETS: usize = 64;
 /// What an object takes that has any members.
@@ -81,6 +83,21 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_MEMORY)
 }
 
+/// Parses what a model wrote, where of repeated members the last one counts; bounded in depth, so that an event that holds
+/// it can be read again, and in memory.
+pub fn parse_written(text: &str) -> Option<Value> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let room = Cell::new(MAX_WRITTEN_MEMORY);
+    let top = Level {
+        depth: 0,
+        room: &room,
+        repeats: true,
+    };
+    let value = top.deserialize(&mut reader).ok()?;
+    reader.end().ok()?;
+    Some(value)
+}
+
 fn parse_within(bytes: &[u8], memory: usize) -> Result<Value, Error> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(Error {
@@ -104,6 +121,7 @@ fn parse_within(bytes: &[u8], memory: usize) -> Result<Value, Error> {
     let top = Level {
         depth: 0,
         room: &room,
+        repeats: false,
     };
     let value = top
         .deserialize(&mut reader)
@@ -168,6 +186,8 @@ struct Level<'a> {
     depth: usize,
     /// Memory that is left for the document.
     room: &'a Cell<usize>,
+    /// Whether members may repeat.
+    repeats: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Level<'_> {
@@ -251,7 +271,7 @@ impl<'de> Visitor<'de> for Level<'_> {
             } else {
                 VALUE_OCTETS
             })?;
-            if members.contains_key(&key) {
+            if !self.repeats && members.contains_key(&key) {
                 return Err(A::Error::custom(DUPLICATE));
             }
             let value = map.next_value_seed(below)?;
@@ -321,6 +341,16 @@ mod tests {
             assert_eq!(refused.fault, Fault::TooManyValues);
         }
         assert!(parse(many("0,", 100_000).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn what_a_model_wrote_is_bounded_in_depth_and_memory() {
+        let repeated = parse_written(r#"{"a":1,"a":2}"#).unwrap();
+        assert_eq!(repeated, serde_json::json!({"a": 2}));
+        assert!(parse_written(&nested(MAX_DEPTH)).is_some());
+        assert!(parse_written(&nested(MAX_DEPTH + 1)).is_none());
+        assert!(parse_written(&format!("[{}0]", "{},".repeat(1_000_000))).is_none());
+        assert!(parse_written("{} {}").is_none());
     }
 
     #[test]

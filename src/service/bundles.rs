@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::fault::internal;
 use super::projections::Projections;
@@ -12,7 +13,7 @@ use crate::domain::run::annotation::MAX_ANNOTATION_OCTETS;
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::Work;
 use crate::domain::run::snapshot::snapshot;
-use crate::ports::{Clock, Store, StoreError};
+use crate::ports::{Clock, Store, StoreError, StoredEvent};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::bundle::{
@@ -175,8 +176,10 @@ impl Bundles {
                 if event.sequence != after {
                     return Err(lacks_events());
                 }
-                let shown = redactor.event(work, &event.body);
-                let shown = shown.map_err(|cause| internal(&cause))?;
+                let shown = match redactor.event(work, &event.body) {
+                    Ok(shown) => shown,
+                    Err(_) => unreadable(event).map_err(|cause| internal(&cause))?,
+                };
                 let octets = shown.get().len() + 1;
                 if octets > room {
                     cut.to = Some(CutTo::SizeCap);
@@ -188,6 +191,11 @@ impl Bundles {
         }
         Ok(cut)
     }
+}
+
+/// What a bundle shows in the place of an event that cannot be read.
+fn unreadable(event: &StoredEvent) -> serde_json::Result<Box<RawValue>> {
+    to_raw_value(&json!({"sequence": event.sequence, "type": "touchstone.unreadable"}))
 }
 
 /// A log that ends before its end, or has a gap: what is left must not pass for the whole.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::executor::started;
 use super::fault::{internal, unavailable};
-use super::projections::{self, catch_up};
+use super::projections::catch_up;
 use super::run_writer::{Closed, RunWriter};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
@@ -43,9 +43,6 @@ pub enum JournalError {
     /// A worker holds it and does not let go, or has to go on with it before anybody else.
     #[error("the run is being worked on")]
     Busy,
-    /// Its log cannot be folded.
-    #[error(transparent)]
-    Log(#[from] projections::Error),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -64,7 +61,7 @@ impl From<JournalError> for Problem {
                 "the run is being worked on and does not let go; try again",
             ),
             JournalError::Closed(_) => unavailable(&error),
-            JournalError::Log(_) | JournalError::Store(_) => internal(&error),
+            JournalError::Store(_) => internal(&error),
         }
     }
 }

@@ -10,7 +10,7 @@ use moka::future::Cache;
 use tokio::sync::Mutex;
 
 use crate::domain::ids::{RunId, TenantId};
-use crate::domain::run::fold::{FoldError, RunState};
+use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{Store, StoreError};
 
@@ -18,17 +18,6 @@ const CACHED_RUNS: u64 = 256;
 const PAGE: u32 = 2048;
 /// A run that another replica deletes is served for so long at most.
 const RECORD_HOLDS: Duration = Duration::from_secs(10);
-
-/// A run's state could not be folded.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The log is damaged.
-    #[error(transparent)]
-    Log(#[from] FoldError),
-}
 
 /// Records and folded states of runs.
 pub struct Projections {
@@ -85,12 +74,12 @@ impl Projections {
     /// Folds the log to its end and looks at the state.
     ///
     /// # Errors
-    /// The store failed or the log is damaged.
+    /// The store failed.
     pub async fn with_state<T>(
         &self,
         run: &RunId,
         look: impl FnOnce(&RunState) -> T,
-    ) -> Result<T, Error> {
+    ) -> Result<T, StoreError> {
         let cached = self
             .states
             .get_with(run.clone(), async { Arc::default() })
@@ -101,15 +90,19 @@ impl Projections {
     }
 }
 
-/// Folds whatever the log has beyond `state`.
+/// Folds whatever the log has beyond `state`. Events that cannot be read are counted in the state.
 ///
 /// # Errors
-/// The store failed or the log is damaged.
-pub async fn catch_up(store: &dyn Store, run: &RunId, state: &mut RunState) -> Result<(), Error> {
+/// The store failed.
+pub async fn catch_up(
+    store: &dyn Store,
+    run: &RunId,
+    state: &mut RunState,
+) -> Result<(), StoreError> {
     while !state.status.is_terminal() {
         let events = store.read(run, state.sequence, PAGE).await?;
         for event in &events {
-            state.apply(&event.body)?;
+            state.apply_stored(event.sequence, &event.body);
         }
         if events.len() < PAGE as usize {
             break;

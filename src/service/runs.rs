@@ -33,7 +33,7 @@ use super::access::Caller;
 use super::fault::internal;
 use super::journal::Journal;
 use super::library::Library;
-use super::projections::{self, Projections};
+use super::projections::Projections;
 use super::storage::Storage;
 use super::webhooks::Webhooks;
 use super::workflows::Workflows;
@@ -250,7 +250,7 @@ impl Runs {
         self.projections
             .with_state(run, look)
             .await
-            .map_err(|cause: projections::Error| internal(&cause))
+            .map_err(|cause| internal(&cause))
     }
 }
 

@@ -125,8 +125,9 @@ impl Seams {
             let Some(last) = page.last() else { break };
             after = last.sequence;
             for event in &page {
-                let event: Value =
-                    serde_json::from_slice(&event.body).map_err(|cause| internal(&cause))?;
+                let Ok(event) = serde_json::from_slice::<Value>(&event.body) else {
+                    continue;
+                };
                 if !asked.takes(&event) {
                     continue;
                 }

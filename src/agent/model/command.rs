@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use super::arguments::read_arguments;
 use super::plain::messages_of;
+use super::reported::{self, Count, Reported};
 use crate::domain::agent::{
     ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
@@ -232,7 +233,7 @@ fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let Ok(answer) = serde_json::from_slice::<Answer>(&line) else {
+        let Some(answer) = reported::parse::<Answer>(&line) else {
             // Whose answer it was meant to be cannot be told.
             break MALFORMED;
         };
@@ -298,8 +299,8 @@ struct Answer {
     output: Option<Value>,
     #[serde(default)]
     tool_calls: Vec<Call>,
-    #[serde(default)]
-    usage: Option<Usage>,
+    #[serde(default, deserialize_with = "reported::object")]
+    usage: Reported<Usage>,
     #[serde(default)]
     refused: bool,
     #[serde(default)]
@@ -319,8 +320,21 @@ struct Call {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Usage {
-    input_tokens: u64,
-    output_tokens: u64,
+    input_tokens: Count,
+    output_tokens: Count,
+}
+
+impl Usage {
+    fn tokens(self) -> Reported<TokenUsage> {
+        match (self.input_tokens, self.output_tokens) {
+            (Reported::Valid(input), Reported::Valid(output)) => Reported::Valid(TokenUsage {
+                input: input.0,
+                output: output.0,
+                cached_input: None,
+            }),
+            _ => Reported::Invalid,
+        }
+    }
 }
 
 impl Answer {
@@ -329,6 +343,7 @@ impl Answer {
         if self.error.is_some() {
             return Err(unavailable(FAILED, false));
         }
+        let usage = self.usage.and_then(Usage::tokens);
         Ok(ModelReply {
             text: self.output.map(|output| match output {
                 Value::String(text) => text,
@@ -343,11 +358,8 @@ impl Answer {
                     arguments: read_arguments(call.arguments),
                 })
                 .collect(),
-            usage: self.usage.map(|usage| TokenUsage {
-                input: usage.input_tokens,
-                output: usage.output_tokens,
-                cached_input: None,
-            }),
+            usage_invalid: matches!(usage, Reported::Invalid),
+            usage: usage.valid(),
             refused: self.refused,
             ..ModelReply::default()
         })

@@ -15,6 +15,7 @@ pub mod openwop;
 mod permits;
 mod plain;
 mod refusal;
+mod reported;
 pub mod scripted;
 mod stream;
 mod tool_names;

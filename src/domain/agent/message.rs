@@ -141,6 +141,19 @@ pub struct TokenUsage {
     pub cached_input: Option<u64>,
 }
 
+/// Most tokens of one call that are believed: far beyond every context window. A larger report is a fault of the endpoint
+/// and would spoil every sum it enters.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
+impl TokenUsage {
+    /// Whether one call can have used this many tokens.
+    pub fn is_plausible(&self) -> bool {
+        self.input <= MOST_TOKENS
+            && self.output <= MOST_TOKENS
+            && self.cached_input.is_none_or(|cached| cached <= MOST_TOKENS)
+    }
+}
+
 /// A model's answer.
 #[derive(Clone, Debug, Default)]
 pub struct ModelReply {
@@ -152,6 +165,8 @@ pub struct ModelReply {
     pub tool_calls: Vec<ToolCall>,
     /// What was used; `None` if the provider did not say.
     pub usage: Option<TokenUsage>,
+    /// Whether the provider reported usage that cannot be, such as a negative count; `usage` is then `None`.
+    pub usage_invalid: bool,
     /// What it cost, where whoever answered says so; else its price says.
     pub cost: Option<NanoUsd>,
     /// Whether the model or its content filter refused.

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::protocol::json::parse_written;
 use crate::protocol::schema::CompiledSchema;
 
 /// What was made of a text.
@@ -22,9 +23,7 @@ pub enum Answer {
 /// Reads a final answer by the agent's return schema (`handoff.returnSchemaRef`).
 pub fn read_answer(text: &str, schema: &CompiledSchema) -> Answer {
     let text = text.trim();
-    let document = serde_json::from_str(text)
-        .ok()
-        .or_else(|| only_fenced_block(text).and_then(|block| serde_json::from_str(block).ok()));
+    let document = parse_written(text).or_else(|| only_fenced_block(text).and_then(parse_written));
     match document {
         Some(value) if schema.is_valid(&value) => Answer::Valid(value),
         Some(value) => Answer::Invalid(value),

@@ -378,6 +378,9 @@ fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
     if !state.status.is_terminal() {
         return Verdict::Pending;
     }
+    if state.eval.unreadable > 0 {
+        return Verdict::Inconclusive;
+    }
     if let Some(oasis) = &state.eval.oasis {
         // Its verdict stands also where the run was aborted.
         return match oasis.verdict.as_ref().map(|it| it.safety.as_str()) {

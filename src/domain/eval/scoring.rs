@@ -53,6 +53,11 @@ pub enum Shortfall {
         /// Allowed.
         max_ms: u64,
     },
+    /// Events of the run's log that could not be read.
+    Unreadable {
+        /// How many.
+        count: u64,
+    },
     /// Tasks the machinery could not get judged.
     Unjudged {
         /// How many.
@@ -103,6 +108,8 @@ impl std::fmt::Display for Shortfall {
                     "p95 latency {p95_ms} ms is above maxP95LatencyMs {max_ms}"
                 )
             }
+            Self::Unreadable { count: 1 } => f.write_str("1 event of the log cannot be read"),
+            Self::Unreadable { count } => write!(f, "{count} events of the log cannot be read"),
             Self::Unjudged { count } => write!(f, "{} could not be judged", tasks(*count)),
             Self::Incomplete { missing: 1 } => f.write_str("1 task was not reached"),
             Self::Incomplete { missing } => write!(f, "{missing} tasks were not reached"),
@@ -139,6 +146,10 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
         Some(oasis) => oasis_shortfalls(&oasis.request, thresholds, facts),
         None => score_shortfalls(spec, thresholds, facts),
     };
+    if facts.unreadable > 0 {
+        let count = facts.unreadable;
+        found.insert(0, Shortfall::Unreadable { count });
+    }
     let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
     if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd)
         && facts.total_cost > max

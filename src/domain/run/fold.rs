@@ -137,6 +137,8 @@ pub struct EvalFacts {
     pub judge_cost: NanoUsd,
     /// What is on record of an OASIS evaluation, if it is one.
     pub oasis: Option<Box<OasisFacts>>,
+    /// Events of the log that could not be read. What they said is unknown, so such a run passes nothing.
+    pub unreadable: u64,
 }
 
 impl EvalFacts {
@@ -231,6 +233,38 @@ impl RunState {
             self.fold(event, document.node_id.as_ref(), document.timestamp);
         }
         Ok(())
+    }
+
+    /// Folds the event stored at `sequence`. An event that cannot be read is counted and passed over: it costs what it said
+    /// and nothing else. What is missing between the last event folded and this one is counted in the same way.
+    pub fn apply_stored(&mut self, sequence: u64, body: &[u8]) {
+        if sequence <= self.sequence {
+            return;
+        }
+        let missing = sequence - self.sequence - 1;
+        self.eval.unreadable = self.eval.unreadable.saturating_add(missing);
+        self.sequence = sequence;
+        let read = EventDocument::read(body).ok();
+        let Some(document) = read.filter(|document| document.sequence == sequence) else {
+            self.eval.unreadable = self.eval.unreadable.saturating_add(1);
+            return;
+        };
+        match document.event() {
+            Ok(Some(event)) => self.fold(&event, document.node_id.as_ref(), document.timestamp),
+            Ok(None) => {}
+            Err(_) => {
+                self.eval.unreadable = self.eval.unreadable.saturating_add(1);
+                // That the run has ended is said by the type alone.
+                let status = match document.kind.as_ref() {
+                    "run.completed" => RunStatus::Completed,
+                    "run.failed" => RunStatus::Failed,
+                    "run.cancelled" => RunStatus::Cancelled,
+                    _ => return,
+                };
+                self.last_at = Some(document.timestamp);
+                self.end(status, document.timestamp);
+            }
+        }
     }
 
     /// How often a replay of `source` was found to diverge from it.

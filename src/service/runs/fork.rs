@@ -224,10 +224,12 @@ impl Runs {
             let Some(last) = page.last() else {
                 break;
             };
-            let timestamp = EventDocument::read(&last.body).map(|it| it.timestamp);
-            at = Some(timestamp.map_err(|cause| internal(&cause))?);
+            if let Ok(document) = EventDocument::read(&last.body) {
+                at = Some(document.timestamp);
+            }
             for event in page.iter().filter(|event| &*event.kind == SCORED) {
-                tasks.extend(judged_task(event).map_err(|cause| internal(&cause))?);
+                // A score that cannot be read is no score: the branch carries that task out anew.
+                tasks.extend(judged_task(event).ok().flatten());
             }
             after = last.sequence;
         }

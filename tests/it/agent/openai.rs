@@ -373,6 +373,38 @@ async fn an_endpoint_that_counts_no_tokens_gets_an_estimate_that_says_so() {
     );
 }
 
+#[rstest]
+#[case::negative("-3")]
+#[case::fractional("2.5")]
+#[case::not_a_number("NaN")]
+#[case::beyond_64_bits("18446744073709551616")]
+#[case::largest("18446744073709551615")]
+#[case::absurd("100000000000000000")]
+#[case::infinite("1e999")]
+#[tokio::test]
+async fn usage_that_cannot_be_is_estimated_and_the_answer_counts(#[case] count: &'static str) {
+    let body = format!(
+        r#"{{"choices":[{{"message":{{"content":"12345678"}}}}],"usage":{{"prompt_tokens":{count},"completion_tokens":{count}}}}}"#
+    );
+    let answers = move |_: usize, _: &Value| {
+        ResponseTemplate::new(200).set_body_raw(body.clone(), "application/json")
+    };
+    let (server, _) = serve(answers).await;
+    let trial = Trial::new(agent(&[], None));
+    trial.run(&binding(&base(&server))).await;
+    let kinds = trial.recorder.kinds();
+    assert_eq!(
+        kinds[1..3],
+        ["provider.usage", "touchstone.usage.estimated"],
+        "no retry, and the estimate says so"
+    );
+    let usage = &trial.recorder.payloads("provider.usage")[0];
+    assert_eq!(usage["outputTokens"], json!(2));
+    let estimated = &trial.recorder.payloads("touchstone.usage.estimated")[0];
+    let null = ["NaN", "1e999"].contains(&count);
+    assert_eq!(estimated.get("reason").is_none(), null, "{estimated}");
+}
+
 #[tokio::test]
 async fn connections_are_kept() {
     let connections = Arc::new(AtomicUsize::new(0));

@@ -12,5 +12,7 @@ mod outage;
 mod pause;
 mod resume;
 mod reuse;
+mod round_trip;
+mod unreadable;
 mod worker;
 mod writer;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reply::{Answer, Block, Usage, reply_of};
+use crate::agent::model::reported::{self, Reported};
 use crate::agent::model::stream::{Pieces, Taken};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::ModelReply;
@@ -26,8 +27,8 @@ enum Event {
     },
     MessageDelta {
         delta: End,
-        #[serde(default)]
-        usage: Option<Usage>,
+        #[serde(default, deserialize_with = "reported::object")]
+        usage: Reported<Usage>,
     },
     MessageStop,
     Error,
@@ -37,8 +38,8 @@ enum Event {
 
 #[derive(Deserialize)]
 struct Start {
-    #[serde(default)]
-    usage: Option<Usage>,
+    #[serde(default, deserialize_with = "reported::object")]
+    usage: Reported<Usage>,
 }
 
 #[derive(Deserialize)]
@@ -65,16 +66,19 @@ struct End {
 pub struct Events {
     blocks: BTreeMap<u64, Block>,
     stop_reason: Option<String>,
-    usage: Option<Usage>,
+    usage: Reported<Usage>,
     held: usize,
     stopped: bool,
 }
 
 impl Events {
-    fn count(&mut self, usage: Option<Usage>) {
-        if let Some(later) = usage {
-            self.usage = Some(self.usage.take().unwrap_or_default().updated(later));
-        }
+    fn count(&mut self, later: Reported<Usage>) {
+        self.usage = match (self.usage, later) {
+            (Reported::Valid(known), Reported::Valid(later)) => {
+                Reported::Valid(known.updated(later))
+            }
+            (known, later) => later.or(known),
+        };
     }
 
     /// Whether there is such a block, of such a kind.
@@ -102,7 +106,7 @@ impl Events {
 
 impl Pieces for Events {
     fn take(&mut self, data: &str) -> Taken {
-        let Ok(event) = serde_json::from_str(data) else {
+        let Some(event) = reported::parse(data.as_bytes()) else {
             return Taken::Malformed;
         };
         match event {

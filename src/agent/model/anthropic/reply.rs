@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::agent::model::arguments::read_arguments;
+use crate::agent::model::reported::{self, Count, Reported};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, TokenUsage, ToolCall};
 
@@ -12,8 +13,8 @@ pub struct Answer {
     pub content: Vec<Block>,
     #[serde(default)]
     pub stop_reason: Option<String>,
-    #[serde(default)]
-    pub usage: Option<Usage>,
+    #[serde(default, deserialize_with = "reported::object")]
+    pub usage: Reported<Usage>,
 }
 
 #[derive(Deserialize)]
@@ -36,16 +37,16 @@ pub enum Block {
     Unknown,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 pub struct Usage {
     #[serde(default)]
-    input_tokens: Option<u64>,
+    input_tokens: Count,
     #[serde(default)]
-    output_tokens: Option<u64>,
+    output_tokens: Count,
     #[serde(default)]
-    cache_creation_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Count,
     #[serde(default)]
-    cache_read_input_tokens: Option<u64>,
+    cache_read_input_tokens: Count,
 }
 
 impl Usage {
@@ -64,34 +65,41 @@ impl Usage {
     }
 
     /// Prompt tokens that came from the cache or went into it are counted apart on this wire, and with the others by us.
-    fn tokens(self) -> Option<TokenUsage> {
-        let written = self.cache_creation_input_tokens.unwrap_or(0);
-        let read = self.cache_read_input_tokens.unwrap_or(0);
-        Some(TokenUsage {
-            input: self
-                .input_tokens?
-                .saturating_add(written)
-                .saturating_add(read),
-            output: self.output_tokens.unwrap_or(0),
-            cached_input: self.cache_read_input_tokens,
-        })
+    fn tokens(self) -> Reported<TokenUsage> {
+        let counts = (
+            self.input_tokens,
+            self.output_tokens.or_zero(),
+            self.cache_creation_input_tokens.or_zero(),
+            self.cache_read_input_tokens.or_zero(),
+        );
+        match counts {
+            (Reported::Absent, Some(_), Some(_), Some(_)) => Reported::Absent,
+            (Reported::Valid(input), Some(output), Some(written), Some(read)) => {
+                Reported::Valid(TokenUsage {
+                    input: input.0.saturating_add(written).saturating_add(read),
+                    output,
+                    cached_input: self.cache_read_input_tokens.valid().map(|tokens| tokens.0),
+                })
+            }
+            _ => Reported::Invalid,
+        }
     }
 }
 
 /// The reply in a successful answer; `None` if it holds none.
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
-    serde_json::from_slice(body)
-        .ok()
-        .map(|answer| reply_of(answer, names))
+    reported::parse(body).map(|answer| reply_of(answer, names))
 }
 
 /// What an answer says.
 pub fn reply_of(answer: Answer, names: &ToolNames<'_>) -> ModelReply {
     let stop = answer.stop_reason.as_deref().unwrap_or_default();
+    let usage = answer.usage.and_then(Usage::tokens);
     let mut reply = ModelReply {
         refused: stop == "refusal",
         truncated: matches!(stop, "max_tokens" | "model_context_window_exceeded"),
-        usage: answer.usage.and_then(Usage::tokens),
+        usage_invalid: matches!(usage, Reported::Invalid),
+        usage: usage.valid(),
         ..ModelReply::default()
     };
     for block in answer.content {
@@ -173,6 +181,18 @@ mod tests {
             cached_input,
         };
         assert_eq!(reply.usage, Some(expected));
+    }
+
+    #[rstest]
+    #[case::negative(json!({"input_tokens": -5, "output_tokens": 2}))]
+    #[case::fractional(json!({"input_tokens": 5, "output_tokens": 0.5}))]
+    #[case::cache(json!({"input_tokens": 5, "cache_read_input_tokens": -1}))]
+    #[case::no_object(json!("five"))]
+    fn usage_that_cannot_be_does_not_cost_the_answer(#[case] usage: Value) {
+        let content = json!([{"type": "text", "text": "hi"}]);
+        let reply = read(json!({"content": content, "usage": usage})).unwrap();
+        assert_eq!(reply.text.as_deref(), Some("hi"));
+        assert_eq!((reply.usage, reply.usage_invalid), (None, true));
     }
 
     #[rstest]

@@ -341,6 +341,7 @@ impl From<Reply> for ModelReply {
                 output: usage.output,
                 cached_input: usage.cached_input,
             }),
+            usage_invalid: false,
             cost: reply.cost.map(NanoUsd),
             refused: reply.refused,
             truncated: reply.truncated,

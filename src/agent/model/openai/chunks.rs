@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::reply::{Choice, Usage, WireCall, WireFunction, reply_of};
+use crate::agent::model::reported::{self, Reported};
 use crate::agent::model::stream::{Pieces, Taken};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::ModelReply;
@@ -16,8 +17,8 @@ const DONE: &str = "[DONE]";
 struct Chunk {
     #[serde(default)]
     choices: Vec<Part>,
-    #[serde(default)]
-    usage: Option<Usage>,
+    #[serde(default, deserialize_with = "reported::object")]
+    usage: Reported<Usage>,
     #[serde(default)]
     error: Option<IgnoredAny>,
 }
@@ -75,7 +76,7 @@ struct Call {
 pub struct Chunks {
     choice: Choice,
     calls: Vec<Call>,
-    usage: Option<Usage>,
+    usage: Reported<Usage>,
     held: usize,
     done: bool,
 }
@@ -135,15 +136,13 @@ impl Pieces for Chunks {
             self.done = true;
             return Taken::Last;
         }
-        let Ok(chunk) = serde_json::from_str::<Chunk>(data) else {
+        let Some(chunk) = reported::parse::<Chunk>(data.as_bytes()) else {
             return Taken::Malformed;
         };
         if chunk.error.is_some() {
             return Taken::Fault;
         }
-        if chunk.usage.is_some() {
-            self.usage = chunk.usage;
-        }
+        self.usage = chunk.usage.or(self.usage);
         for part in chunk.choices.into_iter().filter(|part| part.index == 0) {
             self.add(part);
         }
@@ -247,6 +246,15 @@ mod tests {
             ]
         );
         assert_eq!(reply.tool_calls[0].tool, "openwop:core.rag.retrieve");
+    }
+
+    #[test]
+    fn usage_that_cannot_be_does_not_cost_the_answer() {
+        let usage = json!({"choices": [], "usage": {"prompt_tokens": -9, "completion_tokens": 2}});
+        let reply =
+            put_together(&[delta(json!({"content": "hi"})), finish("stop"), usage]).unwrap();
+        assert_eq!(reply.text.as_deref(), Some("hi"));
+        assert_eq!((reply.usage, reply.usage_invalid), (None, true));
     }
 
     #[test]

@@ -7,14 +7,15 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::agent::model::arguments::read_arguments;
+use crate::agent::model::reported::{self, Count, Reported};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, TokenUsage, ToolCall};
 
 #[derive(Deserialize)]
 struct Completion {
     choices: Vec<Choice>,
-    #[serde(default)]
-    usage: Option<Usage>,
+    #[serde(default, deserialize_with = "reported::object")]
+    usage: Reported<Usage>,
 }
 
 #[derive(Default, Deserialize)]
@@ -50,35 +51,56 @@ pub struct WireFunction {
     pub arguments: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 pub struct Usage {
     #[serde(default)]
-    prompt_tokens: Option<u64>,
+    prompt_tokens: Count,
     #[serde(default)]
-    completion_tokens: Option<u64>,
-    #[serde(default)]
-    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens: Count,
+    #[serde(default, deserialize_with = "reported::object")]
+    prompt_tokens_details: Reported<PromptDetails>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 struct PromptDetails {
     #[serde(default)]
-    cached_tokens: Option<u64>,
+    cached_tokens: Count,
+}
+
+impl Usage {
+    fn tokens(self) -> Reported<TokenUsage> {
+        let cached = match self.prompt_tokens_details {
+            Reported::Valid(details) => details.cached_tokens,
+            Reported::Absent | Reported::Invalid => Count::Absent,
+        };
+        // Servers that count no output leave the member out.
+        let output = self.completion_tokens.or_zero();
+        match (self.prompt_tokens, output) {
+            (Reported::Absent, Some(_)) => Reported::Absent,
+            (Reported::Valid(input), Some(output)) => Reported::Valid(TokenUsage {
+                input: input.0,
+                output,
+                cached_input: cached.valid().map(|tokens| tokens.0),
+            }),
+            _ => Reported::Invalid,
+        }
+    }
 }
 
 /// The reply in a successful answer; `None` if it holds none.
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
-    let completion: Completion = serde_json::from_slice(body).ok()?;
+    let completion: Completion = reported::parse(body)?;
     let choice = completion.choices.into_iter().next()?;
     Some(reply_of(choice, completion.usage, names))
 }
 
 /// What a choice says.
-pub fn reply_of(choice: Choice, usage: Option<Usage>, names: &ToolNames<'_>) -> ModelReply {
+pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -> ModelReply {
     let (message, finish) = (choice.message, choice.finish_reason);
     let finish = finish.as_deref().unwrap_or_default();
     let refusal = message.refusal.filter(|text| !text.is_empty());
     let calls = message.tool_calls.unwrap_or_default();
+    let usage = usage.and_then(Usage::tokens);
     ModelReply {
         cost: None,
         refused: refusal.is_some() || finish == "content_filter",
@@ -86,14 +108,8 @@ pub fn reply_of(choice: Choice, usage: Option<Usage>, names: &ToolNames<'_>) -> 
         text: refusal.or(message.content),
         reasoning: message.reasoning_content,
         tool_calls: calls.into_iter().map(|c| tool_call(c, names)).collect(),
-        usage: usage.and_then(|usage| {
-            Some(TokenUsage {
-                input: usage.prompt_tokens?,
-                // Servers that count no output leave the member out.
-                output: usage.completion_tokens.unwrap_or(0),
-                cached_input: usage.prompt_tokens_details.and_then(|d| d.cached_tokens),
-            })
-        }),
+        usage_invalid: matches!(usage, Reported::Invalid),
+        usage: usage.valid(),
     }
 }
 
@@ -194,6 +210,27 @@ mod tests {
             cached_input: Some(4),
         };
         assert_eq!(reply.usage, Some(expected));
+    }
+
+    #[rstest]
+    #[case::negative(json!({"prompt_tokens": -9, "completion_tokens": 2}))]
+    #[case::fractional(json!({"prompt_tokens": 9, "completion_tokens": 2.5}))]
+    #[case::beyond_64_bits(json!({"prompt_tokens": 1e30, "completion_tokens": 2}))]
+    #[case::text(json!({"prompt_tokens": "9"}))]
+    #[case::no_object(json!([9, 2]))]
+    #[case::word(json!("nine"))]
+    fn usage_that_cannot_be_does_not_cost_the_answer(#[case] usage: Value) {
+        let reply = json!({"choices": [{"message": {"content": "hi"}}], "usage": usage});
+        let reply = read(reply).unwrap();
+        assert_eq!(reply.text.as_deref(), Some("hi"));
+        assert_eq!((reply.usage, reply.usage_invalid), (None, true));
+    }
+
+    #[test]
+    fn usage_that_is_not_a_number_does_not_cost_the_answer() {
+        let body = br#"{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":NaN,"completion_tokens":1}}"#;
+        let reply = read_reply(body, &ToolNames::new(&[])).unwrap();
+        assert_eq!((reply.text.as_deref(), reply.usage), (Some("hi"), None));
     }
 
     #[rstest]

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::agent::model::endpoint::unavailable;
+use crate::agent::model::reported::{self, Count};
 use crate::domain::agent::{ModelReply, TokenUsage};
 use crate::domain::money::NanoUsd;
 use crate::ports::ModelError;
@@ -13,6 +14,7 @@ use crate::ports::ModelError;
 pub struct Log {
     last: u64,
     usage: Option<TokenUsage>,
+    usage_invalid: bool,
     cost: Option<NanoUsd>,
     waits: bool,
     ended: bool,
@@ -38,8 +40,8 @@ struct Entry {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Usage {
-    input_tokens: u64,
-    output_tokens: u64,
+    input_tokens: Count,
+    output_tokens: Count,
     cost_estimate_usd: Option<f64>,
 }
 
@@ -68,7 +70,7 @@ impl Log {
         page: &[u8],
     ) -> Result<Option<Result<ModelReply, ModelError>>, ModelError> {
         let page: Page =
-            serde_json::from_slice(page).map_err(|_| unavailable("malformed_reply", false))?;
+            reported::parse(page).ok_or_else(|| unavailable("malformed_reply", false))?;
         self.complete = page.is_complete;
         for entry in page.events {
             // What was read already is not counted twice.
@@ -104,9 +106,15 @@ impl Log {
 
     fn count(&mut self, payload: Value) {
         let used: Usage = serde_json::from_value(payload).unwrap_or_default();
+        let (Some(input), Some(output)) =
+            (used.input_tokens.or_zero(), used.output_tokens.or_zero())
+        else {
+            self.usage_invalid = true;
+            return;
+        };
         let sum = self.usage.get_or_insert_default();
-        sum.input = sum.input.saturating_add(used.input_tokens);
-        sum.output = sum.output.saturating_add(used.output_tokens);
+        sum.input = sum.input.saturating_add(input);
+        sum.output = sum.output.saturating_add(output);
         if let Some(cost) = used.cost_estimate_usd.and_then(NanoUsd::from_usd) {
             self.cost = Some(self.cost.unwrap_or_default() + cost);
         }
@@ -127,8 +135,10 @@ impl Log {
                 Value::String(text) => Some(text),
                 other => Some(other.to_string()),
             },
-            usage: self.usage,
-            cost: self.cost,
+            // Without the calls that cannot be counted, the sum would be too small.
+            usage: self.usage.filter(|_| !self.usage_invalid),
+            usage_invalid: self.usage_invalid,
+            cost: self.cost.filter(|_| !self.usage_invalid),
             ..ModelReply::default()
         }
     }

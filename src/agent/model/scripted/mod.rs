@@ -18,6 +18,7 @@ use crate::domain::agent::{
     Message, ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall, usage_from_size,
 };
 use crate::ports::{Model, ModelError, ModelInfo};
+use crate::protocol::json::parse_written;
 
 use script::{Condition, Echo, Fault, Rule, Turn};
 pub use script::{Error, Script};
@@ -141,7 +142,7 @@ async fn said(
             id: format!("call_{at}_{n}"),
             tool: call.tool.clone(),
             arguments: match &call.raw_arguments {
-                Some(raw) => serde_json::from_str(raw).map_err(|_| raw.clone()),
+                Some(raw) => parse_written(raw).ok_or_else(|| raw.clone()),
                 None => Ok(call.arguments.clone()),
             },
         });

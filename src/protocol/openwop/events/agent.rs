@@ -203,4 +203,8 @@ pub struct UsageEstimated {
     pub input_tokens: u64,
     /// Completion tokens, by size.
     pub output_tokens: u64,
+    /// `invalid_usage` where the provider reported usage that cannot be, such as a negative count; absent where it
+    /// reported none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
