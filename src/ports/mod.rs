@@ -66,7 +66,7 @@ pub use painter::{Painter, Unpainted};
 pub use pauses::{PauseRequest, Pauses};
 pub use prober::{Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
-pub use run_log::{Beside, Head, RunLog, StoredEvent};
+pub use run_log::{Beside, Head, READ_BYTES, RunLog, StoredEvent, reaches_end};
 pub use signals::Signals;
 pub use signing_key::{NoSigningKey, SigningKey};
 pub use storage::{Remains, RunDeletion, TenantStorage, Unmasked};

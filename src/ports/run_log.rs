@@ -21,6 +21,15 @@ pub struct StoredEvent {
     pub body: Bytes,
 }
 
+/// Bytes of event documents after which a read stops. The last document may exceed it.
+pub const READ_BYTES: usize = 4 * 1024 * 1024;
+
+/// Whether a read of up to `limit` events that returned these saw the end of the log.
+pub fn reaches_end(events: &[StoredEvent], limit: u32) -> bool {
+    let bytes: usize = events.iter().map(|event| event.body.len()).sum();
+    events.len() < limit as usize && bytes < READ_BYTES
+}
+
 /// How far a run's log reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
@@ -69,7 +78,8 @@ pub trait RunLog: Send + Sync {
         ends: bool,
         beside: &Beside,
     ) -> Result<(), StoreError>;
-    /// Up to `limit` events with a sequence above `after`, in order.
+    /// Up to `limit` events with a sequence above `after`, in order: no more of them once their documents come to
+    /// [`READ_BYTES`]; see [`reaches_end`].
     async fn read(
         &self,
         run: &RunId,

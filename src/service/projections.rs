@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Store, StoreError};
+use crate::ports::{Store, StoreError, reaches_end};
 
 const CACHED_RUNS: u64 = 256;
 const PAGE: u32 = 2048;
@@ -104,7 +104,7 @@ pub async fn catch_up(
         for event in &events {
             state.apply_stored(event.sequence, &event.body);
         }
-        if events.len() < PAGE as usize {
+        if reaches_end(&events, PAGE) {
             break;
         }
     }

@@ -14,7 +14,8 @@ use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{AgentId, EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{
-    Beside, Fence, Head, IdempotencyCompletion, RunLog, StoreError, StoredEvent, WebhookRecord,
+    Beside, Fence, Head, IdempotencyCompletion, READ_BYTES, RunLog, StoreError, StoredEvent,
+    WebhookRecord,
 };
 
 pub(super) const CREATE: &str = "INSERT INTO run
@@ -36,8 +37,15 @@ const NEWEST_OASIS: &str = "SELECT run_id FROM run
 const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
 const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
+// Where the documents come to $4 bytes is found by their lengths alone; neither engine loads a document for its length.
 const READ: &str = "SELECT sequence, kind, body FROM event
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
+      AND sequence <= COALESCE((
+        SELECT MIN(sequence) FROM (
+            SELECT sequence, SUM(OCTET_LENGTH(body)) OVER (ORDER BY sequence) AS total FROM event
+            WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
+            ORDER BY sequence LIMIT $3) AS sized
+        WHERE total >= $4), 9223372036854775807)
     ORDER BY sequence LIMIT $3";
 
 /// OpenWOP run-event: `eventId` has at most this many characters.
@@ -239,6 +247,7 @@ macro_rules! run_log {
                     .bind(run.as_str())
                     .bind(i64::try_from(after).unwrap_or(i64::MAX))
                     .bind(i64::from(limit))
+                    .bind(i64::try_from(READ_BYTES).unwrap_or(i64::MAX))
                     .fetch(self.readers())
                     .map_err(backend)
                     .and_then(async |row| event_of(row))

@@ -9,10 +9,13 @@ use super::{Waiting, later};
 use crate::domain::ids::RunId;
 use crate::http::HttpState;
 use crate::ports::Head;
-use crate::service::log_reader::{Error, Filter, PagedEvent};
+use crate::service::log_reader::{Error, Filter, Full, PagedEvent, Rooms};
 
 /// What makes a run wait for somebody, who should hear of it at once.
 const SUSPENDED: &str = "node.suspended";
+
+/// Frames up to this size are not counted against the memory of readers.
+const SMALL_BYTES: usize = 64 * 1024;
 
 /// Why a window was closed.
 pub enum Gathered {
@@ -66,18 +69,34 @@ async fn suspends(
 }
 
 /// One `batch` frame with the events that pass; its id is the highest sequence in it. `None` if none passes.
-pub fn frame(events: &[PagedEvent], filter: Filter) -> Option<Bytes> {
-    let mut documents = Vec::new();
-    let mut highest = None;
-    for event in events.iter().filter(|event| filter.passes(&event.kind)) {
-        if highest.replace(event.sequence).is_some() {
-            documents.push(b',');
+///
+/// # Errors
+/// There is no memory for it.
+pub async fn frame(
+    rooms: &Rooms,
+    events: &[PagedEvent],
+    filter: Filter,
+) -> Result<Option<Bytes>, Full> {
+    let passing = || events.iter().filter(|event| filter.passes(&event.kind));
+    let Some(highest) = passing().map(|event| event.sequence).max() else {
+        return Ok(None);
+    };
+    let bytes = passing().map(|event| event.body.len() + 1).sum::<usize>() + 64;
+    let room = match bytes > SMALL_BYTES {
+        true => Some(rooms.take(bytes).await?),
+        false => None,
+    };
+    let mut frame = Vec::with_capacity(bytes);
+    frame.extend_from_slice(format!("id: {highest}\nevent: batch\ndata: [").as_bytes());
+    for (n, event) in passing().enumerate() {
+        if n > 0 {
+            frame.push(b',');
         }
-        documents.extend_from_slice(&event.body);
+        frame.extend_from_slice(&event.body);
     }
-    let head = format!("id: {}\nevent: batch\ndata: [", highest?);
-    let mut frame = head.into_bytes();
-    frame.append(&mut documents);
     frame.extend_from_slice(b"]\n\n");
-    Some(frame.into())
+    Ok(Some(match room {
+        Some(room) => room.hold(frame),
+        None => frame.into(),
+    }))
 }

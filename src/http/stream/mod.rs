@@ -198,7 +198,10 @@ fn events(
                 let frames = if buffer.is_zero() {
                     page.frames_after(position, filter)
                 } else {
-                    batch::frame(page.events_after(position), filter)
+                    match batch::frame(state.log.rooms(), page.events_after(position), filter).await {
+                        Ok(frame) => frame,
+                        Err(cause) => return unreadable(&run, &cause),
+                    }
                 };
                 position = page.last();
                 if let Some(frames) = frames {

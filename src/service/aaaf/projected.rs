@@ -10,7 +10,7 @@ use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
 use crate::ports::aaaf::{AgentRecord, LeftOut, NewEvent};
-use crate::ports::{Store, StoreError};
+use crate::ports::{Store, StoreError, reaches_end};
 use crate::protocol::openwop::summary::Severity;
 
 /// Events of one log: more are not read.
@@ -75,7 +75,7 @@ async fn read(
     let mut events: Vec<RunEvent> = Vec::new();
     loop {
         let page = store.read(&record.run_id, state.sequence, PAGE).await?;
-        let last = page.len() < PAGE as usize;
+        let last = reaches_end(&page, PAGE);
         for event in page {
             let document: Option<RunEvent> = serde_json::from_slice(&event.body).ok();
             state.apply_stored(event.sequence, &event.body);

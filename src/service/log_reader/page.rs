@@ -9,10 +9,14 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::filter::Filter;
-use crate::ports::StoredEvent;
+use super::room::Room;
+use crate::ports::{READ_BYTES, StoredEvent};
 
 /// Events in a page. Page `n` holds the sequences `n * PAGE_EVENTS + 1 ..= (n + 1) * PAGE_EVENTS`.
 pub const PAGE_EVENTS: u64 = 256;
+
+/// A page with this many bytes is full, however few events it has.
+pub const PAGE_BYTES: usize = READ_BYTES;
 
 /// Consecutive events of one page, from its first one on.
 #[derive(Debug)]
@@ -57,8 +61,8 @@ impl Frames {
 }
 
 impl Page {
-    /// Lays out `events`, which must be consecutive from `first`.
-    pub(super) fn new(first: u64, events: Vec<PagedEvent>) -> Self {
+    /// Lays out `events`, which must be consecutive from `first`. The `room` is given back with the last slice of the page.
+    pub(super) fn new(first: u64, events: Vec<PagedEvent>, room: Option<Room>) -> Self {
         let mut text = Vec::with_capacity(
             events
                 .iter()
@@ -72,7 +76,10 @@ impl Page {
             spans.push(body);
             ends.push((event.sequence, text.len()));
         }
-        let text = Bytes::from(text);
+        let text = match room {
+            Some(room) => room.hold(text),
+            None => Bytes::from(text),
+        };
         let events = events
             .into_iter()
             .zip(spans)
@@ -92,11 +99,22 @@ impl Page {
     }
 
     /// The same page with more events at its end.
-    pub(super) fn extended(&self, more: Vec<PagedEvent>) -> Self {
+    pub(super) fn extended(&self, more: Vec<PagedEvent>, room: Option<Room>) -> Self {
         Self::new(
             self.first,
             self.events.iter().cloned().chain(more).collect(),
+            room,
         )
+    }
+
+    /// Bytes of its frames.
+    pub(super) fn bytes(&self) -> usize {
+        self.all.text.len()
+    }
+
+    /// Whether it takes no more events because of their size.
+    pub(super) fn is_cut(&self) -> bool {
+        self.bytes() >= PAGE_BYTES
     }
 
     /// Sequence of the first event.

@@ -52,7 +52,10 @@ async fn bodies_may_hold_any_text_of_any_size(#[values(Sqlite, Postgres)] engine
         })
         .collect();
     store.append(&run, fence, &stored, false).await.unwrap();
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), stored);
+    // The fourth is so large that a read ends with it.
+    let (first, rest) = stored.split_at(4);
+    assert_eq!(store.read(&run, 0, 10).await.unwrap(), first);
+    assert_eq!(store.read(&run, 4, 10).await.unwrap(), rest);
 }
 
 #[rstest]

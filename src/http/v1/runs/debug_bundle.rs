@@ -6,10 +6,12 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
+use super::poll::full;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{OwnRun, Query};
 use crate::service::access::Caller;
+use crate::service::bundles::MAX_BUNDLE;
 
 /// `GET /v1/runs/{runId}/debug-bundle`.
 pub async fn get(
@@ -19,6 +21,7 @@ pub async fn get(
     OwnRun(run): OwnRun,
 ) -> Answer {
     let most = query.whole("maxEvents", 0, u64::MAX)?;
+    let _room = state.log.rooms().take(MAX_BUNDLE * 2).await.map_err(full)?;
     let bundle = state
         .bundles
         .bundle(&caller.tenant, &run.run_id, most)

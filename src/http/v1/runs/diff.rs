@@ -6,10 +6,14 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
+use super::poll::full;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{OwnRun, Query};
 use crate::service::access::Caller;
+
+/// What one comparison may take in memory: two pages, and the differences that are kept.
+const ROOM: usize = 16 * 1024 * 1024;
 
 /// `GET /v1/runs/{runId}:diff`.
 pub async fn get(
@@ -19,6 +23,7 @@ pub async fn get(
     OwnRun(run): OwnRun,
 ) -> Answer {
     let against = query.run("against")?;
+    let _room = state.log.rooms().take(ROOM).await.map_err(full)?;
     let diff = state
         .diffs
         .diff(&caller.tenant, &run.run_id, &against)

@@ -14,14 +14,15 @@ use crate::http::HttpState;
 use crate::http::answer::{Answer, Failure, json_text};
 use crate::http::extract::{OwnRun, Query};
 use crate::ports::Head;
+use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
-use crate::service::log_reader::Filter;
+use crate::service::log_reader::{Error, Filter, Full, PAGE_BYTES, Page};
 
 const DEFAULT_TIMEOUT_S: u64 = 30;
 const LONGEST_TIMEOUT_S: u64 = 60;
-/// One answer is not longer than this, unless a single page is.
-const ENOUGH_BYTES: usize = 8 * 1024 * 1024;
+/// One answer is not longer than this, unless a single event is.
+const ENOUGH_BYTES: usize = PAGE_BYTES;
 
 /// `GET /v1/runs/{runId}/events/poll`.
 pub async fn poll(
@@ -80,23 +81,23 @@ pub async fn collect(
 ) -> Result<Response, Failure> {
     let mut text = Vec::from(br#"{"events":["#.as_slice());
     let mut position = after;
-    let mut first = true;
-    while position < head.sequence && text.len() < ENOUGH_BYTES {
-        let page = state
-            .log
-            .page_after(run, position, head.sequence)
-            .await
-            .map_err(|cause| internal(&cause))?;
+    let (_turn, room) = state.log.rooms().answer().await.map_err(full)?;
+    'pages: while position < head.sequence {
+        let page = read_page(state, run, position, head.sequence).await?;
         for event in page.events_after(position) {
-            if !filter.passes(&event.kind) {
-                continue;
+            // What does not fit is asked for by the next poll, which begins after the last event of this one.
+            if filter.passes(&event.kind) {
+                let first = text.ends_with(b"[");
+                if !first && text.len() + event.body.len() > ENOUGH_BYTES {
+                    break 'pages;
+                }
+                if !first {
+                    text.push(b',');
+                }
+                text.extend_from_slice(&event.body);
             }
-            if !std::mem::take(&mut first) {
-                text.push(b',');
-            }
-            text.extend_from_slice(&event.body);
+            position = event.sequence;
         }
-        position = page.last();
         if position > head.sequence {
             // The page holds events that came since the head was asked for, maybe the last one.
             head = state
@@ -108,5 +109,28 @@ pub async fn collect(
     }
     let complete = head.ended && position >= head.sequence;
     text.extend_from_slice(format!(r#"],"isComplete":{complete}}}"#).as_bytes());
-    Ok(json_text(StatusCode::OK, text.into()))
+    Ok(json_text(StatusCode::OK, room.hold(text)))
+}
+
+async fn read_page(
+    state: &HttpState,
+    run: &RunId,
+    position: u64,
+    head: u64,
+) -> Result<Arc<Page>, Problem> {
+    let page = state.log.page_after(run, position, head).await;
+    page.map_err(|cause| match cause {
+        Error::Full(cause) => full(cause),
+        cause => internal(&cause),
+    })
+}
+
+/// The answer to a request for more than the memory for event logs can take now.
+pub fn full(_: Full) -> Problem {
+    Problem::new(
+        ErrorCode::RateLimited,
+        "too many large parts of event logs are being read; come back when `Retry-After` is over",
+    )
+    .with("scope", "route")
+    .with("retryAfterMs", 1000)
 }

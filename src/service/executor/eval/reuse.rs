@@ -6,7 +6,7 @@ use tracing::error;
 
 use super::RunContext;
 use crate::domain::ids::{RunId, TaskId};
-use crate::ports::Store;
+use crate::ports::{Store, reaches_end};
 use crate::protocol::openwop::events::{Event, EventDocument, NewEvent, TaskReused};
 use crate::service::run_writer::Closed;
 
@@ -50,7 +50,7 @@ pub(super) async fn take_over(store: &dyn Store, context: &RunContext) -> Result
                 take_over_task(context, source, &task, facts).await?;
             }
         }
-        if events.len() < COPY_PAGE as usize {
+        if reaches_end(&events, COPY_PAGE) {
             return Ok(());
         }
     }
