@@ -297,6 +297,10 @@ impl App {
             limits,
             settings: HttpSettings {
                 max_body_bytes: config.limits.max_request_body_bytes,
+                // A suite is the largest document, and a small task of it takes some four kilobytes.
+                max_body_memory: HttpSettings::default()
+                    .max_body_memory
+                    .max(config.limits.max_tasks_per_suite.saturating_mul(5 * 1024)),
                 max_subscribers: config.limits.max_subscribers,
                 rates: Rates {
                     per_key: config.limits.requests_per_second_per_key,

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::HttpState;
 use super::answer::Failure;
+use super::unread::Holds;
 use crate::domain::ids::RunId;
 use crate::domain::run::record::RunRecord;
 use crate::protocol::error::{ErrorCode, Problem};
@@ -280,8 +281,7 @@ impl FromRequest<Arc<HttpState>> for JsonBody {
 
     async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, Failure> {
         require_json(&request)?;
-        let octets = read(request, state.settings.max_body_bytes).await?;
-        parse(octets).await.map(Self)
+        parse(request, state).await.map(Self)
     }
 }
 
@@ -296,6 +296,7 @@ impl FromRequest<Arc<HttpState>> for OptionalJsonBody {
         if typed {
             require_json(&request)?;
         }
+        let held = request.extensions().get::<Holds>().cloned();
         let octets = read(request, state.settings.max_body_bytes).await?;
         if octets.is_empty() {
             return Ok(Self(Value::Object(serde_json::Map::new())));
@@ -303,11 +304,26 @@ impl FromRequest<Arc<HttpState>> for OptionalJsonBody {
         if !typed {
             return Err(wrong_type());
         }
-        parse(octets).await.map(Self)
+        parse_octets(octets, held, state).await.map(Self)
     }
 }
 
-async fn parse(octets: Bytes) -> Result<Value, Failure> {
+async fn parse(request: Request, state: &HttpState) -> Result<Value, Failure> {
+    let held = request.extensions().get::<Holds>().cloned();
+    let octets = read(request, state.settings.max_body_bytes).await?;
+    parse_octets(octets, held, state).await
+}
+
+/// Parses a body. The memory of what it becomes is kept for as long as the request is under way.
+async fn parse_octets(
+    octets: Bytes,
+    held: Option<Holds>,
+    state: &HttpState,
+) -> Result<Value, Failure> {
+    let memory = state.limits.weigh(json::weight(&octets))?;
+    if let Some(held) = held {
+        held.keep(memory);
+    }
     let parsed = if octets.len() > QUICKLY_PARSED {
         // Other requests go on meanwhile.
         tokio::task::spawn_blocking(move || json::parse(&octets))
@@ -365,7 +381,9 @@ async fn read(request: Request, limit: usize) -> Result<Bytes, Failure> {
         drain(&mut body, limit).await;
         return Err(too_large(limit));
     }
-    match tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit)).await {
+    let announced = announced.and_then(|length| usize::try_from(length).ok());
+    let collecting = collect(&mut body, announced.unwrap_or_default(), limit);
+    match tokio::time::timeout(BODY_TIMEOUT, collecting).await {
         Ok(Ok(octets)) => Ok(octets),
         Ok(Err(Unreadable::TooLarge)) => {
             drain(&mut body, limit).await;
@@ -381,8 +399,9 @@ enum Unreadable {
     Broken,
 }
 
-async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, Unreadable> {
-    let mut octets = BytesMut::new();
+async fn collect(body: &mut Body, announced: usize, limit: usize) -> Result<Bytes, Unreadable> {
+    // Growing step by step would take twice as much.
+    let mut octets = BytesMut::with_capacity(announced.min(limit));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Unreadable::Broken)?;
         if let Some(data) = frame.data_ref() {

@@ -39,6 +39,8 @@ const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MAX_HEADERS: usize = 128;
 /// Bodies up to this size are not counted.
 const SMALL_BODY: usize = 64 * 1024;
+/// Bytes of memory that are counted as one.
+const MEMORY_STEP: usize = 1024;
 /// Bodies of the largest size that may be in memory at once; read into values, each is many times as large.
 const LARGEST_BODIES: usize = 4;
 
@@ -75,6 +77,9 @@ pub struct Limits {
     in_flight_of: Option<Arc<Shares<TenantId>>>,
     bodies: Arc<Shares<TenantId>>,
     max_body: usize,
+    /// Memory for parsed bodies, in steps of a kilobyte.
+    memory: Arc<Semaphore>,
+    max_memory: usize,
 }
 
 /// What a request holds while it is under way.
@@ -84,12 +89,14 @@ pub struct Held {
 }
 
 impl Limits {
-    /// Full allowances, for bodies of at most `max_body` octets.
-    pub fn new(rates: Rates, max_body: usize) -> Self {
+    /// Full allowances, for bodies of at most `max_body` octets that take `max_memory` together once they are parsed.
+    pub fn new(rates: Rates, max_body: usize, max_memory: usize) -> Self {
         let in_flight = (rates.in_flight > 0).then_some(rates.in_flight);
         Self {
             bodies: Shares::halved(max_body.saturating_mul(LARGEST_BODIES)),
             max_body,
+            memory: Arc::new(Semaphore::new(max_memory.div_ceil(MEMORY_STEP))),
+            max_memory,
             in_flight_of: in_flight.map(Shares::halved),
             keys: per_second("key", rates.per_key),
             tenants: per_second("tenant", rates.per_tenant),
@@ -170,6 +177,32 @@ impl Limits {
             Some(octets) => octets,
             None => self.max_body,
         }
+    }
+
+    /// Takes memory for a body of this weight.
+    ///
+    /// # Errors
+    /// `payload_too_large` for one that is too heavy by itself, `rate_limited` beside those that are there.
+    pub fn weigh(&self, weight: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        if weight > self.max_memory {
+            return Err(Problem::new(
+                ErrorCode::PayloadTooLarge,
+                "the body has too many values; send fewer or larger ones in a request",
+            ));
+        }
+        let steps = u32::try_from(weight.div_ceil(MEMORY_STEP)).unwrap_or(u32::MAX);
+        self.memory
+            .clone()
+            .try_acquire_many_owned(steps)
+            .map_err(|_| {
+                metrics::counter!(names::SHED).increment(1);
+                Problem::new(
+                    ErrorCode::RateLimited,
+                    "the host reads as many large documents as its memory allows; come back when `Retry-After` is over",
+                )
+                .with("scope", "route")
+                .with("retryAfterMs", 1000)
+            })
     }
 
     /// Counts a credential that was refused: the refusal itself, or `rate_limited` for an address that had too many. Good
@@ -332,6 +365,7 @@ mod tests {
                 ..Rates::default()
             },
             1000,
+            1000,
         );
         assert_eq!(
             admitted(&limits, &caller("t", "a"), 30),
@@ -349,6 +383,7 @@ mod tests {
                 ..Rates::default()
             },
             1000,
+            1000,
         );
         assert_eq!(admitted(&limits, &caller("t", "a"), 6), (6, None));
         assert_eq!(
@@ -365,6 +400,7 @@ mod tests {
                 refusals_per_minute: 2,
                 ..Rates::default()
             },
+            1000,
             1000,
         );
         let refusal = || Problem::new(ErrorCode::Unauthenticated, "no");
@@ -403,6 +439,7 @@ mod tests {
                 ..Rates::default()
             },
             1000,
+            1000,
         );
         let held = (limits.enter().unwrap(), limits.enter().unwrap());
         assert_eq!(limits.enter().unwrap_err().code, ErrorCode::Unavailable);
@@ -414,13 +451,14 @@ mod tests {
                 ..Rates::default()
             },
             1000,
+            1000,
         );
         assert!(none.enter().unwrap().is_none());
     }
 
     #[test]
     fn bodies_in_memory_are_bounded_for_each_and_for_all() {
-        let limits = Limits::new(Rates::default(), 1_000_000);
+        let limits = Limits::new(Rates::default(), 1_000_000, 1000);
         let body = |octets: usize| Body::from(vec![0; octets]);
         let hold = |tenant: &str, octets| limits.hold(&tenant.into(), &body(octets), false);
         let code = |held: Result<Held, Problem>| held.err().map(|problem| problem.code);
@@ -451,12 +489,24 @@ mod tests {
     }
 
     #[test]
+    fn parsed_bodies_share_their_memory() {
+        let limits = Limits::new(Rates::default(), 1_000_000, 100_000);
+        let code = |weight| limits.weigh(weight).map_err(|problem| problem.code);
+        assert_eq!(code(100_001).unwrap_err(), ErrorCode::PayloadTooLarge);
+        let held = limits.weigh(60_000).unwrap();
+        assert_eq!(code(60_000).unwrap_err(), ErrorCode::RateLimited);
+        assert!(code(30_000).is_ok());
+        drop(held);
+        assert!(code(100_000).is_ok());
+    }
+
+    #[test]
     fn a_tenant_has_half_of_the_places() {
         let rates = Rates {
             in_flight: 4,
             ..Rates::default()
         };
-        let limits = Limits::new(rates, 1000);
+        let limits = Limits::new(rates, 1000, 1000);
         let hold = |tenant: &str, waits| limits.hold(&tenant.into(), &Body::empty(), waits);
         let held = (hold("a", false).unwrap(), hold("a", false).unwrap());
         let refused = hold("a", false).err().unwrap();

@@ -141,6 +141,8 @@ pub struct PackRules {
 pub struct HttpSettings {
     /// Largest request body, in octets.
     pub max_body_bytes: usize,
+    /// Memory that all request bodies may take together once they are parsed, in bytes.
+    pub max_body_memory: usize,
     /// Event streams and long polls open at the same time.
     pub max_subscribers: usize,
     /// Longest silence on a stream.
@@ -157,6 +159,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             max_body_bytes: 16 * 1024 * 1024,
+            max_body_memory: 64 * 1024 * 1024,
             max_subscribers: 4096,
             // Readers give up after 30 s of silence.
             keepalive: Duration::from_secs(15),
@@ -251,7 +254,11 @@ impl HttpState {
             seams,
             log: LogReader::new(deps.store.clone()),
             subscribers: Subscribers::new(deps.settings.max_subscribers),
-            limits: Limits::new(deps.settings.rates, deps.settings.max_body_bytes),
+            limits: Limits::new(
+                deps.settings.rates,
+                deps.settings.max_body_bytes,
+                deps.settings.max_body_memory,
+            ),
             aaaf: aaaf.clone(),
             allowances: Allowances::new(deps.settings.aaaf),
             discovery: discovery::Document::new(

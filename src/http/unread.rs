@@ -1,8 +1,9 @@
 //! Reads what a handler left of a request's body.
 //!
 //! A refusal comes before the body is read, and a connection cannot go on behind octets that nobody took: the server would
-//! close it under the client's next request. Small rests are read and thrown away before the answer goes out; after a large
-//! or a slow one the answer says that the connection ends.
+//! close it under the client's next request, and a client that still sends would see a broken pipe in the place of its
+//! answer. So the rest is read and thrown away before the answer goes out, up to the size of two of the largest bodies;
+//! after a larger or a slow one the answer says that the connection ends.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,11 +19,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// More than this is not worth reading.
-const MAX_REST: usize = 64 * 1024;
-/// How long the rest may take to arrive.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+const MAX_REST: usize = 32 * 1024 * 1024;
+/// How long the rest may take to arrive, and how long a piece of it.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+const MAX_SILENCE: Duration = Duration::from_secs(1);
 
 /// The layer.
 pub async fn read_the_rest(request: Request, next: Next) -> Response {
@@ -30,13 +33,16 @@ pub async fn read_the_rest(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let rest = Rest::default();
-    let request = request.map(|body| {
+    let holds = Holds::default();
+    let mut request = request.map(|body| {
         Body::new(Lent {
             body: Some(body),
             rest: rest.clone(),
         })
     });
+    request.extensions_mut().insert(holds.clone());
     let mut response = next.run(request).await;
+    drop(holds);
     let left = rest.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(left) = left
         && !throw_away(left).await
@@ -51,18 +57,33 @@ pub async fn read_the_rest(request: Request, next: Next) -> Response {
 async fn throw_away(mut body: Body) -> bool {
     let reading = async {
         let mut octets = 0;
-        while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return false };
+        loop {
+            let frame = match tokio::time::timeout(MAX_SILENCE, body.frame()).await {
+                Ok(None) => return true,
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(_))) | Err(_) => return false,
+            };
             octets += frame.data_ref().map_or(0, Bytes::len);
             if octets > MAX_REST {
                 return false;
             }
         }
-        true
     };
     tokio::time::timeout(MAX_WAIT, reading)
         .await
         .unwrap_or(false)
+}
+
+/// What is held for as long as a request is under way.
+#[derive(Clone, Default)]
+pub struct Holds(Arc<Mutex<Vec<OwnedSemaphorePermit>>>);
+
+impl Holds {
+    /// Holds this too.
+    pub fn keep(&self, permit: OwnedSemaphorePermit) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(permit);
+    }
 }
 
 type Rest = Arc<Mutex<Option<Body>>>;

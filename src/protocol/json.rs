@@ -83,6 +83,39 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_MEMORY)
 }
 
+/// Parses a document of somebody who may wish this process harm, and which no honest sender makes large.
+pub fn parse_foreign(bytes: &[u8]) -> Result<Value, Error> {
+    parse_within(bytes, MAX_WRITTEN_MEMORY)
+}
+
+/// About the bytes of memory that a document takes once it is parsed. Only its punctuation is looked at, so this costs far
+/// less than parsing it, and the estimate is the same as the one made there.
+pub fn weight(bytes: &[u8]) -> usize {
+    let (mut weight, mut inside, mut escaped, mut opened) = (bytes.len(), false, false, false);
+    for byte in bytes {
+        if inside {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => inside = false,
+                _ => {}
+            }
+            continue;
+        }
+        let octets = match byte {
+            b' ' | b'\n' | b'\r' | b'\t' => continue,
+            // An object takes its node once it has a member.
+            b'"' if opened => OBJECT_OCTETS,
+            b',' | b'[' | b'{' => VALUE_OCTETS,
+            _ => 0,
+        };
+        inside = *byte == b'"';
+        opened = *byte == b'{';
+        weight = weight.saturating_add(octets);
+    }
+    weight
+}
+
 /// Parses what a model wrote, where of repeated members the last one counts; bounded in depth, so that an event that holds
 /// it can be read again, and in memory.
 pub fn parse_written(text: &str) -> Option<Value> {
@@ -341,6 +374,22 @@ mod tests {
             assert_eq!(refused.fault, Fault::TooManyValues);
         }
         assert!(parse(many("0,", 100_000).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn the_weight_of_a_document_is_told_without_parsing_it() {
+        let many = |item: &str| format!("[{}0]", item.repeat(1000));
+        for (item, octets) in [
+            ("0,", VALUE_OCTETS),
+            ("{},", 2 * VALUE_OCTETS),
+            (r#"{ "a" : 0 },"#, 2 * VALUE_OCTETS + OBJECT_OCTETS),
+            (r#"{"a":0,"b":0},"#, 3 * VALUE_OCTETS + OBJECT_OCTETS),
+            (r#""{[,\",{","#, VALUE_OCTETS),
+        ] {
+            let text = many(item);
+            let expected = text.len() + 1000 * octets + VALUE_OCTETS;
+            assert_eq!(weight(text.as_bytes()), expected, "{item}");
+        }
     }
 
     #[test]

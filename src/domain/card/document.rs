@@ -54,7 +54,7 @@ impl Card {
         if octets.len() > MAX_OCTETS {
             return Err(Unparseable::TooLong);
         }
-        match json::parse(octets)? {
+        match json::parse_foreign(octets)? {
             Value::Object(members) => Ok(Self { members }),
             _ => Err(Unparseable::NotAnObject),
         }

@@ -46,7 +46,7 @@ pub fn parse(octets: &[u8]) -> Result<Value, Unreadable> {
     if octets.len() > MAX_OCTETS {
         return Err(Unreadable::TooLarge(octets.len()));
     }
-    let document = json::parse(octets)?;
+    let document = json::parse_foreign(octets)?;
     if document.is_object() {
         Ok(document)
     } else {

@@ -31,7 +31,7 @@ pub fn parse(octets: &[u8]) -> Result<Lockfile, Refusal> {
     if octets.len() > MAX_OCTETS {
         return Err(invalid("is larger than 4 MiB"));
     }
-    let value = json::parse(octets).map_err(|error| invalid(error.to_string()))?;
+    let value = json::parse_foreign(octets).map_err(|error| invalid(error.to_string()))?;
     Document::PackLockfile.check(&value).map_err(|violations| {
         invalid(
             violations

@@ -75,7 +75,7 @@ pub fn read(octets: &[u8]) -> Result<PackManifest, Refusal> {
 /// # Errors
 /// `tarball_manifest_not_json`.
 pub fn parse(octets: &[u8]) -> Result<Value, Refusal> {
-    json::parse(octets)
+    json::parse_foreign(octets)
         .map_err(|error| refuse(ErrorCode::TarballManifestNotJson, error.to_string()))
 }
 

@@ -121,7 +121,7 @@ impl Provider for HttpProvider {
     ) -> Result<Value, OperateFault> {
         let told = |trouble: Trouble| trouble.at(&Stage::Operate);
         let answer = self.carry_out(environment, operation).await.map_err(told)?;
-        let document = json::parse(&answer.body);
+        let document = json::parse_foreign(&answer.body);
         match (answer.status, document) {
             (200..=299, Ok(result)) => Ok(result),
             (200..=299, Err(fault)) => Err(told(fault.into()).into()),

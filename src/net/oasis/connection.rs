@@ -101,7 +101,7 @@ impl HttpProvider {
 
     /// The document of an answer to the evaluator.
     pub(super) fn document(&self, answer: &Answer) -> Result<Value, Trouble> {
-        let mut document = json::parse(&answer.body)?;
+        let mut document = json::parse_foreign(&answer.body)?;
         self.scrub.value(&mut document);
         Ok(document)
     }

@@ -307,3 +307,20 @@ async fn one_address_does_not_keep_all_connections() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_body_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
+    let host = TestHost::idle().await;
+    for item in ["{},", "0,", "[],", r#"{"a":0},"#] {
+        let body = format!("[{}0]", item.repeat((12 << 20) / item.len()));
+        let call = host.request(Method::POST, "/v1/host/touchstone/suites");
+        let refused = call.raw("application/json", body).send().await;
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE, "{item}");
+        assert_eq!(refused.code(), "payload_too_large");
+    }
+    // As much text in few values is no trouble.
+    let body = format!(r#"{{"text":"{}"}}"#, "{},".repeat(4 << 20));
+    let call = host.request(Method::POST, "/v1/host/touchstone/suites");
+    let refused = call.raw("application/json", body).send().await;
+    assert_eq!(refused.code(), "validation_error");
+}

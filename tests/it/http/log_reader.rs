@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use touchstone::ports::Head;
-use touchstone::service::log_reader::{Filter, LogReader};
+use touchstone::service::log_reader::{Filter, LogReader, PAGE_BYTES};
 
 use super::host::{TestHost, says};
-use super::recorder::{Recorder, cancelled, step};
+use super::recorder::{Recorder, cancelled, padded, started, step};
 
 /// Frames after a position by filtering and printing, one by one.
 fn expected(bodies: &[(u64, String, String)], after: u64, upto: u64, filter: Filter) -> String {
@@ -124,5 +124,83 @@ async fn a_head_the_store_does_not_keep_is_an_error_and_no_short_page() {
             .unwrap()
             .last(),
         10
+    );
+}
+
+/// As many events as a page has, each of half a megabyte: the log ends with the last one.
+async fn large_log(host: &TestHost) -> Recorder {
+    let mut recorder = Recorder::of(host).await;
+    for n in 1..=40_u64 {
+        let event = match n {
+            1 => started(),
+            40 => cancelled(),
+            _ => padded(n, 512 * 1024),
+        };
+        recorder.append(vec![event]).await;
+    }
+    recorder
+}
+
+#[tokio::test]
+async fn a_page_of_large_events_is_cut_by_its_bytes() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let recorder = large_log(&host).await;
+    let reader = LogReader::new(host.store.clone());
+    for start in [0, 3, 8, 17, 39] {
+        let mut position = start;
+        while position < 40 {
+            let page = reader
+                .page_after(&recorder.run, position, 40)
+                .await
+                .unwrap();
+            let events = page.events_after(position);
+            let bytes: usize = events.iter().map(|event| event.body.len()).sum();
+            assert!(bytes < PAGE_BYTES + 600_000, "{bytes}");
+            let got: Vec<u64> = events.iter().map(|event| event.sequence).collect();
+            assert_eq!(got, (position + 1..=page.last()).collect::<Vec<_>>());
+            assert!(page.last() > position);
+            position = page.last();
+        }
+    }
+}
+
+#[tokio::test]
+async fn polls_and_streams_of_large_events_bring_all_of_them() {
+    let host = TestHost::idle().await;
+    host.equip(&says(&["a"])).await;
+    let recorder = large_log(&host).await;
+    let (mut last, mut polls) = (0, 0);
+    loop {
+        let path = format!("/v1/runs/{}/events/poll?lastSequence={last}", recorder.run);
+        let reply = host.get(&path).await;
+        assert_eq!(reply.status, 200);
+        assert!(reply.text().len() <= PAGE_BYTES + 100);
+        let page = reply.json();
+        for event in page["events"].as_array().unwrap() {
+            assert_eq!(event["sequence"], last + 1);
+            last += 1;
+        }
+        polls += 1;
+        if page["isComplete"] == true {
+            break;
+        }
+    }
+    assert_eq!(last, 40);
+    assert!(polls >= 5, "{polls}");
+    for buffer in ["", "&bufferMs=50"] {
+        let path = format!("/v1/runs/{}/events?streamMode=debug{buffer}", recorder.run);
+        let stream = host.get(&path).await.text();
+        assert_eq!(stream.matches("\"eventId\"").count(), 40);
+    }
+    // Nothing of the log passes, and that is the whole answer.
+    let path = format!("/v1/runs/{}/events?streamMode=messages", recorder.run);
+    let json = host
+        .request(axum::http::Method::GET, &path)
+        .header("accept", "application/json");
+    let page = json.send().await.json();
+    assert_eq!(
+        (&page["isComplete"], &page["events"]),
+        (&true.into(), &serde_json::json!([]))
     );
 }

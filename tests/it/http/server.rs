@@ -110,6 +110,26 @@ async fn a_refusal_says_that_the_connection_ends_if_the_body_is_not_worth_readin
     assert!(refused.contains("connection: close"), "{refused}");
 }
 
+/// A client that sends a large body is refused before it is read, and still sees why.
+#[tokio::test]
+async fn a_refusal_before_a_large_body_came_is_no_broken_pipe() {
+    let host = TestHost::idle().await;
+    let address = host.listen().await;
+    let body = "x".repeat(8 << 20);
+    for key in ["wrong", &host.key] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!(
+            "DELETE /v1/host/touchstone/packs/none/1.0.0 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let refused = answer(&mut stream).await;
+        assert!(refused.starts_with("HTTP/1.1 40"), "{refused}");
+        assert!(!refused.contains("connection: close"), "{refused}");
+    }
+}
+
 /// What the HTTP library refuses before there is a request has the envelope too, and the client lives to see it.
 #[rstest]
 #[case::large_head(format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(200_000)), 431)]

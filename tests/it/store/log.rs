@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
 use touchstone::domain::ids::{AgentId, RunId};
 use touchstone::domain::run::record::Work;
-use touchstone::ports::{Claimable, Fence, Store, StoreError, StoredEvent};
+use touchstone::ports::{Claimable, Fence, Store, StoreError, StoredEvent, reaches_end};
 
 #[rstest]
 #[tokio::test]
@@ -427,5 +427,32 @@ async fn readers_see_whole_batches_while_they_are_written(
     }
     for reader in readers {
         reader.await.unwrap();
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_read_ends_when_its_documents_come_to_a_few_megabytes(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let (run, fence) = claimed(&*store, "run_1").await;
+    let sizes = [10, 3 << 20, 2 << 20, 10, 10, 9 << 20, 10];
+    for (event, size) in events(&run, 1, 7).into_iter().zip(sizes) {
+        let text = String::from_utf8(event.body.to_vec()).unwrap();
+        // Characters are not bytes.
+        let body = format!("{text}{}", "é".repeat(size / 2));
+        let event = StoredEvent {
+            body: body.into(),
+            ..event
+        };
+        store.append(&run, fence, &[event], false).await.unwrap();
+    }
+    for (after, last) in [(0, 3), (1, 3), (2, 6), (3, 6), (5, 6), (6, 7)] {
+        let read = store.read(&run, after, 100).await.unwrap();
+        let sequences: Vec<u64> = read.iter().map(|event| event.sequence).collect();
+        assert_eq!(sequences, (after + 1..=last).collect::<Vec<_>>());
+        assert_eq!(reaches_end(&read, 100), last == 7);
+        assert_eq!(store.read(&run, after, 1).await.unwrap().len(), 1);
     }
 }

@@ -85,7 +85,7 @@ impl Reply {
     /// The body as JSON, if it is JSON everybody reads alike.
     pub fn json(&self) -> Option<Value> {
         match &self.body {
-            Body::Whole(octets) => json::parse(octets).ok(),
+            Body::Whole(octets) => json::parse_foreign(octets).ok(),
             Body::Oversized => None,
         }
     }

@@ -30,7 +30,7 @@ impl Header {
         if octets.len() > MAX_HEADER_OCTETS {
             return Err(Reason::HeaderNotJson);
         }
-        match json::parse(octets) {
+        match json::parse_foreign(octets) {
             Ok(Value::Object(members)) => Ok(Self(members)),
             _ => Err(Reason::HeaderNotJson),
         }

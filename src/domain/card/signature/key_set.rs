@@ -56,7 +56,7 @@ impl KeySet {
         if octets.len() > MAX_KEY_SET_OCTETS {
             return None;
         }
-        let Ok(Value::Object(mut document)) = json::parse(octets) else {
+        let Ok(Value::Object(mut document)) = json::parse_foreign(octets) else {
             return None;
         };
         let Some(Value::Array(entries)) = document.remove("keys") else {
