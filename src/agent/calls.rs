@@ -9,6 +9,8 @@ use crate::domain::agent::{ModelReply, ModelRequest, TokenUsage, estimate, usage
 use crate::domain::budget::Estimate;
 use crate::domain::ids::{EventId, TaskId};
 use crate::domain::money::NanoUsd;
+use crate::net::Room;
+use crate::net::room::within;
 use crate::ports::{
     EventSink, Exhausted, Heard, Meter, ModelBinding, ModelError, TIMEOUT, Unrecorded,
 };
@@ -49,9 +51,16 @@ pub(super) struct Calls<'a> {
 pub(super) struct Pace {
     first_call: Option<Instant>,
     waited: Duration,
+    /// Of the last answer, if it was a large one.
+    room: Option<Room>,
 }
 
 impl Pace {
+    /// Whether the last answer takes room that others may wait for.
+    pub fn has_room(&self) -> bool {
+        self.room.is_some()
+    }
+
     /// From the first call on, without the waiting.
     pub fn latency(&self) -> Duration {
         self.first_call
@@ -120,20 +129,24 @@ impl Calls<'_> {
                 None => pace.first_call = Some(Instant::now()),
                 Some(_) => pace.waited += idle_since.elapsed(),
             }
+            // Whoever waits for room must hold none.
+            pace.room = None;
             let answer = self.binding.model.complete(request);
-            let answer = tokio::time::timeout(info.timeout, answer)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(ModelError::Unavailable {
-                        reason: TIMEOUT.to_owned(),
-                        retryable: true,
-                        retry_after: None,
-                    })
-                });
+            let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
+                let late = ModelError::Unavailable {
+                    reason: TIMEOUT.to_owned(),
+                    retryable: true,
+                    retry_after: None,
+                };
+                (Err(late), None)
+            });
             // The permit is not kept while waiting to try again: others may fare better.
             permit.hear(Heard::of(&answer));
             let error = match answer {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    pace.room = room;
+                    return Ok(reply);
+                }
                 Err(error) => error,
             };
             let ModelError::Unavailable {

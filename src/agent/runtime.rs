@@ -69,7 +69,14 @@ impl AgentRuntime for Runtime {
             // A task that might need a tool is not tried without it.
             Err(missing) => Ending::unjudged(&missing.reason),
         };
-        running.finish(ending)
+        let room_is_taken = running.pace.has_room();
+        let (result, pace) = running.finish(ending);
+        // What was recorded takes memory until it is durable, and others wait for that.
+        if room_is_taken {
+            let _ = sink.kept().await;
+        }
+        drop(pace);
+        result
     }
 }
 
@@ -284,7 +291,7 @@ impl<'a> Running<'a> {
         activity.id()
     }
 
-    fn finish(self, ending: Ending) -> InvocationResult {
+    fn finish(self, ending: Ending) -> (InvocationResult, Pace) {
         let latency_ms = millis(self.pace.latency());
         let agent_id = &self.invocation.agent.agent_id;
         let decision = match &ending.end {
@@ -301,11 +308,12 @@ impl<'a> Running<'a> {
             outcome: ending.outcome,
             schema_validated: ending.schema_valid,
         }));
-        InvocationResult {
+        let result = InvocationResult {
             end: ending.end,
             schema_valid: ending.schema_valid,
             latency_ms,
-        }
+        };
+        (result, self.pace)
     }
 }
 

@@ -13,11 +13,12 @@ mod error;
 pub mod oasis;
 mod policy;
 mod prober;
+pub mod room;
 mod target;
 mod webhooks;
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -33,8 +34,11 @@ pub use address::{Reach, is_public};
 pub use error::Error;
 pub use policy::{Policy, Redirects};
 pub use prober::CardProber;
+pub use room::Room;
 pub use target::PrivateTarget;
 pub use webhooks::WebhookClient;
+
+use room::Rooms;
 
 /// How this host introduces itself.
 pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
@@ -50,6 +54,7 @@ pub struct Client {
     plain: reqwest::Client,
     // Root certificates are read at the first https request only: that takes longer than starting this host.
     secure: OnceLock<Result<reqwest::Client, Error>>,
+    rooms: Arc<Rooms>,
 }
 
 /// An answer, whatever its status, with its body as far as the policy allows.
@@ -65,17 +70,20 @@ pub struct Answer {
 
 /// An answer whose body is still to come.
 #[derive(Debug)]
-pub struct OpenAnswer(reqwest::Response);
+pub struct OpenAnswer {
+    response: reqwest::Response,
+    rooms: Arc<Rooms>,
+}
 
 impl OpenAnswer {
     /// Status code.
     pub fn status(&self) -> u16 {
-        self.0.status().as_u16()
+        self.response.status().as_u16()
     }
 
     /// Headers.
     pub fn headers(&self) -> &HeaderMap {
-        self.0.headers()
+        self.response.headers()
     }
 
     /// The answer with all of its body, if that comes within `deadline` and has at most `limit` octets.
@@ -83,7 +91,7 @@ impl OpenAnswer {
     /// # Errors
     /// See [`Error`].
     pub async fn whole(self, limit: u64, deadline: Duration) -> Result<Answer, Error> {
-        read_whole(self.0, limit, Instant::now() + deadline).await
+        read_whole(self.response, &self.rooms, limit, Instant::now() + deadline).await
     }
 
     /// The next piece of the body; `None` at its end.
@@ -91,7 +99,16 @@ impl OpenAnswer {
     /// # Errors
     /// See [`Error`].
     pub async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
-        next_piece(&mut self.0).await
+        next_piece(&mut self.response).await
+    }
+
+    /// Waits for the room of a large answer, unless the call has it already. How long that took is no time of the endpoint.
+    pub async fn room(&self) -> Duration {
+        let (room, waited) = self.rooms.take(u64::MAX).await;
+        if let Some(room) = room {
+            room.keep();
+        }
+        waited
     }
 }
 
@@ -106,6 +123,7 @@ impl Client {
             policy,
             plain,
             secure: OnceLock::new(),
+            rooms: Arc::new(Rooms::new()),
         })
     }
 
@@ -212,7 +230,8 @@ impl Client {
             .await
             .map_err(|_| Error::Timeout)?
             .map_err(|e| Error::from_reqwest(&e))?;
-        Ok(OpenAnswer(response))
+        let rooms = Arc::clone(&self.rooms);
+        Ok(OpenAnswer { response, rooms })
     }
 
     /// The library's client for `url`, for a library that makes its requests itself, to there and nowhere else. What may be
@@ -247,20 +266,19 @@ impl Client {
             .await
             .map_err(|_| Error::Timeout)?
             .map_err(|e| Error::from_reqwest(&e))?;
-        read_whole(response, limit, ends).await
+        read_whole(response, &self.rooms, limit, ends).await
     }
 }
 
 async fn read_whole(
     mut response: reqwest::Response,
+    rooms: &Rooms,
     limit: u64,
     ends: Instant,
 ) -> Result<Answer, Error> {
     let status = response.status().as_u16();
     let headers = std::mem::take(response.headers_mut());
-    let body = tokio::time::timeout_at(ends, read_limited(response, limit))
-        .await
-        .map_err(|_| Error::Timeout)??;
+    let body = read_limited(response, rooms, limit, ends).await?;
     Ok(Answer {
         status,
         headers,
@@ -268,33 +286,76 @@ async fn read_whole(
     })
 }
 
-async fn read_limited(mut response: reqwest::Response, limit: u64) -> Result<Bytes, Error> {
+async fn read_limited(
+    mut response: reqwest::Response,
+    rooms: &Rooms,
+    limit: u64,
+    mut ends: Instant,
+) -> Result<Bytes, Error> {
     let too_large = || Error::TooLarge { limit };
-    if response.content_length().is_some_and(|n| n > limit) {
+    let announced = response.content_length();
+    if announced.is_some_and(|n| n > limit) {
         return Err(too_large());
     }
     // Most answers come in one piece, which is then passed on as it is.
-    let Some(first) = next_piece(&mut response).await? else {
+    let Some(first) = piece_until(&mut response, ends).await? else {
         return Ok(Bytes::new());
     };
     let mut read = first.len() as u64;
+    // How much is still to come may not be known.
+    let most = announced.unwrap_or(limit);
+    let mut room = None;
+    if read.max(announced.unwrap_or(0)) > room::SMALL {
+        room = take_room(rooms, most, &mut ends).await;
+    }
     if read > limit {
         return Err(too_large());
     }
-    let Some(second) = next_piece(&mut response).await? else {
+    let Some(second) = piece_until(&mut response, ends).await? else {
+        keep(room, read);
         return Ok(first);
     };
-    let mut body = BytesMut::from(first);
+    let expected = announced.unwrap_or(read);
+    let mut body = BytesMut::with_capacity(usize::try_from(expected).unwrap_or_default());
+    body.extend_from_slice(&first);
+    drop(first);
     let mut piece = Some(second);
     while let Some(octets) = piece {
         read = read.saturating_add(octets.len() as u64);
         if read > limit {
             return Err(too_large());
         }
+        if read > room::SMALL && room.is_none() {
+            room = take_room(rooms, most, &mut ends).await;
+        }
         body.extend_from_slice(&octets);
-        piece = next_piece(&mut response).await?;
+        piece = piece_until(&mut response, ends).await?;
     }
+    keep(room, read);
     Ok(body.freeze())
+}
+
+/// Waits for room; the endpoint has that much longer.
+async fn take_room(rooms: &Rooms, bytes: u64, ends: &mut Instant) -> Option<Room> {
+    let (room, waited) = rooms.take(bytes).await;
+    *ends += waited;
+    room
+}
+
+fn keep(room: Option<Room>, bytes: u64) {
+    if let Some(mut room) = room {
+        room.shrink(bytes);
+        room.keep();
+    }
+}
+
+async fn piece_until(
+    response: &mut reqwest::Response,
+    ends: Instant,
+) -> Result<Option<Bytes>, Error> {
+    tokio::time::timeout_at(ends, next_piece(response))
+        .await
+        .map_err(|_| Error::Timeout)?
 }
 
 async fn next_piece(response: &mut reqwest::Response) -> Result<Option<Bytes>, Error> {

@@ -41,10 +41,18 @@ fn data_of(event: Result<Sse, SseError>) -> Option<Result<String, ModelError>> {
     }
 }
 
+/// Octets that are read without room for them.
+const SMALL: u64 = 1 << 20;
+
 fn pieces(mut answer: OpenAnswer, most: u64) -> impl Stream<Item = Result<Bytes, net::Error>> {
     async_stream::stream! {
         let mut read = 0;
+        let mut has_room = false;
         loop {
+            if read > SMALL && !has_room {
+                answer.room().await;
+                has_room = true;
+            }
             match answer.piece().await {
                 Ok(None) => return,
                 Err(cause) => {

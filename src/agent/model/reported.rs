@@ -9,6 +9,13 @@ use serde::de::{
     Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
+use crate::protocol::json::weight;
+
+/// Answers up to this size are not weighed.
+const LIGHT: usize = 64 << 10;
+/// Bytes of memory that an answer may come to.
+const HEAVIEST: usize = 64 << 20;
+
 /// A value that an endpoint may report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reported<T> {
@@ -193,6 +200,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 /// Parses an answer. Servers written in Python send `NaN` and `Infinity`, which are not JSON, and numbers may exceed every
 /// range: these become null, and the rest of the answer counts.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    // A few bytes of text can stand for hundreds of memory.
+    if body.len() > LIGHT && weight(body) > HEAVIEST {
+        return None;
+    }
     match serde_json::from_slice(body) {
         Ok(value) => Some(value),
         Err(_) => serde_json::from_slice(&without_odd_numbers(body)?).ok(),

@@ -3,6 +3,8 @@
 //! A long answer is told from a stalled one by its silence: each piece has as much time as an answer in one has. The whole
 //! is bounded all the same, in time and in octets.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_stream::stream;
@@ -21,6 +23,10 @@ use crate::ports::ModelError;
 const MOST_OCTETS: usize = 64 << 20;
 /// Octets of an answer that is put together: as many as one that comes whole may have.
 const MOST_HELD: usize = 8 << 20;
+/// Octets of one event: its lines are held until it ends.
+const LONGEST_EVENT: usize = 1 << 20;
+/// Octets that are held without room for them.
+const SMALL: usize = 64 << 10;
 /// How many times the longest silence a whole answer may take.
 pub const LONGEST: u32 = 10;
 
@@ -54,7 +60,9 @@ pub enum Taken {
 /// # Errors
 /// It breaks off, falls silent, says that something failed, or is none.
 pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P, ModelError> {
-    let mut events = Box::pin(SseStream::from_bytes_stream(octets(answer, silence)));
+    let held = Arc::new(AtomicUsize::new(0));
+    let octets = octets(answer, silence, Arc::clone(&held));
+    let mut events = Box::pin(SseStream::from_bytes_stream(octets));
     let mut pieces = P::default();
     while let Some(event) = events.next().await {
         let event = event.map_err(|e| match e {
@@ -65,6 +73,7 @@ pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P,
         })?;
         // Events without data only keep the connection open.
         let taken = event.data.map_or(Taken::More, |data| pieces.take(&data));
+        held.store(pieces.held(), Ordering::Relaxed);
         if pieces.held() > MOST_HELD {
             let limit = MOST_HELD as u64;
             return Err(failed(&net::Error::TooLarge { limit }));
@@ -79,14 +88,56 @@ pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P,
     Ok(pieces)
 }
 
+/// How much of an event is held by whoever puts it together.
+#[derive(Default)]
+struct Unfinished {
+    octets: usize,
+    in_line: bool,
+    after_cr: bool,
+}
+
+impl Unfinished {
+    /// Counts a piece of the stream; says how large the largest event was meanwhile.
+    fn add(&mut self, piece: &[u8]) -> usize {
+        let mut largest = self.octets;
+        for octet in piece {
+            match octet {
+                b'\n' if self.after_cr => self.after_cr = false,
+                b'\n' | b'\r' => {
+                    // An empty line ends the event.
+                    if !self.in_line {
+                        self.octets = 0;
+                    }
+                    self.in_line = false;
+                    self.after_cr = *octet == b'\r';
+                }
+                _ => {
+                    self.octets += 1;
+                    self.in_line = true;
+                    self.after_cr = false;
+                    largest = largest.max(self.octets);
+                }
+            }
+        }
+        largest
+    }
+}
+
 fn octets(
     mut answer: OpenAnswer,
     silence: Duration,
+    held: Arc<AtomicUsize>,
 ) -> impl Stream<Item = Result<Bytes, net::Error>> {
     stream! {
-        let ends = Instant::now() + silence.saturating_mul(LONGEST);
+        let mut ends = Instant::now() + silence.saturating_mul(LONGEST);
         let mut read = 0_usize;
+        let mut event = Unfinished::default();
+        let mut has_room = false;
         loop {
+            if !has_room && event.octets.max(held.load(Ordering::Relaxed)) > SMALL {
+                ends += answer.room().await;
+                has_room = true;
+            }
             let until = ends.min(Instant::now() + silence);
             let piece = match timeout_at(until, answer.piece()).await {
                 Ok(Ok(Some(piece))) => piece,
@@ -105,7 +156,35 @@ fn octets(
                 yield Err(net::Error::TooLarge { limit: MOST_OCTETS as u64 });
                 break;
             }
+            if event.add(&piece) > LONGEST_EVENT {
+                yield Err(net::Error::TooLarge { limit: LONGEST_EVENT as u64 });
+                break;
+            }
             yield Ok(piece);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("data: a\n\ndata: bc\n\n", 8, 0)]
+    #[case("data: a\r\n\r\ndata: bc\r\n", 8, 8)]
+    #[case("data: a\r\rdata: bc", 8, 8)]
+    #[case("data: a\ndata: b\ndata: c\n", 21, 21)]
+    fn an_event_is_as_large_as_all_of_its_lines(
+        #[case] text: &str,
+        #[case] largest: usize,
+        #[case] left: usize,
+    ) {
+        let mut whole = Unfinished::default();
+        assert_eq!((whole.add(text.as_bytes()), whole.octets), (largest, left));
+        let mut pieces = Unfinished::default();
+        let seen = text.bytes().map(|octet| pieces.add(&[octet])).max();
+        assert_eq!((seen, pieces.octets), (Some(largest), left));
     }
 }

@@ -29,6 +29,8 @@ pub struct Limits {
     pub turns: u32,
     /// Tool calls in all turns together.
     pub tool_calls: u32,
+    /// Octets of what the model says beside its last answer: all of it is sent again with every turn.
+    pub octets: usize,
 }
 
 impl Default for Limits {
@@ -36,6 +38,7 @@ impl Default for Limits {
         Self {
             turns: 16,
             tool_calls: 64,
+            octets: 4 << 20,
         }
     }
 }
@@ -185,6 +188,8 @@ pub struct Conversation<'a> {
     brief: Brief<'a>,
     request: ModelRequest<'a>,
     octets: usize,
+    /// Those that the model has said.
+    grown: usize,
     fixtures: FixtureCursor<'a>,
     call_ids: HashSet<String>,
     turns: u32,
@@ -219,6 +224,7 @@ impl<'a> Conversation<'a> {
                 activity: None,
             },
             octets: names + described + schema.map_or(0, octets_of_json),
+            grown: 0,
             fixtures: FixtureCursor::new(responses),
             call_ids: HashSet::new(),
             turns: 0,
@@ -323,6 +329,11 @@ impl<'a> Conversation<'a> {
         }
         if self.turns >= self.brief.limits.turns {
             return self.failed(FailureReason::TurnLimit, None);
+        }
+        let said: usize = calls.iter().map(octets_of_call).sum();
+        self.grown += said + text.as_ref().map_or(0, String::len);
+        if self.grown > self.brief.limits.octets {
+            return self.failed(FailureReason::ContextOverflow, None);
         }
         self.say(Message::Assistant {
             text,

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::agent::model::endpoint::unavailable;
+use crate::agent::model::reported;
 use crate::domain::agent::ModelReply;
 use crate::ports::ModelError;
 
@@ -129,7 +130,7 @@ fn malformed() -> ModelError {
 }
 
 fn outcome(body: &[u8]) -> Result<Outcome, ModelError> {
-    let answer: Answer = serde_json::from_slice(body).map_err(|_| malformed())?;
+    let answer: Answer = reported::parse(body).ok_or_else(malformed)?;
     if let Some(error) = answer.error {
         let internal = error.code == INTERNAL_ERROR;
         return Err(unavailable("a2a_error", internal));

@@ -115,6 +115,8 @@ impl Pieces for Events {
                 index,
                 content_block,
             } => {
+                // What a block begins with is held too.
+                self.held += data.len();
                 self.blocks.insert(index, content_block);
             }
             Event::ContentBlockDelta { index, delta } => {

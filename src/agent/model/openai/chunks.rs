@@ -10,6 +10,8 @@ use crate::agent::model::stream::{Pieces, Taken};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::ModelReply;
 
+/// What a call takes beside its texts.
+const CALL_OCTETS: usize = 128;
 /// What ends a stream.
 const DONE: &str = "[DONE]";
 
@@ -120,6 +122,7 @@ impl Chunks {
             }
             call.arguments.push_str(&arguments);
         } else {
+            self.held += CALL_OCTETS;
             self.calls.push(Call {
                 index: piece.index,
                 id,

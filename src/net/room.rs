@@ -1,0 +1,197 @@
+//! The memory that answers in flight may take, shared by all clients of this process.
+//!
+//! An answer that is not small waits for room before it is read on, so that fewer large ones are in memory at the same
+//! time, and none is lost: the waiting does not count as time of the endpoint. What an answer becomes takes many times its
+//! size, so its room is kept until whoever asked has recorded what came of it ([`within`]).
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+/// Answers up to this size are not counted.
+pub(super) const SMALL: u64 = 64 << 10;
+/// Room of one endpoint: a largest answer.
+const OF_ONE: u64 = 8 << 20;
+/// Room of all.
+const OF_ALL: u64 = 2 * OF_ONE;
+/// Bytes that are counted as one.
+const STEP: u64 = 1024;
+
+static ALL: LazyLock<Arc<Semaphore>> = LazyLock::new(|| semaphore(OF_ALL));
+
+fn semaphore(bytes: u64) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(steps(bytes)))
+}
+
+fn steps(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(STEP)).unwrap_or(usize::MAX)
+}
+
+/// The room of one endpoint, so that one whose answers never end does not keep all others waiting.
+#[derive(Debug)]
+pub(super) struct Rooms(Arc<Semaphore>);
+
+/// What an answer takes; dropping it gives it back.
+#[derive(Debug)]
+pub struct Room {
+    own: OwnedSemaphorePermit,
+    all: OwnedSemaphorePermit,
+}
+
+impl Rooms {
+    pub fn new() -> Self {
+        Self(semaphore(OF_ONE))
+    }
+
+    /// Waits for room for so many bytes, and says how long that took. `None` where the call that asks has room already.
+    pub async fn take(&self, bytes: u64) -> (Option<Room>, Duration) {
+        let call = CALL.try_with(Arc::clone).ok();
+        if call
+            .as_ref()
+            .is_some_and(|call| call.state().room.is_some())
+        {
+            return (None, Duration::ZERO);
+        }
+        let steps = u32::try_from(steps(bytes.min(OF_ONE))).unwrap_or(u32::MAX);
+        let began = Instant::now();
+        let waiting = call.as_ref().map(|call| Waiting::begin(call, began));
+        // Neither semaphore is ever closed.
+        let own = self.0.clone().acquire_many_owned(steps).await;
+        let all = ALL.clone().acquire_many_owned(steps).await;
+        drop(waiting);
+        let room = match (own, all) {
+            (Ok(own), Ok(all)) => Some(Room { own, all }),
+            _ => None,
+        };
+        (room, began.elapsed())
+    }
+}
+
+impl Room {
+    /// Gives back what is more than so many bytes.
+    pub fn shrink(&mut self, bytes: u64) {
+        for permit in [&mut self.own, &mut self.all] {
+            let excess = permit.num_permits().saturating_sub(steps(bytes));
+            drop(permit.split(excess));
+        }
+    }
+
+    /// Keeps the room for as long as the call under way says; without one it is given back now.
+    pub fn keep(self) {
+        if let Ok(call) = CALL.try_with(Arc::clone) {
+            call.state().room = Some(self);
+        }
+    }
+}
+
+tokio::task_local! {
+    static CALL: Arc<Call>;
+}
+
+/// A call of an endpoint.
+#[derive(Debug, Default)]
+struct Call(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    room: Option<Room>,
+    waited: Duration,
+    waits_since: Option<Instant>,
+}
+
+impl Call {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long it has waited for room, the present waiting included.
+    fn waited(&self) -> Duration {
+        let state = self.state();
+        let now = state
+            .waits_since
+            .map_or(Duration::ZERO, |since| since.elapsed());
+        state.waited + now
+    }
+}
+
+/// The time from now until it is dropped counts as waiting.
+struct Waiting<'a>(&'a Call);
+
+impl<'a> Waiting<'a> {
+    fn begin(call: &'a Call, at: Instant) -> Self {
+        call.state().waits_since = Some(at);
+        Self(call)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if let Some(since) = state.waits_since.take() {
+            state.waited += since.elapsed();
+        }
+    }
+}
+
+/// Carries out a call within a time that waiting for room does not count to. The room of its answer comes with what it
+/// comes to; `None` when it took too long.
+pub async fn within<F: Future>(limit: Duration, call: F) -> Option<(F::Output, Option<Room>)> {
+    let state = Arc::new(Call::default());
+    let mut call = pin!(CALL.scope(Arc::clone(&state), call));
+    let began = Instant::now();
+    let mut ends = began + limit;
+    loop {
+        match timeout_at(ends, &mut call).await {
+            Ok(output) => return Some((output, state.state().room.take())),
+            Err(_) => {
+                ends = began + limit + state.waited();
+                if ends <= Instant::now() {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_room_is_no_time_of_the_call() {
+        let rooms = Rooms::new();
+        let (held, _) = rooms.take(OF_ONE).await;
+        let minute = Duration::from_secs(60);
+        let large = async {
+            let (room, _) = rooms.take(OF_ONE).await;
+            room.unwrap().keep();
+            tokio::time::sleep(minute / 2).await;
+        };
+        let release = async {
+            tokio::time::sleep(10 * minute).await;
+            drop(held);
+        };
+        let (answer, ()) = tokio::join!(within(minute, large), release);
+        let ((), room) = answer.unwrap();
+        assert_eq!(rooms.0.available_permits(), 0);
+        drop(room);
+        assert_eq!(rooms.0.available_permits(), steps(OF_ONE));
+        let slow = within(minute, tokio::time::sleep(2 * minute));
+        assert!(slow.await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_has_room_once() {
+        let rooms = Rooms::new();
+        let twice = async {
+            rooms.take(OF_ONE).await.0.unwrap().keep();
+            rooms.take(OF_ONE).await.0.is_none()
+        };
+        let (again, _) = within(Duration::from_secs(1), twice).await.unwrap();
+        assert!(again);
+    }
+}
