@@ -16,7 +16,7 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::{RunRecord, Work};
 use crate::domain::storage::{LegalHold, Quotas, Retention, Usage};
-use crate::ports::{Clock, Remains, RunDeletion, Store, StoreError, StoredEvent};
+use crate::ports::{Clock, Remains, RunDeletion, Store, StoreError, StoredEvent, reaches_end};
 use crate::protocol::error::{ErrorCode, Problem};
 
 /// How long a tenant's usage is not read again. What this process adds meanwhile is counted in.
@@ -301,7 +301,7 @@ impl Storage {
         while let Some(unmasked) = self.store.next_unmasked().await? {
             let (record, from) = (&unmasked.record, unmasked.masked_to);
             let events = self.store.read(&record.run_id, from, EVENTS).await?;
-            let done = events.len() < EVENTS as usize;
+            let done = reaches_end(&events, EVENTS);
             let masked_to = events.last().map_or(from, |last| last.sequence);
             let masked: Vec<StoredEvent> = events
                 .iter()
