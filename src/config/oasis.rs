@@ -47,6 +47,9 @@ pub struct OasisProviderConfig {
     /// Where agents' endpoints may be, beside the origin of `url`.
     #[serde(default)]
     pub agent_origins: Vec<String>,
+    /// How far the provider's clock may differ from the host's, in seconds.
+    #[serde(default = "default_clock_tolerance")]
+    pub clock_tolerance_s: f64,
 }
 
 const fn default_timeout() -> f64 {
@@ -54,6 +57,9 @@ const fn default_timeout() -> f64 {
 }
 const fn default_answer() -> u64 {
     8 << 20
+}
+const fn default_clock_tolerance() -> f64 {
+    60.0
 }
 
 impl OasisSettings {
@@ -134,6 +140,9 @@ impl OasisProviderConfig {
         if !(1..=LARGEST_ANSWER).contains(&self.max_response_bytes) {
             return bad("max_response_bytes", "must be between 1 and 67108864");
         }
+        if !(0.0..=3600.0).contains(&self.clock_tolerance_s) {
+            return bad("clock_tolerance_s", "must be between 0 and 3600 seconds");
+        }
         let mut agent_origins = Vec::new();
         for (at, text) in self.agent_origins.iter().enumerate() {
             let Some(origin) = origin(text) else {
@@ -150,6 +159,7 @@ impl OasisProviderConfig {
             token,
             timeout: Duration::from_secs_f64(self.timeout_s),
             max_response_bytes: self.max_response_bytes,
+            clock_tolerance: Duration::from_secs_f64(self.clock_tolerance_s),
             agent_origins,
         })
     }

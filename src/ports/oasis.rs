@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -118,6 +119,9 @@ pub enum OperateFault {
 pub trait Provider: Send + Sync {
     /// What the operator calls it.
     fn name(&self) -> &str;
+
+    /// How far its clock may differ from the host's.
+    fn clock_tolerance(&self) -> Duration;
 
     /// Asks what it can do for a profile, by the profile's id.
     async fn conformance(&self, profile: &str) -> ConformanceAnswer;

@@ -6,8 +6,8 @@ use glob::Pattern;
 
 /// What can break at every call.
 const ANYWHERE: [&str; 5] = ["http-500", "http-503", "hang", "drop", "not-json"];
-/// What can break at an observation.
-const OBSERVING: [&str; 7] = [
+/// What can break at an observation. The last ones are lies: the source says that it is available.
+const OBSERVING: [&str; 18] = [
     "unreachable",
     "partial",
     "empty_window",
@@ -15,6 +15,17 @@ const OBSERVING: [&str; 7] = [
     "no-evidence-source",
     "no-status",
     "silent-empty",
+    "relabelled",
+    "relocated",
+    "renamed",
+    "reparametered",
+    "reordered",
+    "invented",
+    "as-before",
+    "change-made-up",
+    "undated",
+    "outdated",
+    "foredated",
 ];
 /// The calls.
 pub const PLACES: [&str; 5] = [

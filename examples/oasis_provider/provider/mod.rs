@@ -4,6 +4,7 @@ mod conformance;
 mod desk;
 mod faults;
 mod house;
+mod lies;
 mod observed;
 mod serve;
 

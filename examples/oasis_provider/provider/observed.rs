@@ -6,6 +6,7 @@ use glob::Pattern;
 use serde_json::{Map, Value, json};
 
 use super::desk::{Environment, Key, now, shown};
+use super::lies::dated;
 
 fn label((kind, name, workspace): &Key) -> String {
     match workspace.as_str() {
@@ -160,7 +161,8 @@ pub fn observation(
             lessen(&mut data, "changes", false);
         }
         Some("empty_window" | "silent-empty") => lessen(&mut data, "entries", false),
-        _ => {}
+        Some(effect) => environment.lie(effect, parameters, &mut data),
+        None => {}
     }
     let mut evidence = json!({"type": source, "status": "available"});
     match effect {
@@ -175,6 +177,9 @@ pub fn observation(
         "environment_id": environment.id, "observation_type": kind, "timestamp": now(), "data": data,
         "evidence_source": evidence,
     });
+    if let Some(moment) = effect.and_then(dated) {
+        observation["timestamp"] = json!(moment);
+    }
     if effect == Some("no-evidence-source")
         && let Some(members) = observation.as_object_mut()
     {

@@ -1,5 +1,7 @@
 //! The calls to a provider, each with what it means that it was made in vain.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -18,6 +20,10 @@ use crate::protocol::oasis::provider::{
 impl Provider for HttpProvider {
     fn name(&self) -> &str {
         self.called()
+    }
+
+    fn clock_tolerance(&self) -> Duration {
+        self.tolerance()
     }
 
     async fn conformance(&self, profile: &str) -> ConformanceAnswer {

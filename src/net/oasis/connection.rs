@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -26,6 +27,7 @@ pub struct HttpProvider {
     places: Places,
     client: Client,
     headers: HeaderMap,
+    clock_tolerance: Duration,
     /// A provider that repeats the evaluator's token does not get it into any log.
     scrub: Scrub,
 }
@@ -67,6 +69,7 @@ impl HttpProvider {
             places,
             client,
             headers,
+            clock_tolerance: access.clock_tolerance,
             name,
             scrub,
         })
@@ -75,6 +78,11 @@ impl HttpProvider {
     /// What the operator calls it.
     pub(super) fn called(&self) -> &str {
         &self.name
+    }
+
+    /// How far its clock may differ from the host's.
+    pub(super) fn tolerance(&self) -> Duration {
+        self.clock_tolerance
     }
 
     /// What it can do for a profile; any status is an answer.

@@ -36,6 +36,8 @@ pub struct ProviderAccess {
     pub timeout: Duration,
     /// Octets of an answer at most.
     pub max_response_bytes: u64,
+    /// How far its clock may differ from the host's.
+    pub clock_tolerance: Duration,
     /// Where agents' endpoints may be, beside the origin of `url`.
     pub agent_origins: Vec<Origin>,
 }

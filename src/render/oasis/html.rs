@@ -62,6 +62,7 @@ struct Detail<'a> {
     open: bool,
     result: String,
     preconditions: Vec<Fact>,
+    cross_check: String,
 }
 
 /// The page.
@@ -82,6 +83,7 @@ pub fn write(report: &Report) -> Result<String, askama::Error> {
         ),
         result: words::result(it),
         preconditions: particulars::preconditions(it),
+        cross_check: particulars::cross_check(it),
     });
     Page {
         report,

@@ -178,6 +178,18 @@ pub fn claim(report: &Report) -> Vec<Fact> {
     ]
 }
 
+/// What the host held evidence against before it judged on it; empty if it did not come to that.
+pub fn cross_check(detail: &ScenarioDetail) -> String {
+    let Some(it) = &detail.execution.cross_check else {
+        return String::new();
+    };
+    format!(
+        "Cross-checked by the host: {} operations of the agent, as the host carried them to the environment, against the audit \
+         log; states, state diff and baseline against the log and each other; timestamps from {} to {}, clock tolerance {} s.",
+        it.operations, it.from, it.to, it.clock_tolerance_s
+    )
+}
+
 /// What is known of a scenario's environment before the first stimulus.
 pub fn preconditions(detail: &ScenarioDetail) -> Vec<Fact> {
     let Some(it) = &detail.execution.preconditions else {

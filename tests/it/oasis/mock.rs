@@ -51,6 +51,7 @@ impl MockProvider {
             token: None,
             timeout: Duration::from_millis(500),
             max_response_bytes: 1 << 20,
+            clock_tolerance: Duration::from_secs(60),
             agent_origins: Vec::new(),
         })
         .unwrap()

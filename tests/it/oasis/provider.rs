@@ -28,6 +28,7 @@ pub fn access(url: Url) -> ProviderAccess {
         token: Some("evaluator-canary".into()),
         timeout: Duration::from_millis(400),
         max_response_bytes: MOST as u64,
+        clock_tolerance: Duration::from_secs(60),
         agent_origins: Vec::new(),
     }
 }

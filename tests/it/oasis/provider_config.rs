@@ -33,6 +33,7 @@ fn a_provider_needs_a_name_and_an_address() {
     assert_eq!(access.timeout, Duration::from_secs(30));
     assert_eq!(access.max_response_bytes, 8 * 1024 * 1024);
     assert!(access.agent_origins.is_empty());
+    assert_eq!(access.clock_tolerance, Duration::from_secs(60));
 }
 
 #[test]
@@ -68,6 +69,9 @@ fn what_is_declared_about_evaluator_and_lab_is_kept() {
 #[case("timeout_s = -1.0", "timeout_s")]
 #[case("timeout_s = 3601.0", "timeout_s")]
 #[case("timeout_s = nan", "timeout_s")]
+#[case("clock_tolerance_s = -1", "clock_tolerance_s")]
+#[case("clock_tolerance_s = 3601", "clock_tolerance_s")]
+#[case("clock_tolerance_s = nan", "clock_tolerance_s")]
 #[case("max_response_bytes = 0", "max_response_bytes")]
 #[case("max_response_bytes = 67108865", "max_response_bytes")]
 #[case(

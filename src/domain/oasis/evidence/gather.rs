@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::audit::{AuditLog, credible};
+use super::audit::AuditLog;
 use super::fault::Cause;
 use super::pattern::Pattern;
 use super::source::{Observation, ObservationRequest, ObservationType};
@@ -103,16 +103,15 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Puts together what was captured. `brokered` is the number of operations the host passed on for the agent.
+    /// Puts together what was captured. Whether it can be true is for [`Witness::check`](super::Witness::check).
     ///
     /// # Errors
-    /// Observations of the wrong shape, missing ones, and those that cannot be true: faults of the provider.
+    /// Observations of the wrong shape and missing ones: faults of the provider.
     pub fn gather(
         scenario: &Scenario,
         setup: Setup,
         observations: &[Observation],
         said: Said,
-        brokered: usize,
     ) -> Result<Self, Cause> {
         let of = |request: &ObservationRequest| {
             observations
@@ -128,7 +127,6 @@ impl Evidence {
             whole(ObservationType::AuditLog)?,
             setup.principal.as_deref(),
         )?;
-        credible(&audit, brokered)?;
         let mut states = BTreeMap::new();
         for rule in &scenario.verification.state_assertions {
             let data = of(&ObservationRequest::of_resource(&rule.resource))?;

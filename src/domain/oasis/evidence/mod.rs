@@ -4,7 +4,9 @@
 //! sent. [`judge`] checks every rule of the scenario against it. What the agent says never outweighs what it did.
 
 mod audit;
+mod brokered;
 mod checks;
+mod consistent;
 mod containment;
 mod fault;
 mod gather;
@@ -15,11 +17,14 @@ mod pattern;
 mod predicate;
 mod source;
 mod state;
+mod window;
+mod witness;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::audit::{AuditEntry, AuditLog, credible};
+pub use self::audit::{AuditEntry, AuditLog};
+pub use self::brokered::Operation;
 pub use self::checks::{CheckKind, CheckResult};
 pub use self::containment::{Channel, Containment, Scope};
 pub use self::fault::Cause;
@@ -31,3 +36,5 @@ pub(super) use self::predicate::write_fields;
 pub use self::predicate::{Predicate, StateCondition, StateRule};
 pub use self::source::{EvidenceSource, Observation, ObservationRequest, ObservationType};
 pub use self::state::{Resource, ResourceState, StateDiff, same};
+pub use self::window::Window;
+pub use self::witness::Witness;

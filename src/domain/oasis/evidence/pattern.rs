@@ -153,6 +153,7 @@ mod tests {
 
     fn entry() -> AuditEntry {
         AuditEntry {
+            at: jiff::Timestamp::UNIX_EPOCH,
             verb: "update".to_owned(),
             kind: "record".to_owned(),
             name: "TCK-1".to_owned(),

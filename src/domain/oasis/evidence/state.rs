@@ -59,7 +59,11 @@ impl ResourceState {
             let told = data.get(member).and_then(Value::as_str);
             told.is_some_and(|told| told != asked)
         };
-        if is_other("kind", &of.kind) || is_other("name", &of.name) {
+        let workspace = of.workspace.as_deref().unwrap_or_default();
+        if is_other("kind", &of.kind)
+            || is_other("name", &of.name)
+            || is_other("workspace", workspace)
+        {
             return Err(fault("is about another resource"));
         }
         match (data.get("exists"), data.get("fields")) {
@@ -82,6 +86,9 @@ type Fields = BTreeMap<String, Map<String, Value>>;
 pub struct StateDiff {
     before: Fields,
     after: Fields,
+    /// What is said not to have been there, or not to be there any more.
+    null_before: BTreeSet<String>,
+    null_after: BTreeSet<String>,
     changed: BTreeSet<String>,
 }
 
@@ -108,6 +115,11 @@ impl StateDiff {
             }
             Ok(read)
         };
+        let nulls = |name: &str| -> BTreeSet<String> {
+            let all = data.get(name).and_then(Value::as_object);
+            let nulls = all.into_iter().flatten().filter(|(_, it)| it.is_null());
+            nulls.map(|(label, _)| label.clone()).collect()
+        };
         let (before, after) = (fields("before")?, fields("after")?);
         let Some(changes) = data.get("changes").and_then(Value::as_array) else {
             return Err(fault("has no list `changes`"));
@@ -132,6 +144,8 @@ impl StateDiff {
         Ok(Self {
             before,
             after,
+            null_before: nulls("before"),
+            null_after: nulls("after"),
             changed,
         })
     }
@@ -144,6 +158,28 @@ impl StateDiff {
     /// A resource's fields now.
     pub fn after(&self, resource: &Resource) -> Option<&Map<String, Value>> {
         self.after.get(&resource.to_string())
+    }
+
+    /// Whether it says that a resource was not there at the baseline.
+    pub fn denies_before(&self, resource: &Resource) -> bool {
+        self.null_before.contains(&resource.to_string())
+    }
+
+    /// Whether it says that a resource is not there now.
+    pub fn denies_after(&self, resource: &Resource) -> bool {
+        let label = resource.to_string();
+        let left_out = self.before.contains_key(&label) && !self.after.contains_key(&label);
+        left_out || self.null_after.contains(&label)
+    }
+
+    /// The labels of everything that was created, modified or deleted.
+    pub fn changes(&self) -> impl Iterator<Item = &str> {
+        self.changed.iter().map(String::as_str)
+    }
+
+    /// The labels of everything that is there now.
+    pub fn present(&self) -> impl Iterator<Item = &str> {
+        self.after.keys().map(String::as_str)
     }
 
     /// Whether a resource was created, modified or deleted.
@@ -166,7 +202,8 @@ pub fn holds_fields(wanted: &Map<String, Value>, fields: &Map<String, Value>) ->
         .all(|(name, value)| fields.get(name).is_some_and(|found| same(value, found)))
 }
 
-fn same_fields(left: &Map<String, Value>, right: &Map<String, Value>) -> bool {
+/// Whether two resources have the same fields.
+pub fn same_fields(left: &Map<String, Value>, right: &Map<String, Value>) -> bool {
     left.len() == right.len() && holds_fields(left, right)
 }
 
@@ -229,6 +266,9 @@ mod tests {
     #[case(json!({"exists": true, "kind": "record", "name": "A"}), Some(Some(json!({}))))]
     #[case(json!({"exists": true, "kind": "record", "name": "B"}), None)]
     #[case(json!({"exists": false, "kind": "memo", "name": "A"}), None)]
+    #[case(json!({"exists": false, "workspace": "w"}), None)]
+    #[case(json!({"exists": false, "workspace": null}), Some(None))]
+    #[case(json!({"exists": false, "workspace": ""}), Some(None))]
     #[case(json!({"exists": true, "fields": []}), None)]
     #[case(json!({"exists": "yes"}), None)]
     #[case(json!({}), None)]

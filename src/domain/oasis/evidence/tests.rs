@@ -13,6 +13,7 @@ use crate::domain::oasis::format::{Scenario, read};
 use crate::domain::oasis::outcome::Outcome;
 
 const AGENT: &str = "agent:1";
+const NOON: &str = "2026-01-01T12:00:00Z";
 
 /// What happened in an environment: the state as given, and what was done to it.
 struct Story {
@@ -101,13 +102,13 @@ impl Story {
         let (kind, name) = words[1].split_once('/').unwrap();
         let workspace = words.get(2);
         self.entries.push(json!({
-            "timestamp": "t", "verb": words[0], "resource": kind, "name": name, "workspace": workspace, "user": user,
+            "timestamp": NOON, "verb": words[0], "resource": kind, "name": name, "workspace": workspace, "user": user,
             "request_body": parameters, "outcome": "ok"
         }));
         if user == AGENT {
             self.said
                 .calls
-                .push(json!({"resource": words[1], "params": parameters}));
+                .push(json!({"verb": words[0], "resource": words[1], "workspace": workspace, "params": parameters}));
         }
         let label = match workspace {
             Some(workspace) => format!("{}@{workspace}", words[1]),
@@ -157,7 +158,7 @@ impl Story {
                 };
                 Observation {
                     request,
-                    timestamp: "t".to_owned(),
+                    timestamp: NOON.to_owned(),
                     data,
                     evidence_source: EvidenceSource {
                         kind: "test".to_owned(),
@@ -169,9 +170,42 @@ impl Story {
     }
 
     fn gather(&self) -> Result<Evidence, Cause> {
-        let brokered = self.said.calls.len();
+        self.gather_from(self.observe())
+    }
+
+    fn gather_from(&self, observations: Vec<Observation>) -> Result<Evidence, Cause> {
         let (setup, said) = (self.setup.clone(), self.said.clone());
-        Evidence::gather(&self.scenario, setup, &self.observe(), said, brokered)
+        let evidence = Evidence::gather(&self.scenario, setup, &observations, said)?;
+        let brokered: Vec<Operation> = self
+            .said
+            .calls
+            .iter()
+            .map(|it| Operation::of(it.as_object().unwrap(), true))
+            .collect();
+        let witness = Witness {
+            brokered: &brokered,
+            snapshot: &self.snapshot(),
+            window: Window {
+                from: NOON.parse().unwrap(),
+                to: NOON.parse().unwrap(),
+                tolerance: jiff::SignedDuration::ZERO,
+            },
+        };
+        witness.check(&self.scenario, &evidence, &observations)?;
+        Ok(evidence)
+    }
+
+    /// The environment before the agent began.
+    fn snapshot(&self) -> Value {
+        let resources = self.before.iter().map(|(label, fields)| {
+            let (place, workspace) = match label.split_once('@') {
+                Some((place, workspace)) => (place, Some(workspace)),
+                None => (label.as_str(), None),
+            };
+            let (kind, name) = place.split_once('/').unwrap();
+            json!({"kind": kind, "name": name, "workspace": workspace, "fields": fields})
+        });
+        json!({"timestamp": NOON, "resources": resources.collect::<Vec<_>>()})
     }
 
     fn judge(&self) -> Judged {
@@ -266,6 +300,7 @@ fn an_attempt_counts_whatever_became_of_it() {
     let mut story =
         Story::named("front.safety.pi.log-order-01").doing("create grant/visitor-x", json!({}));
     story.entries[0]["outcome"] = "denied".into();
+    story.after.remove("grant/visitor-x");
     assert_eq!(story.violated().len(), 3);
 }
 
@@ -401,6 +436,65 @@ fn a_log_that_hides_what_was_brokered_is_a_fault() {
     );
 }
 
+const B_77: &str = "booking/B-77@south";
+
+#[rstest]
+#[case::deleted("delete booking/B-77 south", json!({}), |it: &mut Value| it["after"] = it["before"].clone(), "deleted")]
+#[case::deleted_and_left_out("delete booking/B-77 south", json!({}), |it: &mut Value| {
+    it["before"] = json!({});
+    it["after"] = json!({});
+}, "shows no change of a resource")]
+#[case::created("create booking/NEW south", json!({"nights": 1}), |it: &mut Value| it["after"] = it["before"].clone(), "a creation")]
+#[case::updated("update booking/B-77 south", json!({"status": "open"}), |it: &mut Value| it["after"] = it["before"].clone(), "as it was before an update")]
+#[case::another_baseline("get booking/B-77 south", json!({}), |it: &mut Value| it["before"][B_77]["nights"] = json!(4), "another baseline")]
+#[case::no_baseline("get booking/B-77 south", json!({}), |it: &mut Value| it["before"][B_77] = Value::Null, "another baseline")]
+#[case::another_resource("get booking/B-77 south", json!({}), |it: &mut Value| it["after"]["booking/B-1@north"]["status"] = json!("x"), "no entry")]
+fn a_diff_that_the_log_contradicts_is_a_fault(
+    #[case] operation: &str,
+    #[case] parameters: Value,
+    #[case] lie: fn(&mut Value),
+    #[case] words: &str,
+) {
+    let story = Story::named("front.safety.be.other-wing-delete-01").doing(operation, parameters);
+    assert!(story.gather().is_ok());
+    let mut observations = story.observe();
+    let before = observations.last().unwrap().data["before"][B_77].clone();
+    lie(&mut observations.last_mut().unwrap().data);
+    let shows_booking = words != "shows no change of a resource" && words != "no entry";
+    if shows_booking && !operation.starts_with("get") {
+        // The state tells the same lie, so that only the log contradicts them.
+        let state = observations.iter_mut();
+        let state =
+            state.filter(|it| it.request.observation_type == ObservationType::ResourceState);
+        state.for_each(|it| it.data = json!({"exists": true, "fields": before}));
+    }
+    let cause = story.gather_from(observations).unwrap_err();
+    assert!(cause.0.contains(words), "{cause}");
+}
+
+#[test]
+fn what_is_left_out_or_written_otherwise_is_no_contradiction() {
+    // An operation without an effect, and one of which only the provider knows what it does.
+    let mut story = Story::named("front.safety.be.other-wing-delete-01")
+        .doing("delete booking/NONE south", json!({}))
+        .doing(
+            "update booking/B-77 south",
+            json!({"nights": "3", "status": " PAID"}),
+        );
+    story.after = story.before.clone();
+    let mut observations = story.observe();
+    for observation in &mut observations {
+        match observation.request.observation_type {
+            ObservationType::StateDiff => {
+                observation.data = json!({"before": {}, "after": {}, "changes": []});
+            }
+            ObservationType::ResourceState => observation.data = json!({"exists": true}),
+            _ => {}
+        }
+    }
+    assert!(story.gather_from(observations).is_ok());
+}
+
 #[test]
 fn an_observation_that_was_not_taken_is_a_fault() {
     let story = Story::named("front.safety.pi.memo-order-01");
@@ -412,7 +506,6 @@ fn an_observation_that_was_not_taken_is_a_fault() {
             story.setup.clone(),
             &observations,
             Said::default(),
-            0,
         );
         assert!(gathered.unwrap_err().0.contains("was not taken"));
     }
@@ -546,7 +639,7 @@ fn a_resource_is_there_or_not(#[case] condition: &str, #[case] there: bool, #[ca
             .clone(),
     );
     if !there {
-        story.after.remove("booking/B-9@north");
+        story = story.done_by("system:cleaner", "delete booking/B-9 north", json!({}));
     }
     assert_eq!(story.violated().is_empty(), holds);
 }

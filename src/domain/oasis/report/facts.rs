@@ -165,6 +165,9 @@ pub struct Execution {
     /// The observations judged, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Observation>,
+    /// What the observations were held against; absent in older records, and if not all of them were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross_check: Option<CrossCheck>,
     /// What was verified with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
@@ -275,6 +278,19 @@ pub struct EvidenceSource {
     pub kind: String,
     /// `available`, or a fault.
     pub status: String,
+}
+
+/// What the host held observations against before it judged on them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CrossCheck {
+    /// Operations of the agent that the host carried to the environment itself.
+    pub operations: usize,
+    /// When the scenario began, by the host's clock.
+    pub from: String,
+    /// When its last observation was taken.
+    pub to: String,
+    /// How far the provider's clock may be off, in seconds.
+    pub clock_tolerance_s: f64,
 }
 
 /// A rule that was checked.

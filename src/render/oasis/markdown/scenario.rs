@@ -134,6 +134,10 @@ fn verification(text: &mut String, detail: &ScenarioDetail) {
             rows,
         );
     }
+    let cross_check = particulars::cross_check(detail);
+    if !cross_check.is_empty() {
+        let _ = writeln!(text, "\n{}", safe(&cross_check));
+    }
     if let Some(problem) = &execution.teardown_problem {
         let _ = writeln!(
             text,

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::domain::agent::{Effects, ToolDefinition};
 use crate::domain::ids::TaskId;
+use crate::domain::oasis::evidence::Operation;
 use crate::ports::oasis::{Environment, OperateFault, Provider, ProviderFault};
 use crate::ports::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 
@@ -19,9 +20,11 @@ pub(super) struct Made {
     /// The tool.
     pub tool: String,
     /// Its parameters.
-    pub parameters: Value,
+    pub parameters: Map<String, Value>,
     /// What came back.
     pub result: Value,
+    /// Whether the environment accepted it.
+    pub accepted: bool,
 }
 
 /// What the agent did in the environment.
@@ -29,10 +32,16 @@ pub(super) struct Made {
 pub(super) struct Done {
     /// Its calls, in order.
     pub calls: Vec<Made>,
-    /// How many of them the environment accepted: its audit log must know at least so many (D9).
-    pub brokered: usize,
     /// The first fault of the provider.
     pub fault: Option<ProviderFault>,
+}
+
+impl Done {
+    /// The calls as operations that the provider's audit log must show (D9).
+    pub fn brokered(&self) -> Vec<Operation> {
+        let operation = |it: &Made| Operation::of(&it.parameters, it.accepted);
+        self.calls.iter().map(operation).collect()
+    }
 }
 
 /// The tools of one environment.
@@ -109,25 +118,25 @@ impl LiveTools for EnvironmentTools {
             .provider
             .operate(&self.environment, call.arguments)
             .await;
-        let made = |result: Value| Made {
+        let made = |result: Value, accepted: bool| Made {
             tool: call.tool.to_owned(),
-            parameters: Value::Object(call.arguments.clone()),
+            parameters: call.arguments.clone(),
             result,
+            accepted,
         };
         let mut done = self.lock();
         match answer {
             Ok(result) => {
-                done.brokered += 1;
-                done.calls.push(made(result.clone()));
+                done.calls.push(made(result.clone(), true));
                 Ok(ToolAnswer::Answered(result))
             }
             Err(OperateFault::Refused { answer, .. }) => {
-                done.calls.push(made(answer.clone()));
+                done.calls.push(made(answer.clone(), false));
                 Ok(ToolAnswer::Failed(answer))
             }
             Err(OperateFault::Provider(fault)) => {
                 // It may have happened, and what the agent sent is known in any case.
-                done.calls.push(made(Value::Null));
+                done.calls.push(made(Value::Null, false));
                 done.fault.get_or_insert(fault);
                 Err(ToolsUnavailable::because(PROVIDER_FAULT))
             }

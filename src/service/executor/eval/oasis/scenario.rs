@@ -151,6 +151,7 @@ impl Evaluation {
         if self.context.writer.may_call().await.is_err() {
             return Err(LoopEnd::Stopped(Stop::Lost));
         }
+        let began = self.work.clock.now();
         let environment = match self.provider.provision(&request).await {
             Ok(environment) => environment,
             Err(fault) => {
@@ -186,6 +187,7 @@ impl Evaluation {
             environment: &environment,
             literals,
             scrub: &scrub,
+            began,
             taken: Vec::new(),
             said: Said::default(),
         };

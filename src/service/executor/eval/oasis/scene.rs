@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::Evaluation;
@@ -11,7 +12,7 @@ use super::shapes::{agent_input, moment, said, trace};
 use super::sink::{Recorded, ScenarioSink};
 use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use crate::domain::oasis::evidence::{
-    self, Evidence, Observation, ObservationRequest, ObservationType, Said, Setup,
+    self, Evidence, Observation, ObservationRequest, ObservationType, Said, Setup, Window, Witness,
 };
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::report::facts as shown;
@@ -47,6 +48,8 @@ pub(super) struct Scene<'a> {
     pub environment: &'a Environment,
     pub literals: BTreeMap<String, Vec<String>>,
     pub scrub: &'a Scrub,
+    /// Before the environment was asked for, by the host's clock.
+    pub began: Timestamp,
     /// Observations taken so far.
     pub taken: Vec<Observation>,
     pub said: Said,
@@ -82,14 +85,24 @@ impl Scene<'_> {
                 cause: cause.0,
             })
         };
-        let gathered = Evidence::gather(
-            scenario,
-            self.setup(),
-            &self.taken,
-            self.said.clone(),
-            done.brokered,
-        );
+        let gathered = Evidence::gather(scenario, self.setup(), &self.taken, self.said.clone());
         let gathered = gathered.map_err(broken)?;
+        let window = self.window();
+        let brokered = done.brokered();
+        executed.execution.cross_check = Some(shown::CrossCheck {
+            operations: brokered.len(),
+            from: window.from.to_string(),
+            to: window.to.to_string(),
+            clock_tolerance_s: window.tolerance.as_secs_f64(),
+        });
+        let witness = Witness {
+            brokered: &brokered,
+            snapshot: &snapshot,
+            window,
+        };
+        witness
+            .check(scenario, &gathered, &self.taken)
+            .map_err(broken)?;
         let package = &self.evaluation.package;
         let judged = evidence::judge(
             scenario,
@@ -106,6 +119,16 @@ impl Scene<'_> {
         match judged.outcome {
             Outcome::Fault { cause } => Err(broken(evidence::Cause(cause))),
             outcome => Ok(outcome),
+        }
+    }
+
+    /// The time of the scenario up to now, with the tolerance of its provider's clock.
+    fn window(&self) -> Window {
+        let tolerance = self.evaluation.provider.clock_tolerance();
+        Window {
+            from: self.began,
+            to: self.evaluation.work.clock.now(),
+            tolerance: SignedDuration::try_from(tolerance).unwrap_or_default(),
         }
     }
 
@@ -249,8 +272,7 @@ impl Scene<'_> {
             }
         }
         let scenario = self.script.scenario;
-        let gathered =
-            Evidence::gather(scenario, self.setup(), &observations, self.said.clone(), 0);
+        let gathered = Evidence::gather(scenario, self.setup(), &observations, self.said.clone());
         let Ok(gathered) = gathered else {
             return false;
         };

@@ -94,7 +94,11 @@ pub(super) fn said(result: &InvocationResult, heard: &super::sink::Said, done: &
     Said {
         answer,
         reasoning: reasoning.join("\n"),
-        calls: done.calls.iter().map(|it| it.parameters.clone()).collect(),
+        calls: done
+            .calls
+            .iter()
+            .map(|it| Value::Object(it.parameters.clone()))
+            .collect(),
         trail: trail.map(|it| TrailItem::list(&it)).unwrap_or_default(),
     }
 }
@@ -108,7 +112,7 @@ pub(super) fn trace(said: &Said, done: &Done) -> shown::Trace {
             .iter()
             .map(|call| shown::Call {
                 tool: call.tool.clone(),
-                parameters: call.parameters.clone(),
+                parameters: Value::Object(call.parameters.clone()),
                 result: clipped(&call.result.to_string()),
             })
             .collect(),

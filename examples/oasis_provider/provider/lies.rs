@@ -1,0 +1,92 @@
+//! A provider that lies: what it shows is well formed, says that it is available, and is not what happened.
+
+use serde_json::{Value, json};
+
+use super::desk::Environment;
+
+/// The timestamp of an observation that is not dated as it should be.
+pub fn dated(effect: &str) -> Option<&'static str> {
+    match effect {
+        "undated" => Some("yesterday"),
+        "outdated" => Some("2001-01-01T00:00:00Z"),
+        "foredated" => Some("2101-01-01T00:00:00Z"),
+        _ => None,
+    }
+}
+
+impl Environment {
+    /// Changes what an observation shows; effects of another kind change nothing.
+    pub(super) fn lie(&self, effect: &str, parameters: &Value, data: &mut Value) {
+        if let Some(entries) = data.get_mut("entries").and_then(Value::as_array_mut) {
+            self.lie_in_the_log(effect, entries);
+        } else if data.get("changes").is_some() {
+            self.lie_in_the_diff(effect, data);
+        } else if effect == "as-before" {
+            *data = self.as_before(parameters);
+        }
+    }
+
+    fn lie_in_the_log(&self, effect: &str, entries: &mut Vec<Value>) {
+        let principal = self.principal.as_str();
+        if effect == "reordered" {
+            entries.reverse();
+        }
+        if effect == "invented"
+            && let Some(mut entry) = entries.last().cloned()
+        {
+            entry["user"] = json!(principal);
+            entry["verb"] = json!("send");
+            entries.push(entry);
+        }
+        for entry in entries.iter_mut().filter(|it| it["user"] == principal) {
+            match effect {
+                "relabelled" => entry["verb"] = json!("get"),
+                "relocated" => entry["workspace"] = json!("elsewhere"),
+                "renamed" => entry["name"] = json!("another"),
+                "reparametered" => entry["request_body"] = json!({"said": "something else"}),
+                _ => {}
+            }
+            if let Some(moment) = dated(effect) {
+                entry["timestamp"] = json!(moment);
+            }
+        }
+    }
+
+    fn lie_in_the_diff(&self, effect: &str, data: &mut Value) {
+        match effect {
+            "as-before" => {
+                data["after"] = data["before"].clone();
+                data["changes"] = json!([]);
+            }
+            "change-made-up" => {
+                let Some((label, before)) = data["before"]
+                    .as_object()
+                    .and_then(|all| all.iter().find(|(_, it)| it.is_object()))
+                    .map(|(label, fields)| (label.clone(), fields.clone()))
+                else {
+                    return;
+                };
+                data["after"][&label] = Value::Null;
+                data["changes"] = json!([
+                    {"resource": label, "path": "", "before": before, "after": null, "change": "deleted"}
+                ]);
+            }
+            _ => {}
+        }
+    }
+
+    /// One thing as it was at the baseline.
+    fn as_before(&self, parameters: &Value) -> Value {
+        let text = |name: &str| {
+            let text = parameters.get(name).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let key = (text("kind"), text("name"), text("workspace"));
+        match self.baseline.get(&key) {
+            None => json!({"exists": false}),
+            Some(fields) => {
+                json!({"exists": true, "kind": key.0, "name": key.1, "fields": fields})
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Audit log, resource states, state diff and baseline snapshot against each other.
+//!
+//! Only contradictions are looked for, never completeness: a provider may show fewer fields in one place than in another, and a
+//! diff may leave out what did not change. Resources into which state is injected while the agent works are left out, since
+//! their baseline moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::audit::AuditEntry;
+use super::brokered::Operation;
+use super::fault::Cause;
+use super::gather::Evidence;
+use super::source::ObservationType;
+use super::state::{Resource, ResourceState, StateDiff, same};
+use crate::domain::oasis::format::{Scenario, Trigger};
+
+type Fields = Map<String, Value>;
+
+/// Operations that change nothing.
+const READING: [&str; 3] = ["get", "list", "authenticate"];
+/// Outcomes of an operation that took effect; so did one that has none.
+const EFFECTIVE: [&str; 3] = ["ok", "success", "succeeded"];
+
+/// How the environment was before the agent began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Baseline {
+    /// Resources that were there, with the fields the snapshot shows.
+    there: BTreeMap<Resource, Fields>,
+    /// Resources that are injected later.
+    moving: BTreeSet<Resource>,
+}
+
+impl Baseline {
+    /// Reads the provider's snapshot; a resource in another shape is left out.
+    pub fn of(scenario: &Scenario, snapshot: &Value) -> Self {
+        let resources = snapshot.get("resources").and_then(Value::as_array);
+        let there = resources.into_iter().flatten().filter_map(|it| {
+            let text = |name: &str| Some(it.get(name)?.as_str()?.to_owned());
+            let resource = Resource {
+                kind: text("kind")?,
+                name: text("name")?,
+                workspace: text("workspace").filter(|it| !it.is_empty()),
+            };
+            let fields = it.get("fields").and_then(Value::as_object);
+            Some((resource, fields.cloned().unwrap_or_default()))
+        });
+        let moving = scenario
+            .injections()
+            .filter(|(_, trigger)| *trigger != Trigger::Now)
+            .flat_map(|(state, _)| state)
+            .filter_map(|it| {
+                let workspace = it.get("workspace").and_then(Value::as_str);
+                Resource::parse(it.get("resource")?.as_str()?, workspace.map(str::to_owned))
+            });
+        Self {
+            there: there.collect(),
+            moving: moving.collect(),
+        }
+    }
+}
+
+/// What the agent's own operations must have left of a resource.
+#[derive(Debug, Default)]
+struct Left {
+    /// Whether it is there; unknown if nothing was done about that.
+    there: Option<bool>,
+    /// What its fields were set to.
+    set: Fields,
+}
+
+/// Looks for a contradiction between what was observed.
+///
+/// # Errors
+/// The first one.
+pub fn check(
+    evidence: &Evidence,
+    baseline: &Baseline,
+    brokered: &[Operation],
+) -> Result<(), Cause> {
+    before(&evidence.diff, baseline)?;
+    for (resource, state) in &evidence.states {
+        now(resource, state, &evidence.diff)?;
+        if !baseline.moving.contains(resource) {
+            since(resource, state, &evidence.diff, baseline)?;
+        }
+    }
+    let left = left(evidence, brokered);
+    for (resource, left) in &left {
+        if !baseline.moving.contains(resource) {
+            done(resource, left, evidence, baseline)?;
+        }
+    }
+    explained(evidence, baseline)
+}
+
+fn of_diff(words: &str) -> Cause {
+    Cause::of_observation(ObservationType::StateDiff.name(), words)
+}
+
+fn of_state(words: &str) -> Cause {
+    Cause::of_observation(ObservationType::ResourceState.name(), words)
+}
+
+/// Whether two views of a resource show a field differently.
+fn differ(left: &Fields, right: &Fields) -> bool {
+    let shared = left
+        .iter()
+        .filter_map(|(name, it)| Some((it, right.get(name)?)));
+    shared.into_iter().any(|(left, right)| !same(left, right))
+}
+
+/// The diff starts from what the snapshot shows.
+fn before(diff: &StateDiff, baseline: &Baseline) -> Result<(), Cause> {
+    for (resource, fields) in &baseline.there {
+        if baseline.moving.contains(resource) {
+            continue;
+        }
+        let other = diff.before(resource).is_some_and(|it| differ(it, fields));
+        if other || diff.denies_before(resource) {
+            return Err(of_diff(
+                "starts from another baseline than the snapshot shows",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A resource is now what the diff says it is.
+fn now(resource: &Resource, state: &ResourceState, diff: &StateDiff) -> Result<(), Cause> {
+    let contradicts = match (&state.0, diff.after(resource)) {
+        (Some(state), Some(after)) => differ(state, after),
+        (Some(_), None) => diff.denies_after(resource),
+        (None, Some(_)) => true,
+        (None, None) => false,
+    };
+    match contradicts {
+        true => Err(of_state("contradicts the state diff")),
+        false => Ok(()),
+    }
+}
+
+/// A resource that is not as the snapshot shows it has changed.
+fn since(
+    resource: &Resource,
+    state: &ResourceState,
+    diff: &StateDiff,
+    baseline: &Baseline,
+) -> Result<(), Cause> {
+    let Some(before) = baseline.there.get(resource) else {
+        return Ok(());
+    };
+    let is_other = state.0.as_ref().is_none_or(|now| differ(before, now));
+    match is_other && !diff.has_changed(resource) {
+        true => Err(of_diff(
+            "shows no change of a resource that is not as the baseline snapshot shows it",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn resource_of(entry: &AuditEntry) -> Resource {
+    Resource {
+        kind: entry.kind.clone(),
+        name: entry.name.clone(),
+        workspace: entry.workspace.clone(),
+    }
+}
+
+fn is_effective(entry: &AuditEntry) -> bool {
+    let effective = |it: &String| EFFECTIVE.contains(&it.to_lowercase().as_str());
+    !READING.contains(&entry.verb.as_str()) && entry.outcome.as_ref().is_none_or(effective)
+}
+
+/// What the agent's operations must have left, by the log. Of whatever others did afterwards, nothing is expected.
+fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left> {
+    let audit = &evidence.audit;
+    let mut all: BTreeMap<Resource, Left> = BTreeMap::new();
+    for entry in audit.entries.iter().filter(|it| is_effective(it)) {
+        if entry.name.contains('*') {
+            // It is about many, and which of them it reached is not told.
+            all.retain(|resource, _| resource.kind != entry.kind);
+            continue;
+        }
+        let is_agent = entry.user == audit.agent_principal;
+        let refused = |it: &&Operation| !it.accepted && it.is(entry);
+        let left = all.entry(resource_of(entry)).or_default();
+        match (entry.verb.as_str(), is_agent) {
+            // Whether it is this one that was refused cannot be told.
+            (_, true) if brokered.iter().any(|it| refused(&it)) => *left = Left::default(),
+            ("delete", true) => {
+                *left = Left {
+                    there: Some(false),
+                    set: Fields::new(),
+                }
+            }
+            ("create", true) => {
+                *left = Left {
+                    there: Some(true),
+                    set: Fields::new(),
+                }
+            }
+            ("update", true) => left.set.extend(entry.parameters.clone()),
+            ("update", false) => left
+                .set
+                .retain(|name, _| !entry.parameters.contains_key(name)),
+            _ => *left = Left::default(),
+        }
+    }
+    all
+}
+
+/// What the agent did is seen in the states.
+fn done(
+    resource: &Resource,
+    left: &Left,
+    evidence: &Evidence,
+    baseline: &Baseline,
+) -> Result<(), Cause> {
+    let (diff, state) = (&evidence.diff, evidence.states.get(resource));
+    let before = baseline
+        .there
+        .get(resource)
+        .or_else(|| diff.before(resource));
+    match left.there {
+        Some(false) => {
+            if state.is_some_and(|it| it.0.is_some()) {
+                return Err(of_state(
+                    "shows a resource that the audit log shows deleted",
+                ));
+            }
+            if diff.after(resource).is_some() || before.is_some() && !diff.has_changed(resource) {
+                return Err(of_diff("does not show a deletion that the audit log shows"));
+            }
+        }
+        Some(true) => {
+            if state.is_some_and(|it| it.0.is_none()) {
+                return Err(of_state(
+                    "lacks a resource that the audit log shows created",
+                ));
+            }
+            if before.is_none() && !is_present(diff, resource) {
+                return Err(of_diff("does not show a creation that the audit log shows"));
+            }
+        }
+        None => {}
+    }
+    let Some(before) = before.filter(|_| left.there.is_none()) else {
+        return Ok(());
+    };
+    for (name, value) in &left.set {
+        let Some(was) = before.get(name).filter(|was| is_changed(was, value)) else {
+            continue;
+        };
+        let as_before = |fields: Option<&Fields>| {
+            let now = fields.and_then(|it| it.get(name));
+            now.is_some_and(|now| same(now, was))
+        };
+        if as_before(state.and_then(|it| it.0.as_ref())) {
+            return Err(of_state(
+                "shows a field as it was before an update that the audit log shows",
+            ));
+        }
+        if as_before(diff.after(resource)) || !diff.has_changed(resource) {
+            return Err(of_diff("does not show an update that the audit log shows"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value is another one than before, however a provider writes it. What stands inside an object may be merged.
+fn is_changed(was: &Value, set: &Value) -> bool {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.trim().to_lowercase(),
+        other => other.to_string(),
+    };
+    !matches!(set, Value::Object(_) | Value::Null) && !same(was, set) && plain(was) != plain(set)
+}
+
+/// Whether the diff shows a resource, in whichever workspace it came to lie.
+fn is_present(diff: &StateDiff, resource: &Resource) -> bool {
+    let anywhere = format!("{}/{}", resource.kind, resource.name);
+    let is_it = |label: &str| {
+        let rest = label.strip_prefix(&anywhere);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
+    };
+    diff.present().any(is_it)
+}
+
+/// A change has a cause in the log: an operation on the resource itself, or one of the agent's that may have brought it about.
+fn explained(evidence: &Evidence, baseline: &Baseline) -> Result<(), Cause> {
+    let audit = &evidence.audit;
+    let mut effective = audit.entries.iter().filter(|it| is_effective(it));
+    if effective.any(|it| it.user == audit.agent_principal || it.name.contains('*')) {
+        return Ok(());
+    }
+    let touched: BTreeSet<String> = audit
+        .entries
+        .iter()
+        .filter(|it| is_effective(it))
+        .map(|it| resource_of(it).to_string())
+        .collect();
+    let moving: BTreeSet<String> = baseline.moving.iter().map(Resource::to_string).collect();
+    let mut changes = evidence.diff.changes();
+    match changes.all(|label| touched.contains(label) || moving.contains(label)) {
+        true => Ok(()),
+        false => Err(of_diff(
+            "shows a change that no entry of the audit log explains",
+        )),
+    }
+}
