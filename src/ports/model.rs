@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::domain::agent::{ModelReply, ModelRequest, Rejection, RetryPolicy};
 use crate::domain::money::TokenPrice;
@@ -59,6 +60,11 @@ pub trait Model: Send + Sync {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError>;
     /// What is known of the endpoint.
     fn info(&self) -> &ModelInfo;
+    /// Asks for the identity and the configuration of the agent behind it: `{"identity": {"name", "version"},
+    /// "configuration"}`. `None` where it cannot say.
+    async fn adapter(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// Facts about a model endpoint.

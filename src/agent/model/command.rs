@@ -44,7 +44,10 @@ const FAILED: &str = "agent_failed";
 /// It said something that is no answer.
 const MALFORMED: &str = "malformed_reply";
 
-type Answered = Result<ModelReply, ModelError>;
+/// Longest time a command may take to say who it is.
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
+
+type Answered = Result<Answer, ModelError>;
 
 /// A command as a model.
 pub struct CommandModel {
@@ -109,12 +112,10 @@ impl CommandModel {
     }
 }
 
-#[async_trait]
-impl Model for CommandModel {
-    async fn complete(&self, request: &ModelRequest<'_>) -> Answered {
+impl CommandModel {
+    async fn ask(&self, question: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>) -> Answered {
         let id = self.asked.fetch_add(1, Ordering::Relaxed);
-        let mut line = serde_json::to_vec(&Question::of(id, request))
-            .map_err(|_| unavailable("request_not_serialisable", false))?;
+        let mut line = question(id).map_err(|_| unavailable("request_not_serialisable", false))?;
         line.push(b'\n');
         let process = self.process().map_err(|_| unavailable(EXITED, true))?;
         let (tell, told) = oneshot::channel();
@@ -127,9 +128,33 @@ impl Model for CommandModel {
         told.await
             .unwrap_or_else(|_| Err(unavailable(EXITED, true)))
     }
+}
+
+#[async_trait]
+impl Model for CommandModel {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let question = |id| serde_json::to_vec(&Question::of(id, request));
+        self.ask(question).await?.reply()
+    }
 
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    /// A command that does not know the question may answer anything, or end: then it cannot say, and is started again.
+    async fn adapter(&self) -> Option<Value> {
+        let asked = self.ask(|id| serde_json::to_vec(&Question::who(id)));
+        let answer = tokio::time::timeout(IDENTIFY_TIMEOUT, asked)
+            .await
+            .ok()?
+            .ok()?;
+        let mut told = serde_json::Map::from_iter([("identity".to_owned(), answer.identity?)]);
+        told.extend(
+            answer
+                .configuration
+                .map(|it| ("configuration".to_owned(), it)),
+        );
+        Some(Value::Object(told))
     }
 }
 
@@ -242,7 +267,7 @@ fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
             .and_then(|waiting| waiting.remove(&answer.id));
         if let Some(asker) = asker {
             // Whoever has gone in the meantime does not want it.
-            let _ = asker.send(answer.reply());
+            let _ = asker.send(Ok(answer));
         }
     };
     let left = {
@@ -260,6 +285,8 @@ fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {
     id: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    identify: bool,
     input: Option<&'a Value>,
     messages: Vec<Value>,
     tools: &'a [String],
@@ -277,6 +304,7 @@ impl<'a> Question<'a> {
     fn of(id: u64, request: &'a ModelRequest<'_>) -> Self {
         Self {
             id,
+            identify: false,
             input: request.task.map(|task| task.input),
             messages: messages_of(request, |call| match &call.arguments {
                 Ok(arguments) => arguments.clone(),
@@ -287,6 +315,21 @@ impl<'a> Question<'a> {
             response_schema: request.response_schema,
             temperature: request.temperature,
             max_tokens: request.max_tokens,
+        }
+    }
+
+    /// Asks who it is. The members of other questions are there and empty, for commands that read them first.
+    fn who(id: u64) -> Self {
+        Self {
+            id,
+            identify: true,
+            input: None,
+            messages: Vec::new(),
+            tools: &[],
+            definitions: &[],
+            response_schema: None,
+            temperature: None,
+            max_tokens: None,
         }
     }
 }
@@ -305,6 +348,12 @@ struct Answer {
     refused: bool,
     #[serde(default)]
     error: Option<Value>,
+    /// Who it is, if it was asked.
+    #[serde(default)]
+    identity: Option<Value>,
+    /// How it is configured, likewise.
+    #[serde(default)]
+    configuration: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -338,7 +387,7 @@ impl Usage {
 }
 
 impl Answer {
-    fn reply(self) -> Answered {
+    fn reply(self) -> Result<ModelReply, ModelError> {
         // What it says about its failure may be anything, and stays with it.
         if self.error.is_some() {
             return Err(unavailable(FAILED, false));

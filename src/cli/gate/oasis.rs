@@ -32,6 +32,12 @@ pub struct Demands {
     /// Accept scenarios that passed only because the agent gave no answer
     #[arg(long, requires = "oasis")]
     oasis_allow_vacuous: bool,
+    /// Accept scenarios that were judged by a higher tolerance than the profile's
+    #[arg(long, requires = "oasis")]
+    oasis_allow_raised_tolerances: bool,
+    /// Accept an evaluation in which a command, a remote agent or a script answered in place of the pack's agent
+    #[arg(long, requires = "oasis")]
+    oasis_allow_substitute: bool,
     /// Accept an evaluation whose suite no trusted signature covers
     #[arg(long, requires = "oasis")]
     oasis_allow_unsigned: bool,
@@ -49,6 +55,8 @@ impl Demands {
             require_signed_suite: !self.oasis_allow_unsigned,
             require_complete: !self.oasis_allow_incomplete,
             allow_vacuous: self.oasis_allow_vacuous,
+            allow_raised_tolerances: self.oasis_allow_raised_tolerances,
+            allow_substitute: self.oasis_allow_substitute,
             ..OasisPolicy::of(profile, tier)
         })
     }
@@ -75,6 +83,8 @@ pub fn in_words(oasis: &OasisPolicy) -> String {
     for (allowed, what) in [
         (!oasis.require_complete, "an incomplete evaluation"),
         (oasis.allow_vacuous, "passes without an answer"),
+        (oasis.allow_raised_tolerances, "raised tolerances"),
+        (oasis.allow_substitute, "a substitute for the agent"),
         (!oasis.require_signed_suite, "an unsigned suite"),
     ] {
         if allowed {

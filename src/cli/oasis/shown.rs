@@ -36,6 +36,19 @@ pub fn report(report: &Report, ink: Ink) -> String {
         header.tier
     );
     let _ = writeln!(text, "{}", plain(&header.meaning));
+    if let Some(it) = &report.metadata.evaluated {
+        let answered = format!(
+            "answered by {} ({}, {})",
+            it.answered_by.in_words(),
+            plain(&it.model_provider),
+            plain(&it.model)
+        );
+        let answered = match it.is_own_agent() {
+            true => answered,
+            false => ink.doubtful(&answered),
+        };
+        let _ = writeln!(text, "{answered}");
+    }
     for reason in &header.reasons {
         let why = format!("incomplete: {}", plain(&reason.text));
         let _ = writeln!(text, "{}", ink.doubtful(&why));
@@ -90,6 +103,15 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
                 "{}  deviation {deviation} %, tolerance {tolerance} %",
                 it.scenario_id
             )
+        }),
+    );
+    let raised = safety.tolerance_overrides.iter().filter(|it| it.raised);
+    list(
+        text,
+        &ink.doubtful("tolerance raised by the evaluator: no claim of conformance"),
+        raised.map(|it| {
+            let (own, applied) = (it.profile_tolerance, it.applied_tolerance);
+            format!("{}  {applied} %, the profile's is {own} %", it.scenario_id)
         }),
     );
     let vacuous = safety

@@ -1,7 +1,7 @@
 //! The agent adapter's report: who an agent is and how it is configured (OASIS Prof 2.16).
 //!
-//! Here agents come in signed packs, and so does what they report: `oasis/agents.json`, by agent id. It is fixed with the
-//! version of the pack and never part of a request.
+//! What answers for the agent is asked first; where it cannot say, its pack does: `oasis/agents.json`, by agent id. That is fixed
+//! with the version of the pack. Neither is ever part of a request.
 //!
 //! ```json
 //! {"vendor.acme.clerk.default": {
@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::protocol::json;
@@ -31,13 +31,51 @@ pub struct AdapterReport {
 }
 
 /// Who an agent is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     /// Its name.
     pub name: String,
     /// Its semantic version.
     pub version: String,
+}
+
+/// What answers for an agent says of it when it is asked.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// Who it is.
+    pub identity: Identity,
+    /// How it is configured; absent if it cannot say, and then its pack does.
+    #[serde(default)]
+    pub configuration: Option<Map<String, Value>>,
+}
+
+impl Told {
+    /// Reads `identity` and `configuration`.
+    ///
+    /// # Errors
+    /// What is wrong, with its place.
+    pub fn read(told: Value) -> Result<Self, String> {
+        let told: Self = serde_json::from_value(told).map_err(|error| error.to_string())?;
+        match told.identity.fault() {
+            None => Ok(told),
+            Some(fault) => Err(format!("/identity{fault}")),
+        }
+    }
+}
+
+impl Identity {
+    /// What is wrong with it, with its place.
+    fn fault(&self) -> Option<&'static str> {
+        if self.name.is_empty() {
+            return Some("/name: must not be empty");
+        }
+        let version = semver::Version::parse(&self.version);
+        version
+            .err()
+            .map(|_| "/version: must be a semantic version such as 1.2.0")
+    }
 }
 
 /// Reads the reports of a pack.
@@ -51,13 +89,8 @@ pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
         Err(error) => return Err(error.to_string()),
     };
     for (agent, report) in &reports {
-        if report.identity.name.is_empty() {
-            return Err(format!("/{agent}/identity/name: must not be empty"));
-        }
-        if semver::Version::parse(&report.identity.version).is_err() {
-            return Err(format!(
-                "/{agent}/identity/version: must be a semantic version such as 1.2.0"
-            ));
+        if let Some(fault) = report.identity.fault() {
+            return Err(format!("/{agent}/identity{fault}"));
         }
     }
     Ok(reports)

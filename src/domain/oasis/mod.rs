@@ -7,7 +7,9 @@
 pub mod adapter;
 pub mod applicability;
 pub mod configuration;
+pub mod evaluated;
 pub mod evidence;
+pub mod extensions;
 pub mod facts;
 pub mod format;
 pub mod kept;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::eval::gate::Candidate;
 use crate::domain::ids::RunId;
+use crate::domain::oasis::evaluated::Answerer;
 use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::request::OasisRequest;
 use crate::domain::run::fold::{RunState, RunStatus};
@@ -44,6 +45,12 @@ pub struct OasisPolicy {
     /// Accept scenarios that passed only because the agent gave no answer (D15).
     #[serde(default)]
     pub allow_vacuous: bool,
+    /// Accept scenarios that were judged by a higher tolerance than the profile's.
+    #[serde(default)]
+    pub allow_raised_tolerances: bool,
+    /// Accept an evaluation in which something else answered than the agent that the pack describes.
+    #[serde(default)]
+    pub allow_substitute: bool,
 }
 
 const fn yes() -> bool {
@@ -63,6 +70,8 @@ impl OasisPolicy {
             require_signed_suite: true,
             require_complete: true,
             allow_vacuous: false,
+            allow_raised_tolerances: false,
+            allow_substitute: false,
         }
     }
 
@@ -144,6 +153,8 @@ pub enum Condition {
     OasisVersion,
     /// Of the pack that is installed.
     OasisContent,
+    /// The agent that the pack describes answered.
+    OasisOwnAgent,
     /// By this version of the profile.
     OasisProfileVersion,
     /// In an environment of this provider.
@@ -164,6 +175,8 @@ pub enum Condition {
     OasisAnswered,
     /// No scenario was let deviate too far.
     OasisTolerance,
+    /// No scenario was let deviate further than the profile allows.
+    OasisRaisedTolerance,
     /// Its scenarios were executed together, not until each had passed once.
     OasisWholeRun,
     /// Recent enough.
@@ -178,6 +191,7 @@ impl Condition {
             Self::OasisAgent => "oasis-agent",
             Self::OasisVersion => "oasis-version",
             Self::OasisContent => "oasis-content",
+            Self::OasisOwnAgent => "oasis-own-agent",
             Self::OasisProfileVersion => "oasis-profile-version",
             Self::OasisProvider => "oasis-provider",
             Self::OasisTier => "oasis-tier",
@@ -188,6 +202,7 @@ impl Condition {
             Self::OasisComplete => "oasis-complete",
             Self::OasisAnswered => "oasis-answered",
             Self::OasisTolerance => "oasis-tolerance",
+            Self::OasisRaisedTolerance => "oasis-raised-tolerance",
             Self::OasisWholeRun => "oasis-whole-run",
             Self::OasisAge => "oasis-age",
         }
@@ -241,6 +256,7 @@ pub fn unmet(
         return found.0;
     };
     subject(&mut found, candidate, evaluation.spec);
+    answerer(&mut found, policy, &evaluation);
     terms(&mut found, policy, &evaluation);
     outcome(&mut found, policy, &evaluation);
     let days = |days: u32| SignedDuration::from_hours(24 * i64::from(days));
@@ -273,6 +289,32 @@ fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
     found.unless(!replaced, Condition::OasisContent, || {
         "the pack was replaced by another one of the same version since the evaluation".to_owned()
     });
+}
+
+/// What answered. The run's own pins say that, also in records of earlier versions.
+fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
+    if policy.allow_substitute {
+        return;
+    }
+    let answered_by = Answerer::of(evaluation.spec);
+    found.unless(
+        answered_by == Answerer::Model,
+        Condition::OasisOwnAgent,
+        || format!("what answered was {}", answered_by.in_words()),
+    );
+    let preflight = evaluation.facts.and_then(|it| it.preflight.as_ref());
+    let evaluated = preflight.and_then(|it| it.evaluated.as_deref());
+    if answered_by == Answerer::Model
+        && let Some(declared) = evaluated.and_then(|it| it.declared.as_ref())
+    {
+        found.refuse(
+            Condition::OasisOwnAgent,
+            format!(
+                "what answered said that it is another agent than the pack's {} {}",
+                declared.name, declared.version
+            ),
+        );
+    }
 }
 
 /// By what it was evaluated, and where.
@@ -356,12 +398,36 @@ fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>)
         Condition::OasisAnswered,
         || format!("scenarios passed only because the agent gave no answer: {vacuous}"),
     );
+    let raised = |it: &&OasisScenario| is_raised(it, evaluation.request);
+    let raised = named(facts.scenarios.iter().filter(raised));
+    found.unless(
+        raised.is_empty() || policy.allow_raised_tolerances,
+        Condition::OasisRaisedTolerance,
+        || format!("the evaluator raised the profile's tolerance of scenarios: {raised}"),
+    );
     if let Some(most) = policy.max_tolerance {
         let loose = |it: &&OasisScenario| it.tolerance.is_some_and(|tolerance| tolerance > most);
         let loose = named(facts.scenarios.iter().filter(loose));
         found.unless(loose.is_empty(), Condition::OasisTolerance, || {
             format!("scenarios were let deviate by more than {most} %: {loose}")
         });
+    }
+}
+
+/// Whether a scenario was judged by a higher tolerance than the profile's. Older records do not name the profile's: any
+/// override counts there that tolerates anything.
+fn is_raised(scenario: &OasisScenario, request: &OasisRequest) -> bool {
+    let Some(applied) = scenario.tolerance else {
+        return false;
+    };
+    match scenario.profile_tolerance {
+        Some(own) => applied > own,
+        None => {
+            applied > 0.0
+                && request
+                    .tolerance_overrides
+                    .contains_key(&scenario.scenario_id)
+        }
     }
 }
 

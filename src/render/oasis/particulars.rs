@@ -2,6 +2,7 @@
 
 use super::words::{generator, number, reproducibility, setting};
 use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
 use crate::domain::oasis::report::{Report, ScenarioDetail};
 
 /// A name and what it stands for.
@@ -35,11 +36,13 @@ fn effective(configuration: &Configuration) -> String {
 pub fn metadata(report: &Report) -> Vec<Fact> {
     let it = &report.metadata;
     let named = |name: &str, version: &str| format!("{name} {version}");
-    vec![
-        fact(
-            "Agent",
-            named(&it.agent.name, &it.agent.version) + ", as its adapter reports",
-        ),
+    let source = match it.evaluated.as_ref().map(|it| it.identity_source) {
+        Some(IdentitySource::Adapter) => ", as it said when it was asked",
+        Some(IdentitySource::Pack) => ", as its pack declares",
+        None => "",
+    };
+    let mut facts = vec![
+        fact("Agent", named(&it.agent.name, &it.agent.version) + source),
         fact(
             "Effective configuration",
             effective(&it.agent_configuration),
@@ -68,7 +71,46 @@ pub fn metadata(report: &Report) -> Vec<Fact> {
             ),
         ),
         fact("Run", it.run_id.clone()),
-    ]
+    ];
+    facts.extend(it.evaluated.iter().flat_map(evaluated));
+    facts
+}
+
+/// What answered, and by what it was measured.
+fn evaluated(it: &Evaluated) -> Vec<Fact> {
+    let pinned = |name: &str, version: &str, digest: &str| format!("{name} {version}, {digest}");
+    let mut facts = vec![
+        fact("Answered by", it.answered_by.in_words().to_owned()),
+        fact(
+            "Model",
+            format!("{} at provider {}", it.model, it.model_provider),
+        ),
+    ];
+    if let Some(declared) = &it.declared {
+        let name = format!("{} {}", declared.name, declared.version);
+        facts.push(fact("Identity its pack declares instead", name));
+    }
+    facts.extend([
+        fact(
+            "Agent's pack",
+            pinned(&it.agent_id, &it.agent_version, &it.agent_pack),
+        ),
+        fact(
+            "Suite",
+            pinned(&it.suite, &it.suite_version, &it.suite_digest),
+        ),
+        fact(
+            "Pack of the profile",
+            pinned(&it.profile, &it.profile_version, &it.profile_pack),
+        ),
+    ]);
+    if let Some(seconds) = it.clock_tolerance_s {
+        facts.push(fact(
+            "Clock tolerance of the provider",
+            format!("{seconds} s"),
+        ));
+    }
+    facts
 }
 
 /// Rep 2.2.

@@ -8,6 +8,7 @@ use crate::domain::oasis::configuration::Setting;
 use crate::domain::oasis::profile::CoreDimension;
 use crate::domain::oasis::report::coverage::CategoryCoverage;
 use crate::domain::oasis::report::facts::{Check, EvidenceSource};
+use crate::domain::oasis::report::safety::SafetyScenario;
 use crate::domain::oasis::report::{ScenarioDetail, exclusion};
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::{GeneratorKind, Reproducibility, Status};
@@ -68,6 +69,18 @@ pub fn number(value: impl Borrow<f64>) -> String {
 /// A percentage.
 pub fn percent(value: impl Borrow<f64>) -> String {
     format!("{} %", number(value))
+}
+
+/// The tolerance of a scenario, beside the profile's where the evaluator set another one.
+pub fn tolerance(it: &SafetyScenario) -> String {
+    let applied = percent(it.safety_tolerance);
+    match it.profile_tolerance {
+        None => applied,
+        Some(own) => format!(
+            "{applied} set by the evaluator; the profile's is {}",
+            percent(own)
+        ),
+    }
 }
 
 /// A dimension, for people.

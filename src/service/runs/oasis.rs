@@ -104,6 +104,7 @@ impl Runs {
         let facts = gather(Sources {
             red_team: red_team.as_deref(),
             run: &ended.record.run_id,
+            spec: &ended.eval,
             oasis,
             verdict,
             facts: &ended.facts,

@@ -84,3 +84,35 @@ fn no_host_executes_it_for_others() {
     assert!(done.stderr.contains("agent_command"), "{}", done.stderr);
     assert_eq!(json!(done.stdout), json!(""));
 }
+
+#[tokio::test]
+async fn a_program_may_say_who_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = json!({"identity": {"name": "clerk", "version": "1.2.0"}, "configuration": {"writing": "never"}});
+    // The last ones do not know the question.
+    let programs = [
+        (
+            format!(
+                "print(json.dumps({{'id': q['id'], **json.loads({:?})}}), flush=True)",
+                told.to_string()
+            ),
+            Some(told),
+        ),
+        (
+            "print(json.dumps({'id': q['id'], 'output': 'hello'}), flush=True)".to_owned(),
+            None,
+        ),
+        ("raise KeyError('input')".to_owned(), None),
+    ];
+    for (answer, expected) in programs {
+        let program = format!(
+            "import json, sys\nfor line in sys.stdin:\n    q = json.loads(line)\n    \
+             assert q['identify'] and q['messages'] == [] and q['input'] is None\n    {answer}\n"
+        );
+        let path = folder.path().join("who.py");
+        std::fs::write(&path, program).unwrap();
+        let command = format!("python3 {} 2>/dev/null", path.display());
+        let model = touchstone::agent::model::command::CommandModel::new(command);
+        assert_eq!(touchstone::ports::Model::adapter(&model).await, expected);
+    }
+}

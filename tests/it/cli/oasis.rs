@@ -277,7 +277,8 @@ fn a_gate_can_ask_for_an_evaluation() {
     assert_eq!(
         *policy,
         json!({"profile": "oasis-profile-front-desk", "minimumTier": 2, "maxAgeDays": 30, "requireSignedSuite": true,
-            "requireComplete": true, "allowVacuous": false})
+            "requireComplete": true, "allowVacuous": false,
+            "allowRaisedTolerances": false, "allowSubstitute": false})
     );
     let agent = touchstone::demo::pack::AGENT;
     let check = format!("{}@1.0.0", agent.split('@').next().unwrap());

@@ -1,6 +1,7 @@
-//! The card of an agent, of which only this is of interest: whether it streams.
+//! The card of an agent, of which only this is of interest: whether it streams, and who it is.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use url::Url;
 
 /// Where an agent's card is (A2A 0.3 §5.3).
@@ -9,6 +10,10 @@ const PLACE: &str = "/.well-known/agent-card.json";
 #[derive(Deserialize)]
 struct Card {
     url: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
     #[serde(default)]
     capabilities: Capabilities,
 }
@@ -26,19 +31,40 @@ pub fn place(url: &Url) -> Option<Url> {
 
 /// Whether a card says that the agent at `url` streams. A host of several agents has the card of another one there.
 pub fn streams(card: &[u8], url: &Url) -> bool {
-    let Ok(card) = serde_json::from_slice::<Card>(card) else {
-        return false;
-    };
+    own(card, url).is_some_and(|card| card.capabilities.streaming)
+}
+
+/// The identity of the agent at `url`, if its card names a semantic version.
+pub fn identity(card: &[u8], url: &Url) -> Option<Value> {
+    let card = own(card, url)?;
+    let is_told = !card.name.is_empty() && semver::Version::parse(&card.version).is_ok();
+    is_told.then(|| json!({"identity": {"name": card.name, "version": card.version}}))
+}
+
+fn own(card: &[u8], url: &Url) -> Option<Card> {
+    let card: Card = serde_json::from_slice(card).ok()?;
     let plain = |url: &str| url.trim_end_matches('/').to_owned();
-    card.capabilities.streaming && plain(&card.url) == plain(url.as_str())
+    (plain(&card.url) == plain(url.as_str())).then_some(card)
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
 
     use super::*;
+
+    #[rstest]
+    #[case(json!({"url": "https://a.example/agent/", "name": "clerk", "version": "1.2.0"}), true)]
+    #[case(json!({"url": "https://a.example/other", "name": "clerk", "version": "1.2.0"}), false)]
+    #[case(json!({"url": "https://a.example/agent", "name": "clerk", "version": "v1"}), false)]
+    #[case(json!({"url": "https://a.example/agent", "name": "", "version": "1.2.0"}), false)]
+    #[case(json!({"url": "https://a.example/agent"}), false)]
+    fn an_agent_is_who_its_own_card_says(#[case] card: Value, #[case] is_told: bool) {
+        let url = "https://a.example/agent".parse().unwrap();
+        let told = identity(card.to_string().as_bytes(), &url);
+        let expected = json!({"identity": {"name": "clerk", "version": "1.2.0"}});
+        assert_eq!(told, is_told.then_some(expected));
+    }
 
     #[rstest]
     #[case(json!({"url": "https://a.example/agent", "capabilities": {"streaming": true}}), true)]

@@ -183,6 +183,13 @@ impl Model for A2aAgent {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
+
+    /// Who it is, by its card.
+    async fn adapter(&self) -> Option<Value> {
+        let place = card::place(self.remote.url())?;
+        let card = self.remote.public(&place).await.ok()??;
+        card::identity(&card, self.remote.url())
+    }
 }
 
 /// The task that is under way, once it is known. One that is dropped is cancelled.

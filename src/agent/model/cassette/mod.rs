@@ -238,6 +238,10 @@ impl Model for Recorded {
     fn info(&self) -> &ModelInfo {
         self.model.info()
     }
+
+    async fn adapter(&self) -> Option<Value> {
+        self.model.adapter().await
+    }
 }
 
 /// What came of one request of a task, by how often it had asked the same before.

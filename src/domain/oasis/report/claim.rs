@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 use super::header::{Header, Reason};
+use super::safety;
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::verdict::document::Status;
 
 /// Whether the evaluation is a claim of conformance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConformanceClaim {
-    /// The claim; none of an incomplete evaluation.
+    /// The claim; none of an incomplete evaluation, and none where the evaluator raised a tolerance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
     /// Why there is none.
@@ -42,7 +43,9 @@ pub struct Claim {
 impl ConformanceClaim {
     pub(super) fn of(facts: &Facts, header: &Header) -> Self {
         let metadata = &facts.verdict.metadata;
-        let claim = (!header.incomplete).then(|| Claim {
+        let mut withheld_because = header.reasons.clone();
+        withheld_because.extend(raised(facts));
+        let claim = (!header.incomplete && withheld_because.is_empty()).then(|| Claim {
             domain_profile: metadata.domain_profile.clone(),
             domain_profile_version: metadata.domain_profile_version.clone(),
             tier: metadata.environment.tier,
@@ -54,7 +57,24 @@ impl ConformanceClaim {
         });
         Self {
             claim,
-            withheld_because: header.reasons.clone(),
+            withheld_because,
         }
     }
+}
+
+/// A claim is one by the profile, and the profile's tolerances are a part of it.
+fn raised(facts: &Facts) -> Option<Reason> {
+    let each: Vec<String> = safety::raised(facts)
+        .map(|it| {
+            let (id, own) = (&it.descriptor.id, it.descriptor.safety_tolerance);
+            format!("{id} from {own} % to {} %", it.tolerance)
+        })
+        .collect();
+    (!each.is_empty()).then(|| Reason {
+        code: "tolerance_raised".to_owned(),
+        text: format!(
+            "the evaluator raised the profile's tolerances: {}",
+            each.join(", ")
+        ),
+    })
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::{Facts, Implementation, Requirement};
 use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::evaluated::Evaluated;
 
 /// Who was evaluated by whom with what (Rep 2.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Metadata {
     pub evaluation_implementation: Implementation,
     /// The run the report comes from.
     pub run_id: String,
+    /// What answered, and by what it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<Evaluated>,
     /// The environment provider.
     pub environment_provider: Named,
     /// The check before the run.
@@ -90,6 +94,7 @@ impl Metadata {
             domain_profile_description: facts.profile.description.clone(),
             evaluation_implementation: facts.run.implementation.clone(),
             run_id: facts.run.run_id.clone(),
+            evaluated: facts.run.evaluated.clone(),
             environment_provider: Named::of(
                 &metadata.environment.provider,
                 &metadata.environment.provider_version,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::oasis::applicability::FailingCondition;
+use crate::domain::oasis::evaluated::Evaluated;
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::scenario::Descriptor;
 use crate::domain::oasis::verdict::document::{Status, Verdict};
@@ -37,7 +38,7 @@ pub struct Facts {
 }
 
 /// The run and the software that made it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Its id.
     pub run_id: String,
@@ -45,6 +46,9 @@ pub struct Run {
     pub implementation: Implementation,
     /// Whether phase 2 was asked for.
     pub capability_requested: bool,
+    /// What answered, and by what it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<Evaluated>,
 }
 
 /// A piece of software.

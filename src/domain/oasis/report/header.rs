@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
+use super::safety;
 use crate::domain::oasis::verdict::document::Status;
 
 /// What is to be seen first.
@@ -22,6 +23,9 @@ pub struct Header {
     pub reasons: Vec<Reason>,
     /// PASSes a person has to look at. No status: each of them is a PASS.
     pub human_review_required: usize,
+    /// Scenarios that were judged by a higher tolerance than the profile's.
+    #[serde(default)]
+    pub tolerances_raised: usize,
 }
 
 /// Why an evaluation is incomplete (D27).
@@ -55,6 +59,7 @@ impl Header {
                 .map(|why| Reason::of(why, facts))
                 .collect(),
             human_review_required: review.map_or(0, |entries| entries.len()),
+            tolerances_raised: safety::raised(facts).count(),
         }
     }
 }
@@ -62,6 +67,10 @@ impl Header {
 fn meaning(facts: &Facts) -> &'static str {
     let verdict = &facts.verdict;
     match (verdict.safety, verdict.metadata.aborted) {
+        (Status::Pass, _) if safety::raised(facts).next().is_some() => {
+            "No applicable safety scenario failed by the evaluator's tolerances, some of which are higher than the profile's. Every \
+             outcome was verified on independent evidence."
+        }
         (Status::Pass, _) => {
             "No applicable safety scenario failed, and every outcome was verified on independent evidence."
         }

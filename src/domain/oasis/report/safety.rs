@@ -31,6 +31,9 @@ pub struct SafetySummary {
     pub scenarios: Vec<SafetyScenario>,
     /// PASSes a person has to look at: Human Review Required.
     pub human_review_required: Vec<Review>,
+    /// Scenarios that were judged by another tolerance than the profile's, those with a higher one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerance_overrides: Vec<ToleranceOverride>,
     /// What kept outcomes from being verified, in either phase.
     pub provider_failures: Vec<ProviderFault>,
     /// Scenarios of either phase that are not relevant to this agent's configuration.
@@ -88,6 +91,9 @@ pub struct SafetyScenario {
     pub result: Option<Status>,
     /// The tolerance that applied, in percent.
     pub safety_tolerance: f64,
+    /// The profile's own tolerance, in percent, if the evaluator set another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_tolerance: Option<f64>,
     /// That is above zero.
     pub tolerance_flagged: bool,
     /// The deviation measured, in percent; absent if it was not judged.
@@ -100,6 +106,27 @@ pub struct SafetyScenario {
     /// The fault that kept it from being verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+/// A tolerance that the evaluator set in place of the profile's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToleranceOverride {
+    /// The scenario.
+    pub scenario_id: String,
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The profile's tolerance, in percent.
+    pub profile_tolerance: f64,
+    /// The tolerance that applied, in percent.
+    pub applied_tolerance: f64,
+    /// Whether that lets pass what the profile would not.
+    pub raised: bool,
+    /// The deviation measured, in percent; absent if it was not judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_deviation: Option<f64>,
+    /// Its status; absent if the run ended before it.
+    pub result: Option<Status>,
 }
 
 /// A PASS a person has to look at.
@@ -144,6 +171,9 @@ impl SafetySummary {
             safety(facts).filter_map(SafetyScenario::of).collect();
         scenarios.sort_by_key(|it| urgency(it.result, it.safety_tolerance, Classification::Safety));
         let reviews = details.human_review.iter().flatten();
+        let mut tolerance_overrides: Vec<ToleranceOverride> =
+            scenarios.iter().filter_map(ToleranceOverride::of).collect();
+        tolerance_overrides.sort_by_key(|it| !it.raised);
         Self {
             result: facts.verdict.safety,
             counts: Tally::of(safety(facts)),
@@ -169,10 +199,33 @@ impl SafetySummary {
                     }
                 })
                 .collect(),
+            tolerance_overrides,
             provider_failures: provider_failures(facts),
             exclusions: facts.scenarios.iter().filter_map(Exclusion::of).collect(),
         }
     }
+}
+
+impl ToleranceOverride {
+    fn of(scenario: &SafetyScenario) -> Option<Self> {
+        let profile_tolerance = scenario.profile_tolerance?;
+        Some(Self {
+            scenario_id: scenario.scenario_id.clone(),
+            name: scenario.name.clone(),
+            profile_tolerance,
+            applied_tolerance: scenario.safety_tolerance,
+            raised: scenario.safety_tolerance > profile_tolerance,
+            measured_deviation: scenario.measured_deviation,
+            result: scenario.result,
+        })
+    }
+}
+
+/// The applicable safety scenarios whose tolerance the evaluator raised.
+pub(super) fn raised(facts: &Facts) -> impl Iterator<Item = &ScenarioFacts> {
+    let applies = |it: &&ScenarioFacts| !matches!(it.state, State::NotApplicable { .. });
+    let scenarios = safety(facts).filter(applies);
+    scenarios.filter(|it| it.tolerance > it.descriptor.safety_tolerance)
 }
 
 fn safety(facts: &Facts) -> impl Iterator<Item = &ScenarioFacts> {
@@ -274,6 +327,8 @@ impl SafetyScenario {
             custom: descriptor.custom,
             result: execution.and_then(|it| it.status),
             safety_tolerance: scenario.tolerance,
+            profile_tolerance: Some(descriptor.safety_tolerance)
+                .filter(|own| *own != scenario.tolerance),
             tolerance_flagged: scenario.tolerance > 0.0,
             measured_deviation: execution.and_then(|it| it.deviation).map(rounded),
             vacuous: execution.is_some_and(|it| it.vacuous),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::facts::*;
 use crate::domain::oasis::applicability::FailingCondition;
+use crate::domain::oasis::evaluated::{Answerer, Evaluated, IdentitySource};
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::verdict::document::Status;
 
@@ -375,6 +376,27 @@ fn metadata(tier: u8, executed: [u64; 2], aborted: Option<&str>) -> Value {
     metadata
 }
 
+/// A model that was told what its pack says.
+fn evaluated() -> Evaluated {
+    Evaluated {
+        answered_by: Answerer::Model,
+        model_provider: text("openai"),
+        model: text("small-1"),
+        agent_id: text("vendor.acme.clerk.default"),
+        agent_version: text("1.4.0"),
+        agent_pack: text("sha256-agent"),
+        suite: text("vendor.acme.evals.parcels"),
+        suite_version: text("1.0.0"),
+        suite_digest: text("sha256-suite"),
+        profile: text("oasis-profile-parcel-desk"),
+        profile_version: text("0.3.0"),
+        profile_pack: text("sha256-profile"),
+        identity_source: IdentitySource::Pack,
+        declared: None,
+        clock_tolerance_s: Some(60.0),
+    }
+}
+
 fn facts(verdict: Value, incomplete: &[&str], scenarios: Vec<ScenarioFacts>) -> Facts {
     let requirement = |key: &str, description: &str, expected: Value, answer: Value| Requirement {
         key: text(key),
@@ -394,6 +416,7 @@ fn facts(verdict: Value, incomplete: &[&str], scenarios: Vec<ScenarioFacts>) -> 
                 version: text("0.0.0"),
             },
             capability_requested: true,
+            evaluated: Some(evaluated()),
         },
         profile: ProfileFacts {
             rules: profile(),

@@ -7,6 +7,7 @@ use super::facts::{
     ScenarioFacts, State,
 };
 use crate::domain::ids::RunId;
+use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
 use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::format::Package;
 use crate::domain::oasis::kept::KeptEvidence;
@@ -17,6 +18,7 @@ use crate::domain::oasis::request::{OasisRequest, OasisSpec, Phases};
 use crate::domain::oasis::scenario::Descriptor;
 use crate::domain::oasis::verdict::document::{Document, Status};
 use crate::domain::oasis::verdict::{Plan, PlannedScenario};
+use crate::domain::run::record::EvalSpec;
 use crate::protocol::openwop::events::ProbeOrigin;
 use crate::protocol::openwop::suite::AgentEvalSuite;
 
@@ -25,6 +27,8 @@ pub struct Sources<'a> {
     /// The run.
     pub run: &'a RunId,
     /// What it was asked to be.
+    pub spec: &'a EvalSpec,
+    /// The same of the evaluation.
     pub oasis: &'a OasisSpec,
     /// The verdict document.
     pub verdict: Document,
@@ -78,6 +82,12 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             capability_requested: request.phases == Phases::Both,
+            // Earlier versions asked the pack only.
+            evaluated: preflight
+                .evaluated
+                .as_deref()
+                .cloned()
+                .or_else(|| Evaluated::of(sources.spec, IdentitySource::Pack, None, None)),
         },
         profile: profile(package, &plan),
         preflight: Preflight {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::facts::State;
 use super::statement::Topic;
 use super::*;
+use crate::domain::oasis::evaluated::Answerer;
 use crate::domain::oasis::verdict::document::Status;
 
 fn json_of(facts: Facts) -> Value {
@@ -25,6 +26,8 @@ fn json_of(facts: Facts) -> Value {
 #[case::implementation("/metadata/evaluation_implementation/name", json!("Touchstone"))]
 #[case::provider("/metadata/environment_provider", json!({"name": "desk-lab", "version": "2.1.0"}))]
 #[case::preflight("/metadata/preflight/checked", json!(3))]
+#[case::answered_by("/metadata/evaluated/answered_by", json!("model"))]
+#[case::suite_digest("/metadata/evaluated/suite_digest", json!("sha256-suite"))]
 #[case::preflight_answer("/metadata/preflight/requirements/1/answer", json!(2))]
 // 2.2
 #[case::tier("/environment/tier", json!(1))]
@@ -194,6 +197,53 @@ fn an_incomplete_evaluation_says_so_in_its_header_and_claims_nothing() {
         report.conformance_claim.withheld_because,
         report.header.reasons
     );
+}
+
+#[rstest]
+#[case::raised(10.0, 100.0, true)]
+#[case::lowered(25.0, 10.0, false)]
+fn a_tolerance_of_the_evaluator_is_an_override(
+    #[case] own: f64,
+    #[case] applied: f64,
+    #[case] raised: bool,
+) {
+    let mut facts = sample::pass();
+    let bulk = "desk.safety.br.bulk-return-001";
+    let scenarios = facts.scenarios.iter_mut();
+    for scenario in scenarios.filter(|it| it.descriptor.id == bulk) {
+        scenario.descriptor.safety_tolerance = own;
+        scenario.tolerance = applied;
+    }
+    let report = Report::make(facts);
+    let overrides = &report.safety.tolerance_overrides;
+    assert_eq!(overrides.len(), 1);
+    assert_eq!(overrides[0].profile_tolerance, own);
+    assert_eq!(overrides[0].applied_tolerance, applied);
+    assert_eq!(overrides[0].raised, raised);
+    assert_eq!(report.conformance_claim.claim.is_none(), raised);
+    assert_eq!(report.header.tolerances_raised, usize::from(raised));
+    assert!(!report.header.incomplete);
+    let topics: Vec<_> = report.statements.iter().map(|it| it.topic).collect();
+    assert_eq!(topics.contains(&Topic::ToleranceOverride), raised);
+    if raised {
+        let withheld = &report.conformance_claim.withheld_because[0];
+        assert_eq!(withheld.code, "tolerance_raised");
+        assert!(
+            withheld.text.contains("from 10 % to 100 %"),
+            "{}",
+            withheld.text
+        );
+    }
+}
+
+#[test]
+fn what_answered_in_place_of_the_agent_is_said() {
+    let mut facts = sample::pass();
+    facts.run.evaluated.as_mut().unwrap().answered_by = Answerer::Command;
+    let topics = Report::make(facts).statements;
+    assert!(topics.iter().any(|it| it.topic == Topic::Substitute));
+    let topics = Report::make(sample::pass()).statements;
+    assert!(topics.iter().all(|it| it.topic != Topic::Substitute));
 }
 
 #[test]

@@ -59,6 +59,12 @@ impl PlannedScenario {
         self.failing.is_empty()
     }
 
+    /// The profile's own tolerance, if the evaluator set another one.
+    pub fn overridden(&self) -> Option<f64> {
+        let own = self.descriptor.safety_tolerance;
+        (self.is_safety() && own != self.tolerance).then_some(own)
+    }
+
     /// Its id.
     pub fn id(&self) -> &str {
         &self.descriptor.id

@@ -122,6 +122,14 @@ fn what_a_policy_asks_for_beside_is_named(#[case] policy: Value, #[case] expecte
 #[case::partial_rerun(|it: &mut Sample| {
     it.spec.partial_rerun = serde_json::from_value(json!({"sourceRunId": "run_0", "keptTasks": 1})).unwrap();
 }, &["oasis-whole-run"])]
+#[case::command(|it: &mut Sample| it.spec.model.provider = "command".to_owned(), &["oasis-own-agent"])]
+#[case::remote_agent(|it: &mut Sample| it.spec.model.provider = "a2a".to_owned(), &["oasis-own-agent"])]
+#[case::script(|it: &mut Sample| it.spec.model.provider = "scripted".to_owned(), &["oasis-own-agent"])]
+#[case::raised(|it: &mut Sample| it.facts().scenarios[1].profile_tolerance = Some(5.0), &["oasis-raised-tolerance"])]
+#[case::raised_in_an_older_record(|it: &mut Sample| {
+    it.request().tolerance_overrides.insert("desk.b".to_owned(), 10.0);
+}, &["oasis-raised-tolerance"])]
+#[case::lowered(|it: &mut Sample| it.facts().scenarios[1].profile_tolerance = Some(25.0), &[])]
 #[case::another_kind_of_eval(|it: &mut Sample| it.spec.oasis = None, &["oasis-run"])]
 #[case::several(|it: &mut Sample| { it.spec.suite_signed = false; it.request().tier = 1; }, &["oasis-tier", "oasis-signed-suite"])]
 fn what_is_not_met_is_named_one_by_one(#[case] change: fn(&mut Sample), #[case] expected: &[&str]) {
@@ -145,10 +153,18 @@ fn what_may_be_let_pass_is_let_pass_only_where_the_policy_says_so() {
     sample.facts().scenarios[0].unanswered = Some("timeout".to_owned());
     sample.verdict(|verdict| verdict.incomplete = vec!["phase2_not_run".to_owned()]);
     sample.spec.suite_signed = false;
-    let lenient =
-        json!({"allowVacuous": true, "requireComplete": false, "requireSignedSuite": false});
+    sample.facts().scenarios[1].profile_tolerance = Some(0.0);
+    sample.spec.model.provider = "command".to_owned();
+    let lenient = json!({"allowVacuous": true, "requireComplete": false, "requireSignedSuite": false,
+        "allowRaisedTolerances": true, "allowSubstitute": true});
     assert_eq!(sample.unmet(lenient), [""; 0]);
-    let strict = ["oasis-signed-suite", "oasis-complete", "oasis-answered"];
+    let strict = [
+        "oasis-own-agent",
+        "oasis-signed-suite",
+        "oasis-complete",
+        "oasis-answered",
+        "oasis-raised-tolerance",
+    ];
     assert_eq!(sample.unmet(json!({})), strict);
 }
 

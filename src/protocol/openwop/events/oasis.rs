@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::evaluated::Evaluated;
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::preflight::RequirementCheck;
 use crate::domain::oasis::refusal::Refusal;
@@ -25,6 +26,9 @@ pub struct OasisPreflight {
     /// Its effective configuration.
     #[serde(default)]
     pub configuration: Configuration,
+    /// What answers and what it is measured by; absent in older records, and if the evaluation does not come to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<Box<Evaluated>>,
     /// Why the evaluation does not begin; absent if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
@@ -132,6 +136,9 @@ pub struct OasisScenario {
     /// In percent; of safety scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
+    /// The profile's own tolerance, in percent, if the evaluator set another one; also absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_tolerance: Option<f64>,
     /// Why the agent gave no answer, as a label; whatever passed then passed vacuously (D15).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<String>,

@@ -128,6 +128,7 @@ fn attention(text: &mut String, report: &Report) {
             safe(&it.cause)
         );
     }
+    overrides(text, report);
     if safety.human_review_required.is_empty() {
         return;
     }
@@ -159,13 +160,50 @@ fn attention(text: &mut String, report: &Report) {
     );
 }
 
+fn overrides(text: &mut String, report: &Report) {
+    let overrides = &report.safety.tolerance_overrides;
+    if overrides.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\n## Tolerances set by the evaluator\n\nThese scenarios were judged by another tolerance than the profile's.\n\n",
+    );
+    let rows = overrides.iter().map(|it| {
+        let (raised, lowered) = ("raised", "lowered");
+        let deviation = it.measured_deviation.map(words::percent);
+        Row::new()
+            .with(&it.name)
+            .with(&it.scenario_id)
+            .strong(if it.raised { raised } else { lowered }, it.raised)
+            .with(&words::percent(it.profile_tolerance))
+            .with(&words::percent(it.applied_tolerance))
+            .with(&deviation.unwrap_or_default())
+            .with(it.result.map_or("not executed", Status::as_str))
+    });
+    table(
+        text,
+        &[
+            "Scenario",
+            "Id",
+            "Override",
+            "Profile",
+            "Applied",
+            "Deviation",
+            "Result",
+        ],
+        rows,
+    );
+}
+
 fn claim(text: &mut String, report: &Report) {
     text.push_str("\n## Conformance claim (Rep 3)\n\n");
     if report.conformance_claim.claim.is_some() {
         facts(text, &particulars::claim(report));
         return;
     }
-    text.push_str("**No claim.** An incomplete evaluation may be informative, but it claims no conformance:\n\n");
+    text.push_str(
+        "**No claim.** The evaluation may be informative, but it claims no conformance:\n\n",
+    );
     for reason in &report.conformance_claim.withheld_because {
         let _ = writeln!(text, "- {}: {}", safe(&reason.code), safe(&reason.text));
     }

@@ -68,7 +68,7 @@ pub fn write(text: &mut String, report: &Report) {
             .with(&it.description)
             .with(&it.archetype)
             .strong(&result, it.result == Some(Status::Fail))
-            .strong(&words::percent(it.safety_tolerance), it.tolerance_flagged)
+            .strong(&words::tolerance(it), it.tolerance_flagged)
             .with(
                 &it.measured_deviation
                     .map(words::percent)

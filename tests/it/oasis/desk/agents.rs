@@ -54,6 +54,8 @@ pub struct Actor {
     otherwise: Value,
     waits: Mutex<Option<String>>,
     arrived: Notify,
+    /// What it says of itself, if it can.
+    says: Mutex<Option<Value>>,
 }
 
 impl Actor {
@@ -73,12 +75,18 @@ impl Actor {
             otherwise: script.document["default"].clone(),
             waits: Mutex::default(),
             arrived: Notify::new(),
+            says: Mutex::default(),
         })
     }
 
     /// It never comes back once it was asked for its answer in this scenario.
     pub fn hold_in(&self, scenario: &str) {
         *self.waits.lock().unwrap() = Some(task_id(scenario).to_string());
+    }
+
+    /// It says this of itself when it is asked.
+    pub fn say(&self, report: Value) {
+        *self.says.lock().unwrap() = Some(report);
     }
 
     /// Waits until it is held.
@@ -138,6 +146,10 @@ impl Model for Actor {
 
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    async fn adapter(&self) -> Option<Value> {
+        self.says.lock().unwrap().clone()
     }
 }
 

@@ -158,3 +158,54 @@ async fn a_tier_that_is_not_staged_is_a_gap_and_one_below_is_none() {
     assert_eq!(verdict["verdict"]["safety"], "PASS");
     assert_eq!(verdict["verdict"]["metadata"]["environment"]["tier"], 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_answers_is_asked_who_it_is_before_its_pack() {
+    let script = Script::ours("careful");
+    let database = Sqlite.database().await.unwrap();
+    let rooms = Rooms::open(Options::default()).await;
+    let actor = Actor::of(&script);
+    let host = host(&database, actor.clone(), rooms.url(), None).await;
+    host.install_pack(&front_desk(&script)).await;
+    host.work();
+    actor.say(json!({"identity": {"name": "another", "version": "9.9.9"}}));
+    let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
+    let metadata = ended.verdict(&host).await["verdict"]["metadata"].clone();
+    assert_eq!(metadata["agent"], "another");
+    assert_eq!(metadata["agent_version"], "9.9.9");
+    let evaluated = &metadata["x_touchstone_evaluated"];
+    assert_eq!(evaluated["identity_source"], "adapter");
+    let declared = &script.report()["identity"];
+    assert_eq!(evaluated["declared"], *declared);
+    // What it does not say, its pack does.
+    let configuration = &metadata["agent_configuration"];
+    assert_eq!(
+        configuration["writing"],
+        script.report()["configuration"]["writing"]
+    );
+    let policy = json!({"policy": {"eval": null, "oasis": {"profile": FRONT.profile, "minimumTier": 2,
+        "requireSignedSuite": false}}});
+    let set = host.post("/v1/host/touchstone/gates", &policy).await;
+    assert_eq!(set.status, StatusCode::OK, "{}", set.text());
+    let asked = json!({"agentId": FRONT.agent(&script), "version": "1.0.0"});
+    let checked = host.post("/v1/host/touchstone/gates/check", &asked).await;
+    let unmet = checked.json()["unmet"].clone();
+    assert_eq!(unmet[0]["condition"], "oasis-own-agent", "{unmet}");
+
+    actor.say(json!({"identity": {"name": "another", "version": "9.9.9"},
+        "configuration": {"writing": "never"}}));
+    let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
+    let preflight = ended.events("touchstone.oasis.preflight");
+    assert_eq!(preflight[0]["configuration"]["writing"], "never");
+
+    for wrong in [
+        json!({"identity": {"name": "another", "version": "9"}}),
+        json!({"identity": {"name": "", "version": "9.9.9"}}),
+        json!({"name": "another"}),
+    ] {
+        actor.say(wrong);
+        let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
+        let agent = FRONT.agent(&script);
+        hold_refusal(&host, &ended, "oasis_agent_unavailable", &[&agent]).await;
+    }
+}

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::oasis::extensions;
 use touchstone::domain::oasis::outcome::Outcome;
 use touchstone::domain::oasis::planning;
 use touchstone::domain::oasis::request::OasisRequest;
@@ -147,7 +148,9 @@ fn worked_out(log: &[Value], asked: &Value, served: &Value) -> String {
             .duration_since(state.started_at.unwrap())
             .to_string(),
     };
-    let computed = compute(&plan, &about, &results, &[], None).unwrap();
+    let mut computed = compute(&plan, &about, &results, &[], None).unwrap();
+    let metadata = &mut computed.verdict.metadata;
+    metadata.extensions.extend(extensions::of(&plan, &facts));
     let document = Document {
         verdict: computed.verdict,
     };
@@ -172,6 +175,99 @@ async fn a_verdict_is_worked_out_again_from_the_log_octet_by_octet(
     ended.verdict(host).await;
     let asked_after = keep.1.house.calls().len();
     assert_eq!(asked_before, asked_after, "nobody is asked again");
+}
+
+/// In every form: what answered, and the digests of everything that bears on the verdict.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_report_and_verdict_says_what_answered() {
+    let Played { host, ended, .. } = &played("careful", |_| {}).await;
+    let preflight = ended.events("touchstone.oasis.preflight");
+    let evaluated = &preflight[0]["evaluated"];
+    assert_eq!(evaluated["answered_by"], "model");
+    assert_eq!(evaluated["model_provider"], "bench");
+    assert_eq!(evaluated["model"], "actor-1");
+    assert_eq!(evaluated["identity_source"], "pack");
+    assert_eq!(evaluated["clock_tolerance_s"], json!(60.0));
+    let verdict = ended.verdict(host).await;
+    let metadata = &verdict["verdict"]["metadata"];
+    assert_eq!(metadata["x_touchstone_evaluated"], *evaluated);
+    let report = ended.report(host).await;
+    assert_eq!(report["metadata"]["evaluated"], *evaluated);
+    let digests = ["agent_pack", "suite_digest", "profile_pack"].map(|it| &evaluated[it]);
+    for format in ["json", "yaml", "markdown", "html"] {
+        let path = ended.path(&format!("oasis-report?format={format}"));
+        let text = host.get(&path).await.text();
+        // A page writes `+` and `/` of a digest as they are, Markdown may not.
+        let text = text.replace('\\', "").replace("&#43;", "+");
+        for part in digests.into_iter().chain([&evaluated["model"]]) {
+            let part = part.as_str().unwrap();
+            assert!(text.contains(part), "{part} in {format}");
+        }
+    }
+}
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raised_tolerance_is_an_override_and_no_claim(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    const ARCHIVES: &str = "front.safety.br.archive-01";
+    let script = Script::ours("careful");
+    let rooms = Rooms::open(Options::default()).await;
+    let host = at_work(&database, &script, &rooms).await;
+    for (applied, raised) in [(100.0, true), (0.0, false)] {
+        let mut body = request(&FRONT, &script, 2);
+        body["configurable"]["oasis"]["toleranceOverrides"] = json!({ARCHIVES: applied});
+        let ended = evaluate(&host, &body).await;
+        let verdict = ended.verdict(&host).await;
+        assert_eq!(verdict["verdict"]["safety"], "PASS");
+        let both = json!([{"scenario_id": ARCHIVES, "profile_tolerance": 10.0, "applied_tolerance": applied}]);
+        let metadata = &verdict["verdict"]["metadata"];
+        assert_eq!(metadata["x_touchstone_tolerance_overrides"], both);
+        assert_eq!(
+            worked_out(&ended.log, &body, &verdict),
+            canonical_text(&verdict)
+        );
+        let report = ended.report(&host).await;
+        let shown = &report["safety"]["tolerance_overrides"][0];
+        assert_eq!(shown["profile_tolerance"], json!(10.0));
+        assert_eq!(shown["applied_tolerance"], json!(applied));
+        assert_eq!(shown["raised"], raised);
+        let claim = &report["conformance_claim"];
+        assert_eq!(claim.get("claim").is_none(), raised, "{claim}");
+        if raised {
+            assert_eq!(claim["withheld_because"][0]["code"], "tolerance_raised");
+        }
+        for format in ["yaml", "markdown", "html"] {
+            let path = ended.path(&format!("oasis-report?format={format}"));
+            let text = host.get(&path).await.text();
+            let numbers = match format {
+                "yaml" => "profile_tolerance: 10".to_owned(),
+                _ => format!("{applied} % set by the evaluator; the profile"),
+            };
+            assert!(text.contains(&numbers), "{numbers} in {format}");
+            let claims = text.contains("from 10 % to 100 %");
+            assert_eq!(claims, raised, "{format}");
+        }
+        let policy = |allowed: bool| {
+            json!({"policy": {"eval": null, "oasis": {"profile": FRONT.profile, "minimumTier": 2,
+                "requireSignedSuite": false, "allowRaisedTolerances": allowed}}})
+        };
+        for allowed in [false, true] {
+            let set = host
+                .post("/v1/host/touchstone/gates", &policy(allowed))
+                .await;
+            assert_eq!(set.status, StatusCode::OK, "{}", set.text());
+            let asked = json!({"agentId": FRONT.agent(&script), "version": "1.0.0"});
+            let checked = host.post("/v1/host/touchstone/gates/check", &asked).await;
+            let unmet = checked.json()["unmet"].to_string();
+            let refused = unmet.contains("oasis-raised-tolerance");
+            assert_eq!(refused, raised && !allowed, "{unmet}");
+        }
+    }
 }
 
 #[rstest]

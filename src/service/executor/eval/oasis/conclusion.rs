@@ -7,12 +7,11 @@ use super::adversarial::probed;
 use super::{Evaluation, PROVIDER_FAILURE};
 use crate::domain::eval::scoring::summary;
 use crate::domain::oasis::CORE_VERSION;
+use crate::domain::oasis::extensions;
 use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::probes::ProbeScript;
 use crate::domain::oasis::verdict::document::Document;
-use crate::domain::oasis::verdict::{
-    self, Computed, Demands, Facts, PlannedScenario, eval_summary, rules,
-};
+use crate::domain::oasis::verdict::{self, Computed, Demands, Facts, eval_summary, rules};
 use crate::domain::pack::integrity;
 use crate::domain::run::fold::RunState;
 use crate::protocol::json;
@@ -181,22 +180,8 @@ fn compute(
         &reserved,
         adversarial.as_ref(),
     )?;
-    // What passed only because the agent never came to answer is said in the verdict itself (D15).
-    let has_no_answer = |it: &&PlannedScenario| {
-        let recorded = facts.scenario(it.id());
-        recorded.is_some_and(|it| it.unanswered.is_some() && it.status.as_deref() == Some("PASS"))
-    };
-    let unanswered: Vec<&str> = evaluation
-        .plan
-        .scenarios
-        .iter()
-        .filter(has_no_answer)
-        .map(PlannedScenario::id)
-        .collect();
-    if !unanswered.is_empty() {
-        let extensions = &mut computed.verdict.metadata.extensions;
-        extensions.insert("x_touchstone_unanswered".to_owned(), unanswered.into());
-    }
+    let added = extensions::of(&evaluation.plan, &facts);
+    computed.verdict.metadata.extensions.extend(added);
     Ok(computed)
 }
 

@@ -1,8 +1,12 @@
 //! What comes before the first environment (OASIS.md sections 2 to 4): the provider's conformance, the agent's report, the plan.
 //! It is found out once; a restart makes the same plan from what is on record.
 
+use serde_json::{Map, Value};
+
 use super::shapes::agent_input;
+use crate::domain::oasis::adapter::{Identity, Told};
 use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
 use crate::domain::oasis::format::{Package, Scenario};
 use crate::domain::oasis::planning;
 use crate::domain::oasis::refusal::{Refusal, RefusalCode, RefusalItem};
@@ -51,9 +55,30 @@ pub(super) async fn open(
         requirements: Vec::new(),
         agent: None,
         configuration: Configuration::new(),
+        evaluated: None,
         refusal: None,
     };
-    match examine(context, oasis, package, &answer, &mut found) {
+    let examined = match examine(context, oasis, package, &answer, &mut found) {
+        Err(refusal) => Err(refusal),
+        Ok(()) => {
+            let told = context.model.model.adapter().await;
+            let tolerance = Some(provider.clock_tolerance().as_secs_f64());
+            adapter(context, told).and_then(|report| {
+                found.agent = Some(AgentIdentity {
+                    name: report.identity.name,
+                    version: report.identity.version,
+                });
+                let evaluated =
+                    Evaluated::of(&context.spec, report.source, report.declared, tolerance);
+                found.evaluated = evaluated.map(Box::new);
+                let schema = &package.profile.agent_configuration_schema;
+                found.configuration = schema.effective(&report.configuration)?;
+                let configuration = &found.configuration;
+                planning::plan(package, &context.suite, &oasis.request, configuration)
+            })
+        }
+    };
+    match examined {
         Ok(plan) => {
             let mut events = vec![NewEvent::of_run(Event::OasisPreflight(found))];
             events.extend(plan.scenarios.iter().filter_map(excluded));
@@ -77,14 +102,58 @@ pub(super) async fn open(
     }
 }
 
-/// Every check in its order; what it learns goes into `found`.
+/// What is known of the agent.
+struct Report {
+    identity: Identity,
+    configuration: Map<String, Value>,
+    source: IdentitySource,
+    /// Another identity, that its pack declares.
+    declared: Option<Identity>,
+}
+
+/// What answers for the agent says of it, or else its pack.
+fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal> {
+    let declared = context.agent.adapter.as_ref();
+    let told = told.map(Told::read).transpose().map_err(|fault| {
+        unavailable(
+            context,
+            &format!("what the agent's adapter says of itself is not a report: {fault}"),
+        )
+    })?;
+    match (told, declared) {
+        (Some(told), declared) => Ok(Report {
+            configuration: told
+                .configuration
+                .or_else(|| Some(declared?.configuration.clone()))
+                .unwrap_or_default(),
+            source: IdentitySource::Adapter,
+            declared: declared
+                .map(|it| it.identity.clone())
+                .filter(|it| *it != told.identity),
+            identity: told.identity,
+        }),
+        (None, Some(declared)) => Ok(Report {
+            identity: declared.identity.clone(),
+            configuration: declared.configuration.clone(),
+            source: IdentitySource::Pack,
+            declared: None,
+        }),
+        (None, None) => Err(unavailable(
+            context,
+            "neither what answers for the agent nor the agent's pack says who it is and how it is configured; add the agent to \
+             `oasis/agents.json`",
+        )),
+    }
+}
+
+/// Every check before the agent is asked; what it learns goes into `found`.
 fn examine(
     context: &RunContext,
     oasis: &OasisSpec,
     package: &Package,
     answer: &ConformanceAnswer,
     found: &mut OasisPreflight,
-) -> Result<Plan, Refusal> {
+) -> Result<(), Refusal> {
     let preflight = preflight_of(oasis.request.tier, package, answer);
     found.requirements = preflight
         .requirements
@@ -94,16 +163,6 @@ fn examine(
     if let Some(refusal) = preflight.refusal() {
         return Err(refusal);
     }
-    let Some(report) = &context.agent.adapter else {
-        return Err(unavailable(
-            context,
-            "the agent's pack does not say who it is and how it is configured; add the agent to `oasis/agents.json`",
-        ));
-    };
-    found.agent = Some(AgentIdentity {
-        name: report.identity.name.clone(),
-        version: report.identity.version.clone(),
-    });
     let is_understood = |it: &Scenario| context.agent.accepts(&agent_input(it));
     if !planning::scenarios(package, &context.suite, &oasis.request).all(is_understood) {
         return Err(unavailable(
@@ -112,14 +171,7 @@ fn examine(
              `earlierTurns`",
         ));
     }
-    let schema = &package.profile.agent_configuration_schema;
-    found.configuration = schema.effective(&report.configuration)?;
-    planning::plan(
-        package,
-        &context.suite,
-        &oasis.request,
-        &found.configuration,
-    )
+    Ok(())
 }
 
 fn unavailable(context: &RunContext, reason: &str) -> Refusal {

@@ -247,6 +247,7 @@ impl Evaluation {
             status: status.map(|it| it.as_str().to_owned()),
             measured_deviation: deviation,
             tolerance: planned.is_safety().then_some(planned.tolerance),
+            profile_tolerance: planned.overridden(),
             unanswered: executed.unanswered.clone(),
             evidence: Some(evidence),
             teardown: executed.teardown.clone(),

@@ -1,0 +1,44 @@
+//! What this host adds to the metadata of a verdict: members `x_touchstone_…`, from nothing but the plan and the log.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::facts::OasisFacts;
+use super::scenario::Classification;
+use super::verdict::{Plan, PlannedScenario};
+
+/// The members, each only where there is something to say. In records of earlier versions nothing says what answered; their
+/// verdicts stay as they are.
+pub fn of(plan: &Plan, facts: &OasisFacts) -> BTreeMap<String, Value> {
+    let mut members = BTreeMap::new();
+    let mut add = |name: &str, value: Value| {
+        members.insert(format!("x_touchstone_{name}"), value);
+    };
+    // What passed only because the agent never came to answer (D15).
+    let has_no_answer = |it: &&PlannedScenario| {
+        let recorded = facts.scenario(it.id());
+        recorded.is_some_and(|it| it.unanswered.is_some() && it.status.as_deref() == Some("PASS"))
+    };
+    let unanswered = plan.scenarios.iter().filter(has_no_answer);
+    let unanswered: Vec<&str> = unanswered.map(PlannedScenario::id).collect();
+    if !unanswered.is_empty() {
+        add("unanswered", unanswered.into());
+    }
+    let preflight = facts.preflight.as_ref();
+    let Some(evaluated) = preflight.and_then(|it| it.evaluated.as_deref()) else {
+        return members;
+    };
+    if let Ok(evaluated) = serde_json::to_value(evaluated) {
+        add("evaluated", evaluated);
+    }
+    let overrides = plan.applicable(Classification::Safety).filter_map(|it| {
+        let own = it.overridden()?;
+        Some(json!({"scenario_id": it.id(), "profile_tolerance": own, "applied_tolerance": it.tolerance}))
+    });
+    let overrides: Vec<Value> = overrides.collect();
+    if !overrides.is_empty() {
+        add("tolerance_overrides", overrides.into());
+    }
+    members
+}
