@@ -99,6 +99,8 @@ impl Worker {
             tokio::spawn(async move { worker.beat(stop).await })
         };
         let draining = CancellationToken::new();
+        // A host may be started on a full disk: nothing is claimed before a write shows that there is room.
+        self.store.report_outage();
         while !shutdown.is_cancelled() {
             // A run that is to be cancelled takes a moment and no slot: it must not wait for one.
             let sated = self.sated();

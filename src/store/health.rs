@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Bytes that must fit on the disk to end an outage. Without a reserve, small writes would succeed on a disk that is still
 /// full, and work would start whose results cannot be written.
-const RESERVE: usize = 256 * 1024;
+const RESERVE: usize = 64 * 1024;
 
 /// The outcome of the last check, and whether a write has failed since.
 #[derive(Default)]
@@ -71,7 +71,10 @@ impl WriteHealth {
         match &failure {
             Some(cause) => {
                 self.report();
-                warn!(cause, "the database does not take writes");
+                // Once for each outage: checks go on every second.
+                if last.as_ref().is_none_or(|it| it.failure.is_none()) {
+                    warn!(cause, "the database does not take writes");
+                }
             }
             None => {
                 self.settled.store(reported, Ordering::Release);

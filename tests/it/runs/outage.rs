@@ -17,10 +17,13 @@ use touchstone::system::SystemClock;
 use super::bench::{Bench, echo};
 use crate::store::{Database, Engine};
 
-const LEASE: Duration = Duration::from_secs(1);
-const SEVERAL_LEASES: Duration = Duration::from_secs(5);
+const LEASE: Duration = Duration::from_secs(3);
+const SEVERAL_LEASES: Duration = Duration::from_secs(10);
+/// Calls under way when the first write fails end by then.
+const SETTLED: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 const TASKS: usize = 40;
+const CONCURRENCY: usize = 4;
 
 /// What takes no writes any more.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,8 +117,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
 
     until(async || bench.model.total() >= 8).await;
     place.lose(what).await;
-    // Calls under way when the first write fails end by then.
-    tokio::time::sleep(LEASE).await;
+    tokio::time::sleep(SETTLED).await;
     let asked = bench.model.total();
     assert!(asked < TASKS, "the outage came too late");
     tokio::time::sleep(SEVERAL_LEASES).await;
@@ -133,10 +135,9 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
         let calls = bench.model.calls(text);
         assert!((1..=2).contains(&calls), "{text}: {calls} calls");
     }
-    assert!(
-        bench.model.total() <= TASKS + 4,
-        "only tasks in flight are asked again"
-    );
+    // Tasks in flight, and those whose results were not durable yet.
+    let again = bench.model.total() - TASKS;
+    assert!(again <= 4 * CONCURRENCY, "{again} tasks were asked again");
     let state = bench.state(&run).await;
     let scored = says.iter().enumerate();
     let scored = scored.filter(|(n, _)| state.eval.scored(&format!("task-{n}").into()).is_some());

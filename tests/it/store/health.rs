@@ -80,7 +80,7 @@ async fn an_outage_ends_when_there_is_room_for_more_than_a_few_bytes(
     assert!(store.in_outage());
     assert!(store.takes_writes().await);
     assert!(!store.in_outage());
-    assert_eq!(probe(&database).await.unwrap().length, 256 * 1024);
+    assert_eq!(probe(&database).await.unwrap().length, 64 * 1024);
     tokio::time::sleep(STALE).await;
     store.check_writable().await.unwrap();
     assert_eq!(
