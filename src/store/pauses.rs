@@ -64,9 +64,10 @@ macro_rules! pauses {
                 let pause: Option<String> = sqlx::query_scalar(TAKE_PAUSE)
                     .bind(run.as_str())
                     .bind(fence.0)
-                    .fetch_optional(self.writer()?)
+                    .fetch_all(self.writer()?)
                     .await
-                    .map_err(backend)?;
+                    .map_err(backend)?
+                    .pop();
                 pause
                     .as_deref()
                     .map(|text| column("run", "pause").document(text))

@@ -116,15 +116,18 @@ macro_rules! work_queue {
                 };
                 // The lease stands before the record is read, so every turn leases one more run, and this ends.
                 loop {
+                    // All rows, here and wherever a single statement writes: the database commits after the last one, and a
+                    // commit that fails must not look like a claim.
                     let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM)
                         .bind(self.holder(owner))
                         .bind(micros(ttl))
                         .bind(which != Claimable::Cancelled)
                         .bind(passed_over.to_string())
                         .bind(self.lease_clock())
-                        .fetch_optional(self.writer()?)
+                        .fetch_all(self.writer()?)
                         .await
-                        .map_err(backend)?;
+                        .map_err(backend)?
+                        .pop();
                     let Some(row) = claimed else {
                         match self.release_dead().await? {
                             true => continue,

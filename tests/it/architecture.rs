@@ -89,3 +89,10 @@ fn the_rules_know_no_world(#[case] needle: &str) {
         wrong.join("\n")
     );
 }
+
+/// A database commits a single statement after its last row: who reads only the first one misses that the commit failed.
+#[test]
+fn rows_of_a_writing_statement_are_read_to_the_end() {
+    let wrong = mentions("store", "fetch_optional(self.writer");
+    assert!(wrong.is_empty(), "use `fetch_all`:\n{}", wrong.join("\n"));
+}

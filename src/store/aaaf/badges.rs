@@ -325,14 +325,17 @@ macro_rules! badges {
                 if let Some(open) = open {
                     return Ok(list_of(open));
                 }
-                let added: ListRow = sqlx::query_as(ADD_LIST)
+                let added: Option<ListRow> = sqlx::query_as(ADD_LIST)
                     .bind(organization.0)
                     .bind(issuer)
                     .bind(base_url)
                     .bind(now.as_microsecond())
-                    .fetch_one(self.writer()?)
+                    .fetch_all(self.writer()?)
                     .await
-                    .map_err(backend)?;
+                    .map_err(backend)?
+                    .pop();
+                let added =
+                    added.ok_or_else(|| column("aaaf_status_list", "number").inconsistent())?;
                 Ok(list_of(added))
             }
 

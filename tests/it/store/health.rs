@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{Database, Engine, Engine::*, claimed, events, open, record};
-use touchstone::ports::{CancelRequest, Store, StoreError};
+use super::{Database, Engine, Engine::*, TTL, claimed, events, open, record};
+use touchstone::ports::{CancelRequest, Claimable, Store, StoreError};
 
 /// The result of a check is shared for a second.
 const STALE: Duration = Duration::from_millis(1_100);
@@ -129,6 +129,43 @@ async fn a_transaction_that_the_database_ended_does_not_spoil_the_next_one(
         .await
         .unwrap();
     assert_eq!(store.read(&run, 0, 10).await.unwrap(), events(&run, 1, 2));
+}
+
+/// On a full disk the statement succeeds and its commit does not.
+#[rstest]
+#[tokio::test]
+async fn a_claim_whose_commit_fails_is_not_a_claim(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let run = record("run_1", "acme", 1);
+    store.create(&run, None).await.unwrap();
+    let table = "CREATE TABLE broken (
+        run_id TEXT REFERENCES run (run_id) DEFERRABLE INITIALLY DEFERRED)";
+    let trigger = match engine {
+        Sqlite => vec![
+            "CREATE TRIGGER broken AFTER UPDATE ON run BEGIN INSERT INTO broken VALUES ('none'); END",
+        ],
+        Postgres => vec![
+            "CREATE FUNCTION broken() RETURNS trigger AS $$ BEGIN
+                INSERT INTO broken VALUES ('none'); RETURN NULL; END $$ LANGUAGE plpgsql",
+            "CREATE TRIGGER broken AFTER UPDATE ON run FOR EACH ROW EXECUTE FUNCTION broken()",
+        ],
+    };
+    database.execute(table.to_owned()).await;
+    for sql in trigger {
+        database.execute(sql.to_owned()).await;
+    }
+    let claimed = store.claim("worker", Claimable::All, TTL).await;
+    assert!(
+        matches!(claimed, Err(StoreError::Backend(_))),
+        "{claimed:?}"
+    );
+    let dropped = match engine {
+        Sqlite => "DROP TRIGGER broken",
+        Postgres => "DROP TRIGGER broken ON run",
+    };
+    database.execute(dropped.to_owned()).await;
+    let claim = store.claim("worker", Claimable::All, TTL).await.unwrap();
+    assert_eq!(claim.unwrap().run.run_id, run.run_id);
 }
 
 async fn assert_refuses_writes(store: &dyn Store) {

@@ -341,9 +341,10 @@ macro_rules! notices {
                     .bind(owner)
                     .bind(micros(ttl))
                     .bind(now.as_microsecond())
-                    .fetch_optional(self.writer()?)
+                    .fetch_all(self.writer()?)
                     .await
-                    .map_err(backend)?;
+                    .map_err(backend)?
+                    .pop();
                 row.map(claim_of).transpose()
             }
 
