@@ -411,6 +411,11 @@ pub fn shown(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
     Some((interval.0, Method::Widest))
 }
 
+/// Whether one run in which all of `tasks` pass shows `threshold`.
+pub fn perfect_run_shows(tasks: usize, threshold: f64) -> bool {
+    chance(1.0, tasks, tasks, 1).is_some_and(|(interval, _)| interval.low >= threshold)
+}
+
 fn limits(estimate: &Estimate) -> Option<Interval> {
     Some(Interval {
         low: estimate.low?,

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::safety::probe::descriptions;
 use super::scoring::{DEFAULT_PASS_SCORE, tasks};
-use super::statistics::CONFIDENCE;
-use crate::domain::statistics::{minimum_detectable_effect, wilson};
+use super::statistics::perfect_run_shows;
+use crate::domain::statistics::minimum_detectable_effect;
 use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::{AgentEvalSuite, Criterion, EvalMode, ExpectedKind, Task};
 
@@ -257,7 +257,7 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
         .thresholds
         .and_then(|thresholds| thresholds.pass_score)
         .unwrap_or(DEFAULT_PASS_SCORE);
-    let shown = |n: usize| wilson(n, n, CONFIDENCE).is_some_and(|it| it.interval.low >= threshold);
+    let shown = |n: usize| perfect_run_shows(n, threshold);
     if threshold >= 1.0 {
         advise(
             Rule::Underpowered,
@@ -483,7 +483,9 @@ mod tests {
     }
 
     #[rstest]
-    // A perfect run of n has the lower limit n/(n + 3.84).
+    // A perfect run of n has the lower limit n/(n + 3.84), and for low bars the n-th root of 0.03.
+    #[case(5, 0.5, Some("6 tasks, all passed"))]
+    #[case(6, 0.5, None)]
     #[case(15, 0.8, Some("16 tasks, all passed"))]
     #[case(16, 0.8, None)]
     #[case(34, 0.9, Some("35 tasks, all passed"))]
