@@ -166,6 +166,7 @@ impl App {
         let keys = Arc::new(keys);
         let eval = EvalWork::new(
             store.clone(),
+            clock.clone(),
             ids.clone(),
             library.clone(),
             models.clone(),

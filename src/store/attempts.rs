@@ -94,7 +94,7 @@ macro_rules! attempts {
                 }
                 record!(transaction, tenant, decision);
                 if let Some(completion) = completes {
-                    complete!(transaction, completion)?;
+                    complete!(self, transaction, completion)?;
                 }
                 transaction.commit().await.map_err(backend)
             }

@@ -329,6 +329,7 @@ impl TestHost {
         let runs = Arc::new(runs.limited_by(storage.clone()));
         let eval = EvalWork::new(
             store.clone(),
+            clock.clone(),
             ids.clone(),
             library,
             models,

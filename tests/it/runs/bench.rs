@@ -233,6 +233,7 @@ impl Bench {
         let judge_pin = judge.clone().map(|judge| bound(judge).pin());
         let eval = EvalWork::new(
             store.clone(),
+            Arc::new(SystemClock),
             Arc::new(SystemIds),
             Arc::new(Library::new(store.clone())),
             Arc::new(One(model.clone(), judge)),

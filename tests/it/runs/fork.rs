@@ -53,6 +53,7 @@ pub fn asking_nobody(bench: &mut Bench) {
     let library = Arc::new(Library::new(bench.store.clone()));
     let eval = EvalWork::new(
         bench.store.clone(),
+        clock.clone(),
         ids.clone(),
         library,
         Arc::new(Nobody),

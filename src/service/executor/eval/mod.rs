@@ -35,7 +35,7 @@ use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::oasis::{NoProviders, Providers};
 use crate::ports::{
-    AgentRuntime, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
+    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
     Unrecorded,
 };
 use crate::protocol::openwop::events::{
@@ -51,6 +51,7 @@ use crate::service::run_writer::{Closed, RunWriter};
 /// Carries out eval runs.
 pub struct EvalWork {
     store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     library: Arc<Library>,
     models: Arc<dyn Models>,
@@ -87,6 +88,7 @@ impl EvalWork {
     /// Eval work over its ports.
     pub fn new(
         store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         library: Arc<Library>,
         models: Arc<dyn Models>,
@@ -96,6 +98,7 @@ impl EvalWork {
         let tenants = Mutex::default();
         Self {
             store,
+            clock,
             ids,
             library,
             models,
