@@ -31,6 +31,7 @@ use crate::service::aaaf::issuer::Issuer;
 use crate::service::aaaf::stress_tests::Bench;
 use crate::service::attestations::Attester;
 use crate::service::cards::{CardScores, Cards, Rescorer};
+use crate::service::command::Command;
 use crate::service::executor::{EvalWork, Executor};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
@@ -105,6 +106,8 @@ pub enum Error {
 /// A host, put together.
 pub struct App {
     config: Config,
+    command: Option<Arc<Command>>,
+    assesses: bool,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     keys: Arc<Keys>,
@@ -128,14 +131,23 @@ impl App {
     /// # Errors
     /// The store, a model or a setting cannot be used.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        Self::start_with(config, OwnModels::default()).await
+        Self::put_together(config, OwnModels::default(), None).await
     }
 
-    /// The same with models of the command that starts it.
+    /// The same for a command with models of its own, which executes only the runs it is asked to.
     ///
     /// # Errors
     /// As above.
-    pub async fn start_with(config: Config, own: OwnModels) -> Result<Self, Error> {
+    pub async fn start_command(config: Config, own: OwnModels) -> Result<Self, Error> {
+        let command = Command::new(SystemIds.mint("command"));
+        Self::put_together(config, own, Some(Arc::new(command))).await
+    }
+
+    async fn put_together(
+        config: Config,
+        own: OwnModels,
+        command: Option<Arc<Command>>,
+    ) -> Result<Self, Error> {
         let store = open_store(&config).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
@@ -183,12 +195,13 @@ impl App {
             projections.clone(),
             eval,
         );
-        let worker = Worker::new(
+        let worker = Worker::of(
             store.clone(),
             clock.clone(),
             executor,
             ids.mint("replica"),
             worker_settings(&config),
+            command.clone(),
         );
         let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
         let dispatcher = Dispatcher::new(
@@ -259,6 +272,7 @@ impl App {
                 providers,
                 evaluator: config.oasis.evaluator.clone(),
                 lab_framework: config.oasis.lab_framework.clone(),
+                command: command.clone(),
             },
         );
         let runs = Arc::new(runs.limited_by(storage.clone()));
@@ -322,6 +336,8 @@ impl App {
         let router = http::router(state);
         Ok(Self {
             config,
+            assesses: command.is_none(),
+            command,
             store,
             clock,
             keys,
@@ -365,11 +381,30 @@ impl App {
         &self.packs
     }
 
+    /// The command that this is a part of; `None` for a host.
+    pub fn command(&self) -> Option<&Arc<Command>> {
+        self.command.as_ref()
+    }
+
+    /// The same for a command that works on assessments: their stress tests run on the models of whoever assesses.
+    #[must_use]
+    pub fn assessing(self) -> Self {
+        Self {
+            assesses: true,
+            ..self
+        }
+    }
+
     /// Carries out runs and keeps house until `shutdown`, then drains. Open streams end with it.
     pub async fn run_until(&self, shutdown: CancellationToken) {
         let streams = async {
             shutdown.cancelled().await;
             self.streams.cancel();
+        };
+        let assessments = async {
+            if self.assesses {
+                self.assessor.work(shutdown.clone()).await;
+            }
         };
         let calibrations = async {
             shutdown.cancelled().await;
@@ -379,7 +414,7 @@ impl App {
             self.worker.clone().work(shutdown.clone()),
             self.dispatcher.clone().work(shutdown.clone()),
             self.deliverer.clone().work(shutdown.clone()),
-            self.assessor.work(shutdown.clone()),
+            assessments,
             self.housekeeper.work(shutdown.clone()),
             self.rescorer.work(shutdown.clone()),
             self.storage.work(shutdown.clone()),
@@ -480,8 +515,12 @@ fn models(
     let models = match (&own.cassette, &own.agent_command) {
         // A replay needs no endpoint, and none of their keys.
         (Some(Cassette::Replay(_)), _) => ModelCatalog::default(),
-        (_, Some(command)) => ModelCatalog::build(&[], judge, &environment, clock)?
-            .answered_by(Arc::new(CommandModel::new(command))),
+        (_, Some(command)) => {
+            let model = CommandModel::new(command);
+            let endpoint = model.endpoint();
+            ModelCatalog::build(&[], judge, &environment, clock)?
+                .answered_by(Arc::new(model), endpoint)
+        }
         _ => ModelCatalog::build(&config.models, judge, &environment, clock)?,
     };
     Ok(match &own.cassette {

@@ -8,11 +8,16 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 use touchstone::agent::model::cassette::Replay;
+use touchstone::agent::model::cassette::chain::Chain;
 
 fuzz_target!(|data: &[u8]| {
     let mut file = NamedTempFile::new().expect("a file");
-    file.write_all(data).expect("room for it");
-    match Replay::open(file.path()) {
+    // Without sound links nothing else would be read.
+    let mut chain = Chain::default();
+    for line in String::from_utf8_lossy(data).lines() {
+        writeln!(file, "{}", chain.link(line)).expect("room for it");
+    }
+    match Replay::open(file.path(), None) {
         Err(refusal) => assert!(!refusal.to_string().is_empty(), "refused without a reason"),
         Ok(replay) => {
             let replay = Arc::new(replay);

@@ -1,6 +1,7 @@
 //! What every command works with: the terminal, the configuration, and a client for the host it is about.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use secrecy::ExposeSecret;
@@ -15,6 +16,7 @@ use super::terminal::Terminal;
 use crate::agent::model::{ModelConfig, OwnModels, Provider};
 use crate::app::{self, App};
 use crate::config::{AaafSettings, Config};
+use crate::service::command::Command;
 
 /// The configuration file that is read when none is named.
 const USUAL_FILE: &str = "touchstone.toml";
@@ -215,7 +217,20 @@ impl<'a> Context<'a> {
         self.work_with(endpoints, OwnModels::default()).await
     }
 
-    /// The same with models that are this command's own.
+    /// A client to have assessments carried out, and the runs of their stress tests.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn assess(&self) -> Result<Session, Failure> {
+        if let Some(remote) = self.remote()? {
+            return Ok(remote);
+        }
+        let config = self.working_config(Endpoints::default())?;
+        let app = started(App::start_command(config, OwnModels::default()).await)?;
+        Session::embedded(app.assessing(), true)
+    }
+
+    /// The same as [`work`](Self::work) with models that are this command's own.
     ///
     /// # Errors
     /// As above.
@@ -241,7 +256,8 @@ impl<'a> Context<'a> {
             return Ok(remote);
         }
         let model_flags = endpoints.flags();
-        let app = started(App::start_with(self.working_config(endpoints)?, own).await)?;
+        let config = self.working_config(endpoints)?;
+        let app = started(App::start_command(config, own).await)?;
         let mut session = Session::embedded(app, true)?;
         session.model_flags = model_flags;
         Ok(session)
@@ -253,6 +269,18 @@ impl<'a> Context<'a> {
     /// The configuration, the store or a model cannot be used.
     pub async fn app(&self, endpoints: Endpoints) -> Result<App, Failure> {
         start(self.working_config(endpoints)?).await
+    }
+
+    /// The application over the data folder, with this lockfile if none is configured.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn app_pinned_by(&self, lockfile: Option<&Path>) -> Result<App, Failure> {
+        let mut config = self.working_config(Endpoints::default())?;
+        let named = lockfile.filter(|path| path.exists());
+        let configured = config.packs.lockfile.take();
+        config.packs.lockfile = configured.or_else(|| named.map(Path::to_owned));
+        start(config).await
     }
 
     fn working_config(&self, endpoints: Endpoints) -> Result<Config, Failure> {
@@ -353,6 +381,7 @@ pub struct Session {
 }
 
 struct Work {
+    command: Option<Arc<Command>>,
     shutdown: CancellationToken,
     done: JoinHandle<()>,
 }
@@ -367,8 +396,13 @@ impl Session {
         let work = working.then(|| {
             let shutdown = CancellationToken::new();
             let until = shutdown.clone();
+            let command = app.command().cloned();
             let done = tokio::spawn(async move { app.run_until(until).await });
-            Work { shutdown, done }
+            Work {
+                command,
+                shutdown,
+                done,
+            }
         });
         Ok(Self {
             client,
@@ -385,6 +419,14 @@ impl Session {
     /// Flags that name the model of `--model-url` again.
     pub fn model_flags(&self) -> &str {
         &self.model_flags
+    }
+
+    /// Has this process work on a run that it did not create. On another host this is the host's decision.
+    pub fn take_on(&self, run: &str) {
+        let command = self.work.as_ref().and_then(|work| work.command.as_ref());
+        if let Some(command) = command {
+            command.take_on(run.into());
+        }
     }
 
     /// Stops working: what is left is released, for another process to resume.

@@ -149,7 +149,11 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     session.close().await;
     match (cassette, outcome) {
         (Some(cassette), Ok(exit)) => Ok(arguments.tape.finish(context, &cassette, exit)),
-        (_, outcome) => outcome,
+        (Some(cassette), Err(failure)) => {
+            arguments.tape.finish(context, &cassette, Exit::NotDone);
+            Err(failure)
+        }
+        (None, outcome) => outcome,
     }
 }
 

@@ -19,15 +19,18 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::client::{Client, EventPage};
-use super::context::{Context, ModelEndpoint};
+use super::context::{Context, Endpoints, ModelEndpoint, Session};
 use super::exit::{Exit, Failure};
 use super::terminal::Terminal;
 use super::watch::{Outputs, Started, fetch, show, watch};
+use crate::domain::run::fold::RunStatus;
 use crate::ports::Clock as _;
 use crate::system::SystemClock;
 
 /// How long a cancel may take to be acted on: a lease of a process that was killed has to run out first.
 const CANCEL_TAKES: Duration = Duration::from_secs(30);
+/// How long `run cancel` waits to show that the run has ended.
+const CANCEL_SHOWS: Duration = Duration::from_secs(3);
 
 /// Look at runs; cancel, pause and answer them; retry what was not judged
 #[derive(Debug, Subcommand)]
@@ -241,19 +244,21 @@ async fn start_retry(
     context.terminal().note(&format!(
         "{run} is being cancelled; waiting until it has ended"
     ));
-    let ended = async {
-        let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
-        while let Some(event) = events.next().await {
-            event?;
-        }
-        Ok::<(), Failure>(())
-    };
-    match tokio::time::timeout(CANCEL_TAKES, ended).await {
+    match tokio::time::timeout(CANCEL_TAKES, until_ended(client, run)).await {
         Ok(ended) => ended?,
         Err(_) => return Err(advised(context, run, refused)),
     }
     let outcome = client.post(&path, &json!({})).await;
     outcome.map_err(|failure| advised(context, run, failure))
+}
+
+/// Follows a run to its end.
+async fn until_ended(client: &Client, run: &str) -> Result<(), Failure> {
+    let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
+    while let Some(event) = events.next().await {
+        event?;
+    }
+    Ok(())
 }
 
 fn reason(failure: &Failure) -> Option<&str> {
@@ -279,13 +284,34 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
 }
 
 async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {
-    let session = context.look().await?;
+    // Embedded, this process ends the run if the command that executed it is gone.
+    let session = context.work(Endpoints::default()).await?;
+    let outcome = request_cancel(context, &session, arguments).await;
+    session.close().await;
+    outcome
+}
+
+async fn request_cancel(
+    context: &Context<'_>,
+    session: &Session,
+    arguments: &Cancel,
+) -> Result<Exit, Failure> {
     let body = match &arguments.reason {
         Some(reason) => json!({"reason": reason}),
         None => json!({}),
     };
     let path = format!("/v1/runs/{}/cancel", arguments.run);
-    let answer: Value = session.client().post(&path, &body).await?;
+    let mut answer: Value = session.client().post(&path, &body).await?;
+    let cancelling = |answer: &Value| {
+        answer.get("status").and_then(Value::as_str) == Some(RunStatus::Cancelling.as_str())
+    };
+    if context.is_embedded() && cancelling(&answer) {
+        let ended = until_ended(session.client(), &arguments.run);
+        if let Ok(ended) = tokio::time::timeout(CANCEL_SHOWS, ended).await {
+            ended?;
+            answer = session.client().post(&path, &body).await?;
+        }
+    }
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&answer);
@@ -299,7 +325,7 @@ async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failu
             terminal.note("it had ended already; nothing was cancelled");
         }
         if context.is_embedded() && status == "cancelling" {
-            terminal.note("whatever carries out the run acts on it, or the next command that works in this data folder");
+            terminal.note("the process that executes the run ends it once it sees the request");
         }
     }
     Ok(Exit::Good)

@@ -6,8 +6,12 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::context::Context;
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, with_causes};
 use crate::agent::model::cassette::{Cassette, Error, Recording, Replay};
+use crate::config::Config;
+use crate::domain::pack::keys::SecretKey;
+use crate::ports::SigningKey as _;
+use crate::system::signing_key::{ATTEST_FILE, KeyFile};
 
 /// A cassette between the host and its models.
 #[derive(Clone, Debug, Default, Args)]
@@ -16,9 +20,24 @@ pub struct Tape {
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
 
-    /// Ask no model: answer from a file that --record made
+    /// Answer from a file that --record made instead of asking models. The run is marked as a replay, and gates refuse it
+    /// by default
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model_url", "judge_url"])]
     replay: Option<PathBuf>,
+}
+
+/// The key that this host signs with, if it has one. `makes` one in the data folder where there is none yet.
+fn attest_key(config: &Config, makes: bool) -> Result<Option<Arc<SecretKey>>, Failure> {
+    let file = match (&config.attest.key_file, &config.database_url) {
+        (Some(file), _) => KeyFile::given(file),
+        (None, None) if makes || config.data.join(ATTEST_FILE).exists() => {
+            Ok(KeyFile::own(&config.data, ATTEST_FILE))
+        }
+        (None, _) => return Ok(None),
+    };
+    file.and_then(|file| file.key())
+        .map(Some)
+        .map_err(|cause| Failure::bad_input("configuration", with_causes(&cause)))
 }
 
 impl Tape {
@@ -41,7 +60,9 @@ impl Tape {
                     "name another file, or remove this one first"
                 }
                 Error::File { .. } => "check the file's name and folder",
-                Error::Unsound { .. } => "record it anew with --record",
+                Error::Unsound { .. } => {
+                    "take the file as it was recorded, or record it anew with --record"
+                }
             };
             Failure::bad_input("cassette_unusable", fault.to_string()).or_try(remedy)
         };
@@ -50,7 +71,8 @@ impl Tape {
                 Recording::create(file).map_err(refused)?,
             ))),
             (None, Some(file)) => {
-                let replay = Replay::open(file).map_err(refused)?;
+                let own = attest_key(&context.config()?, false)?.map(|key| key.public());
+                let replay = Replay::open(file, own.as_ref()).map_err(refused)?;
                 if replay.masked() > 0 {
                     context.terminal().note(&format!(
                         "note: {} answers were masked when they were recorded; what depends on them may come out otherwise",
@@ -66,6 +88,21 @@ impl Tape {
     /// What the command comes to, given what is on the cassette. The result stays the one document on stdout.
     pub fn finish(&self, context: &Context<'_>, cassette: &Cassette, exit: Exit) -> Exit {
         let say = |text: &str| context.terminal().note(text);
+        if let Cassette::Recording(recording) = cassette {
+            let key = context
+                .config()
+                .and_then(|config| attest_key(&config, true));
+            match key {
+                Ok(key) => recording.finish(key.as_deref()),
+                Err(failure) => {
+                    say(&format!(
+                        "note: the cassette is not signed: {}",
+                        failure.message
+                    ));
+                    recording.finish(None);
+                }
+            }
+        }
         match cassette {
             Cassette::Recording(recording) => match (recording.failure(), &self.record) {
                 (Some(cause), _) => {

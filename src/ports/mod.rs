@@ -59,7 +59,7 @@ pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
 pub use live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 pub use model::{
     Heard, Model, ModelBinding, ModelError, ModelInfo, Models, Permit, Permits, RATE_LIMITED,
-    TIMEOUT,
+    ReplaySource, TIMEOUT,
 };
 pub use pack_source::{PackSource, SourceError};
 pub use painter::{Painter, Unpainted};

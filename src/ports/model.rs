@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::domain::agent::{ModelReply, ModelRequest, Rejection, RetryPolicy};
 use crate::domain::money::TokenPrice;
-use crate::domain::run::record::ModelPin;
+use crate::domain::run::record::{EndpointPin, ModelIdentity, ModelPin};
 use crate::protocol::openwop::suite::ModelClass;
 
 /// The reason of a call that the endpoint had no room for (429).
@@ -91,6 +91,8 @@ pub struct ModelBinding {
     pub model: Arc<dyn Model>,
     /// Calls in flight at most, over all runs and tenants of this replica.
     pub permits: Arc<dyn Permits>,
+    /// Where it is and how it is set up; `None` for a model without an endpoint of its own.
+    pub endpoint: Option<EndpointPin>,
 }
 
 /// Who may call an endpoint, and when.
@@ -147,6 +149,23 @@ impl ModelBinding {
             model: info.model.clone(),
         }
     }
+
+    /// The model's names and its endpoint, as a run pins them.
+    pub fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.pin(),
+            endpoint: self.endpoint.clone(),
+        }
+    }
+}
+
+/// A cassette that answers in place of the models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaySource {
+    /// Its digest.
+    pub digest: String,
+    /// Fingerprint of the key that signed it, if the signature was verified.
+    pub signed_by: Option<String>,
 }
 
 /// The configured endpoints.
@@ -155,6 +174,10 @@ pub trait Models: Send + Sync {
     fn resolve(&self, class: ModelClass) -> Option<ModelBinding>;
     /// The endpoint that judges rubrics, if one is configured.
     fn judge(&self) -> Option<ModelBinding> {
+        None
+    }
+    /// The cassette that answers, if no model does.
+    fn replayed_from(&self) -> Option<ReplaySource> {
         None
     }
 }

@@ -49,6 +49,8 @@ pub struct Wait {
 }
 
 /// Which runs a claim may take.
+///
+/// A run that a command was asked to execute is only claimed by name, unless it is to be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimable<'a> {
     /// Any.
@@ -57,6 +59,8 @@ pub enum Claimable<'a> {
     Except(&'a [TenantId]),
     /// Only those that are to be cancelled: that takes a moment and no slot.
     Cancelled,
+    /// Only these.
+    Named(&'a [RunId]),
 }
 
 /// Which replica works on which run.

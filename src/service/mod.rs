@@ -7,6 +7,7 @@ pub mod attestations;
 pub mod audit;
 pub mod bundles;
 pub mod cards;
+pub mod command;
 pub mod deployments;
 pub mod diffs;
 pub mod executor;

@@ -30,6 +30,7 @@ pub use self::interrupts::{GATE_NODE, GateDecision};
 pub(in crate::service) use self::oasis::preflight_of;
 pub use self::oasis::{DryPreflight, OfferedProfile};
 use super::access::Caller;
+use super::command::Command;
 use super::fault::internal;
 use super::journal::Journal;
 use super::library::Library;
@@ -65,6 +66,8 @@ pub struct Offer {
     pub evaluator: Option<String>,
     /// What the operator declares about the lab that they are run in, for reports.
     pub lab_framework: Option<String>,
+    /// The command this process is; `None` for a host.
+    pub command: Option<Arc<Command>>,
 }
 
 /// The use cases of runs.
@@ -86,6 +89,7 @@ pub struct Runs {
     lab_framework: Option<String>,
     storage: Option<Arc<Storage>>,
     attempts_ended: Cache<RunId, Arc<Attempt>>,
+    command: Option<Arc<Command>>,
 }
 
 /// Tasks of ended attempts that are kept in memory.
@@ -127,6 +131,7 @@ impl Runs {
                     u32::try_from(attempt.tasks.len() + 1).unwrap_or(u32::MAX)
                 })
                 .build(),
+            command: offer.command,
         }
     }
 
@@ -212,6 +217,9 @@ impl Runs {
             .await
             .map_err(|cause| internal(&cause))?;
         if accepted {
+            if let Some(command) = &self.command {
+                command.take_on(run.clone());
+            }
             self.store.notify_work().await;
         }
         self.look(run, |state| visible_status(state, accepted))

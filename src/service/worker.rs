@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
+use super::command::Command;
 use super::executor::{Executor, Outcome, RunControl};
 use super::lease::LeaseTerm;
 use crate::domain::ids::{RunId, TenantId};
@@ -52,6 +53,8 @@ pub struct Worker {
     executor: Arc<Executor>,
     owner: String,
     settings: WorkerSettings,
+    /// The command this process is; `None` for a host, which executes whatever is queued for hosts.
+    command: Option<Arc<Command>>,
     held: Mutex<HashMap<RunId, Held>>,
     /// When runs that were parked here may be claimed again. Whoever is there then may do it; this only saves the wait for
     /// the next look at the queue.
@@ -78,6 +81,18 @@ impl Worker {
         owner: String,
         settings: WorkerSettings,
     ) -> Arc<Self> {
+        Self::of(store, clock, executor, owner, settings, None)
+    }
+
+    /// The worker of a command, which claims only the runs that the command was asked to execute.
+    pub fn of(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        executor: Arc<Executor>,
+        owner: String,
+        settings: WorkerSettings,
+        command: Option<Arc<Command>>,
+    ) -> Arc<Self> {
         let (held, wakes, runs) = (Mutex::default(), Mutex::default(), TaskTracker::new());
         Arc::new(Self {
             store,
@@ -85,6 +100,7 @@ impl Worker {
             executor,
             owner,
             settings,
+            command,
             held,
             wakes,
             runs,
@@ -104,10 +120,12 @@ impl Worker {
         while !shutdown.is_cancelled() {
             // A run that is to be cancelled takes a moment and no slot: it must not wait for one.
             let sated = self.sated();
-            let which = if self.runs.len() < self.settings.max_runs {
-                Claimable::Except(&sated)
-            } else {
-                Claimable::Cancelled
+            let own = self.command.as_ref().map(|command| command.runs());
+            let free = self.runs.len() < self.settings.max_runs;
+            let which = match &own {
+                Some(runs) => Claimable::Named(if free { runs } else { &[] }),
+                None if free => Claimable::Except(&sated),
+                None => Claimable::Cancelled,
             };
             let claimed = self.claim(which).await;
             match claimed {

@@ -98,6 +98,16 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0029_storage.sql"),
         ),
         (
+            37,
+            "executor",
+            include_str!("migrations/sqlite/0037_executor.sql"),
+        ),
+        (
+            38,
+            "retries",
+            include_str!("migrations/sqlite/0038_retries.sql"),
+        ),
+        (
             39,
             "attempts",
             include_str!("migrations/sqlite/0039_attempts.sql"),
@@ -214,6 +224,16 @@ pub(super) fn postgres() -> Migrator {
             29,
             "storage",
             include_str!("migrations/postgres/0029_storage.sql"),
+        ),
+        (
+            37,
+            "executor",
+            include_str!("migrations/postgres/0037_executor.sql"),
+        ),
+        (
+            38,
+            "retries",
+            include_str!("migrations/postgres/0038_retries.sql"),
         ),
         (
             39,

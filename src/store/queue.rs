@@ -67,7 +67,18 @@ macro_rules! work_queue {
                 WHERE number = (SELECT number FROM run WHERE NOT ended
                     AND lease_until <= CASE WHEN lease_owner IS NULL THEN ", now!($store), "
                         ELSE ", lease_now!($store, "$5"), " END
-                    AND (cancel IS NOT NULL OR ($3 AND tenant NOT IN (", $members, ")))
+                    AND (cancel IS NOT NULL OR (executor IS NULL AND $3 AND tenant NOT IN (", $members, ")))
+                    ORDER BY number LIMIT 1 ", $unheld, ")
+                RETURNING number, run_id, fence, head, ended, active_us"
+            );
+            const CLAIM_NAMED: &str = concat!(
+                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", lease_now!($store, "$5"), " + $2,
+                    active_us = active_us + CASE WHEN lease_owner IS NULL THEN ", active!($store, "$5"), " ELSE 0 END,
+                    active_since = ", lease_now!($store, "$5"), "
+                WHERE number = (SELECT number FROM run WHERE NOT ended
+                    AND lease_until <= CASE WHEN lease_owner IS NULL THEN ", now!($store), "
+                        ELSE ", lease_now!($store, "$5"), " END
+                    AND $3 AND run_id IN (", $members, ")
                     ORDER BY number LIMIT 1 ", $unheld, ")
                 RETURNING number, run_id, fence, head, ended, active_us"
             );
@@ -110,19 +121,20 @@ macro_rules! work_queue {
                 which: Claimable<'_>,
                 ttl: Duration,
             ) -> Result<Option<Claim>, StoreError> {
-                let passed_over = match which {
-                    Claimable::Except(tenants) => json!(tenants),
-                    Claimable::All | Claimable::Cancelled => json!([]),
+                let (statement, members) = match which {
+                    Claimable::Except(tenants) => (Self::CLAIM, json!(tenants)),
+                    Claimable::All | Claimable::Cancelled => (Self::CLAIM, json!([])),
+                    Claimable::Named(runs) => (Self::CLAIM_NAMED, json!(runs)),
                 };
                 // The lease stands before the record is read, so every turn leases one more run, and this ends.
                 loop {
                     // All rows, here and wherever a single statement writes: the database commits after the last one, and a
                     // commit that fails must not look like a claim.
-                    let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM)
+                    let claimed: Option<ClaimedRow> = sqlx::query_as(statement)
                         .bind(self.holder(owner))
                         .bind(micros(ttl))
                         .bind(which != Claimable::Cancelled)
-                        .bind(passed_over.to_string())
+                        .bind(members.to_string())
                         .bind(self.lease_clock())
                         .fetch_all(self.writer()?)
                         .await

@@ -19,8 +19,9 @@ use crate::ports::{
 };
 
 pub(super) const CREATE: &str = "INSERT INTO run
-        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run_id) DO NOTHING RETURNING number";
+        (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile, executor,
+        retry_root, retry_number)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING RETURNING number";
 pub(super) const CREATE_RECORD: &str =
     "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
@@ -36,6 +37,7 @@ const NEWEST_OASIS: &str = "SELECT run_id FROM run
     ORDER BY number DESC LIMIT 1";
 const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
+const RETRIES: &str = "SELECT MAX(retry_number) FROM run WHERE tenant = $1 AND retry_root = $2";
 const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
 // Where the documents come to $4 bytes is found by their lengths alone; neither engine loads a document for its length.
 const READ: &str = "SELECT sequence, kind, body FROM event
@@ -87,6 +89,10 @@ macro_rules! begin {
             false => crate::store::convert::NEVER,
         };
         let eval = run.spec.eval();
+        // A fork shows which retry its source was, and is none itself.
+        let retry = eval
+            .map(|eval| &eval.execution)
+            .filter(|retry| run.fork.is_none() && retry.retries > 0);
         let number: Option<i64> = sqlx::query_scalar(crate::store::runs::CREATE)
             .bind(run.run_id.as_str())
             .bind(run.tenant.as_str())
@@ -105,10 +111,13 @@ macro_rules! begin {
                     .and_then(|eval| eval.oasis.as_ref())
                     .map(|oasis| oasis.request.profile.as_str()),
             )
+            .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
+            .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
+            .bind(retry.map(|retry| i64::from(retry.retries)))
             .fetch_optional(&mut *$transaction)
             .await
             .map_err(backend)?;
-        let number = number.ok_or(StoreError::Exists("a run with this id"))?;
+        let number = number.ok_or(StoreError::Exists("a run with this id or retry number"))?;
         sqlx::query(crate::store::runs::CREATE_RECORD)
             .bind(number)
             .bind(column("run_record", "record").text(run)?)
@@ -322,6 +331,16 @@ macro_rules! run_log {
                     .await
                     .map_err(backend)?;
                 Ok(run.map(RunId::from))
+            }
+
+            async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError> {
+                let made: Option<i64> = sqlx::query_scalar(RETRIES)
+                    .bind(tenant.as_str())
+                    .bind(root.as_str())
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                column("run", "retry_number").number(made.unwrap_or_default())
             }
 
             async fn trials(

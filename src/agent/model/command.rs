@@ -27,6 +27,8 @@ use crate::domain::agent::{
 };
 use crate::domain::hex::hex;
 use crate::domain::money::TokenPrice;
+use crate::domain::pack::integrity;
+use crate::domain::run::record::{COMMAND_PROVIDER, EndpointPin};
 use crate::ports::{Model, ModelError, ModelInfo};
 
 /// Longest line that is read.
@@ -36,7 +38,7 @@ const MAX_CONCURRENCY: u32 = 8;
 /// Longest time an answer may take: agents of one's own are not always fast.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-const PROVIDER: &str = "command";
+const PROVIDER: &str = COMMAND_PROVIDER;
 /// It ended, or could not be started.
 const EXITED: &str = "agent_exited";
 /// It said that it failed.
@@ -95,6 +97,14 @@ impl CommandModel {
             info,
             process: Mutex::new(None),
             asked: AtomicU64::new(0),
+        }
+    }
+
+    /// What a run pins of the command.
+    pub fn endpoint(&self) -> EndpointPin {
+        EndpointPin {
+            url: None,
+            digest: integrity::of(self.command.as_bytes()),
         }
     }
 

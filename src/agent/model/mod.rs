@@ -26,10 +26,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+use url::Url;
+
 use crate::domain::agent::RetryPolicy;
 use crate::domain::money::TokenPrice;
+use crate::domain::pack::integrity;
+use crate::domain::run::record::EndpointPin;
 use crate::net;
-use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models, Permits};
+use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models, Permits, ReplaySource};
+use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::ModelClass;
 
 use a2a::A2aAgent;
@@ -133,6 +139,7 @@ pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
+    replayed_from: Option<ReplaySource>,
 }
 
 impl Models for ModelCatalog {
@@ -143,6 +150,10 @@ impl Models for ModelCatalog {
     fn judge(&self) -> Option<ModelBinding> {
         self.judge.clone()
     }
+
+    fn replayed_from(&self) -> Option<ReplaySource> {
+        self.replayed_from.clone()
+    }
 }
 
 impl ModelCatalog {
@@ -150,18 +161,26 @@ impl ModelCatalog {
     pub fn of(model: Arc<dyn Model>) -> Self {
         let permits = permits(model.info().max_concurrency);
         Self {
-            by_class: HashMap::new(),
-            default: Some(ModelBinding { model, permits }),
-            judge: None,
+            default: Some(ModelBinding {
+                model,
+                permits,
+                endpoint: None,
+            }),
+            ..Self::default()
         }
     }
 
-    /// The same with one model for every class of agents; the judge stays.
+    /// The same with one model for every class of agents, at this endpoint; the judge stays.
     #[must_use]
-    pub fn answered_by(self, model: Arc<dyn Model>) -> Self {
+    pub fn answered_by(self, model: Arc<dyn Model>, endpoint: EndpointPin) -> Self {
+        let answering = Self::of(model);
         Self {
             judge: self.judge,
-            ..Self::of(model)
+            default: answering.default.map(|binding| ModelBinding {
+                endpoint: Some(endpoint),
+                ..binding
+            }),
+            ..answering
         }
     }
 
@@ -182,13 +201,25 @@ impl ModelCatalog {
                         .collect(),
                     default: self.default.map(|binding| listen(ANY, binding)),
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
+                    replayed_from: None,
                 }
             }
             Cassette::Replay(replay) => {
-                let mut played = Self::default();
+                let mut played = Self {
+                    replayed_from: Some(replay.source().clone()),
+                    ..Self::default()
+                };
                 for (role, model) in replay.models() {
                     let permits = permits(model.info().max_concurrency);
-                    let binding = ModelBinding { model, permits };
+                    let endpoint = Some(EndpointPin {
+                        url: None,
+                        digest: replay.source().digest.clone(),
+                    });
+                    let binding = ModelBinding {
+                        model,
+                        permits,
+                        endpoint,
+                    };
                     match ModelClass::parse(&role) {
                         Some(class) => {
                             played.by_class.insert(class, binding);
@@ -242,7 +273,11 @@ impl ModelCatalog {
                     .or_insert_with(|| permits_of(config))
                     .clone(),
             };
-            let binding = ModelBinding { model, permits };
+            let binding = ModelBinding {
+                model,
+                permits,
+                endpoint: Some(endpoint_pin(config)),
+            };
             let earlier = match (place, config.class) {
                 (Place::Judge, _) => catalog.judge.replace(binding),
                 (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
@@ -414,6 +449,40 @@ fn remote<M: Model + 'static>(
         },
     })?;
     Ok(Arc::new(model))
+}
+
+/// The identity of an endpoint: whatever may bear on its answers and on their cost. Timeouts, attempts, pace and
+/// concurrency are left out, so that an operator can change them to get a run finished; keys are secrets.
+fn endpoint_pin(config: &ModelConfig) -> EndpointPin {
+    let url = config.base_url.as_ref().map(place_of);
+    let document = json!({
+        "recipe": ENDPOINT_RECIPE,
+        "provider": config.provider.as_str(),
+        "model": config.model,
+        "url": url,
+        "stream": config.stream,
+        "inputUsdPerMtok": config.input_usd_per_mtok,
+        "outputUsdPerMtok": config.output_usd_per_mtok,
+        "file": config.file,
+    });
+    EndpointPin {
+        url,
+        digest: integrity::of(canonical_text(&document).as_bytes()),
+    }
+}
+
+/// Separates these digests from all others.
+const ENDPOINT_RECIPE: &str = "touchstone:endpoint:v1";
+
+/// Origin and path: credentials and queries hold secrets.
+fn place_of(url: &Url) -> String {
+    let mut place = url.clone();
+    place.set_query(None);
+    place.set_fragment(None);
+    // Both fail only for a URL without a host, which has no credentials.
+    let _ = place.set_username("");
+    let _ = place.set_password(None);
+    place.as_str().trim_end_matches('/').to_owned()
 }
 
 fn script(place: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {

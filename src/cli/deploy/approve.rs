@@ -38,6 +38,7 @@ struct Answered {
 pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failure> {
     // Embedded, this process is the one that asks, and the one that takes the answer in.
     let session = context.work(Endpoints::default()).await?;
+    session.take_on(&approve.gate);
     let outcome = answer(context, session.client(), approve).await;
     session.close().await;
     outcome

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{API, Agent, agent, agents, moment, told};
 use crate::cli::client::{Call, Client};
-use crate::cli::context::{Context, Endpoints};
+use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
 use crate::cli::progress::Counted;
@@ -104,7 +104,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     if arguments.no_wait && context.is_embedded() {
         return Err(super::nobody_else());
     }
-    let session = context.work(Endpoints::default()).await?;
+    let session = context.assess().await?;
     let outcome = match &arguments.agent {
         Some(named) => one(context, session.client(), arguments, named).await,
         None => every(context, session.client(), arguments).await,

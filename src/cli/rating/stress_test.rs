@@ -6,7 +6,7 @@ use serde_json::json;
 use super::assess::{asked, show_ordered, waited_for};
 use super::{agent, told};
 use crate::cli::client::Client;
-use crate::cli::context::{Context, Endpoints};
+use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::Dimension;
 
@@ -40,7 +40,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     if arguments.no_wait && context.is_embedded() {
         return Err(super::nobody_else());
     }
-    let session = context.work(Endpoints::default()).await?;
+    let session = context.assess().await?;
     let outcome = test(context, session.client(), arguments).await;
     session.close().await;
     outcome.map_err(|failure| told(context, failure))

@@ -14,7 +14,9 @@ use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::domain::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::domain::run::fork::{Fork, Provenance};
-use crate::domain::run::record::{EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial};
+use crate::domain::run::record::{
+    COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
+};
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
@@ -135,6 +137,21 @@ pub struct AgentProvenance {
     pub provider: Option<String>,
 }
 
+/// What answered for the agent, pinned when the run was created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evaluated {
+    /// Provider; `command` for a local command.
+    pub provider: String,
+    /// Model.
+    pub model: String,
+    /// Its endpoint; absent for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+    /// Digest over agent, pack, provider and model; the same for all attempts at the same thing.
+    pub identity: String,
+}
+
 /// Who judged the rubrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -166,6 +183,15 @@ pub struct EvalReport {
     pub suite: SuiteProvenance,
     /// The agent.
     pub agent: AgentProvenance,
+    /// What answered for it; absent in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<Evaluated>,
+    /// Digest of the cassette that answered in place of the models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_from: Option<String>,
+    /// Fingerprint of the key that signed that cassette, if the signature was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassette_signed_by: Option<String>,
     /// Who judged its rubrics, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeProvenance>,
@@ -189,6 +215,9 @@ pub struct EvalReport {
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// Which retry of the first run of its chain it is; 0 if it is not a retry.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
     /// Which trial of an experiment it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
@@ -216,6 +245,13 @@ impl EvalReport {
     /// Whether every task was judged.
     pub fn is_judged(&self) -> bool {
         matches!(self.verdict, Verdict::Pass | Verdict::Fail)
+    }
+
+    /// Whether a local command answered for the agent. Reports of earlier versions name only the provider of its calls.
+    pub fn is_by_command(&self) -> bool {
+        let evaluated = self.evaluated.as_ref();
+        let pinned = evaluated.map(|evaluated| evaluated.provider.as_str());
+        [pinned, self.agent.provider.as_deref()].contains(&Some(COMMAND_PROVIDER))
     }
 
     /// Whether scores are measurements that vary of themselves: a judge gave them, or tools were live (RFC 0081 §D).
@@ -290,6 +326,14 @@ pub fn report(
             model: state.model.as_ref().map(|(_, model)| model.clone()),
             provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
         },
+        evaluated: record.evaluated_identity().map(|identity| Evaluated {
+            provider: spec.model.provider.clone(),
+            model: spec.model.model.clone(),
+            endpoint: spec.execution.endpoint.clone(),
+            identity,
+        }),
+        replayed_from: spec.execution.replayed_from.clone(),
+        cassette_signed_by: spec.execution.cassette_signed_by.clone(),
         judge: spec.judge.as_ref().map(provenance),
         safety_judge: spec.safety_judge.as_ref().map(provenance),
         judge_cost_usd: spec
@@ -307,6 +351,7 @@ pub fn report(
             .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
             .collect(),
         retry_of: spec.retry_of.clone(),
+        retries: spec.execution.retries,
         trial: spec.trial.clone(),
         facts_recorded_at: spec.facts_recorded_at,
         partial_rerun: spec.partial_rerun.clone(),
@@ -369,6 +414,15 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
             "{} judged in {} kept, the others executed anew: no evidence for a gate, unless its policy allows it",
             tasks(rerun.kept_tasks),
             rerun.source_run_id
+        ));
+    }
+    if let Some(cassette) = &spec.execution.replayed_from {
+        let signature = match &spec.execution.cassette_signed_by {
+            Some(key) => format!("signed with key {key}"),
+            None => "not signed with a key of this host".to_owned(),
+        };
+        notes.push(format!(
+            "replayed from cassette {cassette}, {signature}: no evidence for a gate, unless its policy allows it"
         ));
     }
     notes

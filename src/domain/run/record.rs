@@ -1,10 +1,11 @@
 //! What is known of a run when it is created, and never changes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
 use crate::domain::budget::policy::BudgetSpec;
@@ -13,7 +14,9 @@ use crate::domain::eval::rubric::{identity, safety_identity};
 use crate::domain::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
 use crate::domain::oasis::request::OasisSpec;
+use crate::domain::pack::integrity;
 use crate::domain::workflow::mock::MockProvider;
+use crate::protocol::json;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
@@ -46,12 +49,6 @@ impl RunRecord {
         }
     }
 
-    /// Whether it only repeats what another run recorded.
-    pub fn is_replay(&self) -> bool {
-        let fork = self.fork.as_ref();
-        fork.is_some_and(|fork| fork.mode == ForkMode::Replay)
-    }
-
     /// The run that recorded the facts of this one: a replay shows another run's.
     pub fn facts_of(&self) -> &RunId {
         match &self.fork {
@@ -59,7 +56,35 @@ impl RunRecord {
             _ => &self.run_id,
         }
     }
+
+    /// Whether its answers were recorded by another run: a replay of a log or of a cassette.
+    pub fn is_replay(&self) -> bool {
+        let fork = self.fork.as_ref();
+        fork.is_some_and(|fork| fork.mode == ForkMode::Replay)
+            || self
+                .spec
+                .eval()
+                .is_some_and(|eval| eval.execution.replayed_from.is_some())
+    }
+
+    /// What an eval run evaluates: `sha256-<base64>` over the agent, its content and the names of its model. All attempts
+    /// at the same thing share it. The endpoint is left out on purpose: whoever starts a run chooses it, and another port
+    /// or timeout must not start a new count of attempts. `None` for a run that is not an eval run.
+    pub fn evaluated_identity(&self) -> Option<String> {
+        let eval = self.spec.eval()?;
+        let document = json!({
+            "recipe": EVALUATED_RECIPE,
+            "agentId": eval.agent_id,
+            "packIntegrity": eval.pack_integrity,
+            "provider": eval.model.provider,
+            "model": eval.model.model,
+        });
+        Some(integrity::of(json::canonical_text(&document).as_bytes()))
+    }
 }
+
+/// Separates these digests from all others.
+const EVALUATED_RECIPE: &str = "touchstone:evaluated:v1";
 
 /// What a run does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -259,6 +284,9 @@ pub struct EvalSpec {
     /// The OASIS evaluation it is; absent if it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oasis: Option<Box<OasisSpec>>,
+    /// Who executes it and which endpoints answer; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "ExecutionPin::is_empty")]
+    pub execution: ExecutionPin,
 }
 
 impl EvalSpec {
@@ -266,7 +294,113 @@ impl EvalSpec {
     pub fn is_live(&self) -> bool {
         self.modes.contains(&EvalMode::LiveShadow)
     }
+
+    /// The model that answers for the agent, with its endpoint.
+    pub fn evaluated(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.model.clone(),
+            endpoint: self.execution.endpoint.clone(),
+        }
+    }
+
+    /// The model that judges, with its endpoint; `None` if nothing is judged.
+    pub fn judged_by(&self) -> Option<ModelIdentity> {
+        let judge = self.judge.as_ref().or(self.safety_judge.as_ref())?;
+        Some(ModelIdentity {
+            model: judge.model.clone(),
+            endpoint: self.execution.judge_endpoint.clone(),
+        })
+    }
 }
+
+/// Who executes an eval run, and which endpoints answer. Set when the run is created; nothing else may execute or retry it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionPin {
+    /// The endpoint of the agent's model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+    /// The endpoint of the judge's model, if anything is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_endpoint: Option<EndpointPin>,
+    /// Digest of the cassette that answers in place of the models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_from: Option<String>,
+    /// Fingerprint of the key that signed that cassette; absent if the signature was not verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassette_signed_by: Option<String>,
+    /// The command that was asked to execute the run; absent if any host may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The run that was retried first: the retries of retries count with those of their source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_root: Option<RunId>,
+    /// Which retry of `retry_root` this is, from 1; 0 if it is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl ExecutionPin {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An endpoint: where it is, and what it is set up to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointPin {
+    /// Origin and path, without credentials and query; absent for a command, a script or a cassette.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// `sha256-<base64>` over the configuration without secrets, the command line, or the cassette.
+    pub digest: String,
+}
+
+/// A model with the endpoint that answers for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelIdentity {
+    /// Its names.
+    pub model: ModelPin,
+    /// Its endpoint; `None` in records of earlier versions.
+    pub endpoint: Option<EndpointPin>,
+}
+
+impl ModelIdentity {
+    /// Whether this model may answer where `pinned` is asked for. A run of an earlier version pins only names.
+    pub fn serves(&self, pinned: &Self) -> bool {
+        self.model == pinned.model
+            && pinned
+                .endpoint
+                .as_ref()
+                .is_none_or(|endpoint| self.endpoint.as_ref() == Some(endpoint))
+    }
+}
+
+impl fmt::Display for ModelIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} model `{}`", self.model.provider, self.model.model)?;
+        let Some(endpoint) = &self.endpoint else {
+            return Ok(());
+        };
+        if let Some(url) = &endpoint.url {
+            write!(f, " at {url}")?;
+        }
+        let digest: String = endpoint.digest.chars().take(DIGEST_SHOWN).collect();
+        write!(f, " (digest {digest}…)")
+    }
+}
+
+/// Characters of a digest that tell two identities apart in a message.
+const DIGEST_SHOWN: usize = 19;
 
 /// One of several runs of the same thing, told apart by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -300,6 +434,9 @@ pub struct ChannelPin {
     /// The run's one draw on it, 0..100.
     pub draw: u8,
 }
+
+/// The provider of an agent that is a local command.
+pub const COMMAND_PROVIDER: &str = "command";
 
 /// A model, as `provider.usage` names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,37 @@
 //! May a run be judged again where it was not judged (ADR 4)? A pure rule; every refusal says what to do instead.
 
 use super::fold::{EvalFacts, RunStatus};
-use super::record::{EvalSpec, JudgePin, ModelPin};
+use super::record::{EvalSpec, JudgePin, ModelIdentity};
+
+/// From this retry of a run on, failures that the agent's side can cause count as failed.
+const LAST_UNJUDGED_RETRY: u32 = 2;
+
+/// Failures that whoever runs the agent can cause at will, beside the 4xx that keep their number.
+const BY_THE_AGENTS_SIDE: &[&str] = &[
+    "a2a_error",
+    "agent_canceled",
+    "agent_exited",
+    "agent_failed",
+    "agent_waits",
+    "forbidden",
+    "malformed_reply",
+    "not_found",
+    "quota_exhausted",
+    "rate_limited",
+    "redirect",
+    "stream_error",
+    "too_large",
+    "tools_unsupported",
+    "unauthorized",
+    "wrong_content_type",
+];
+
+/// Whether a task that was left unjudged for this reason counts as failed in the retry of this number. An agent that is
+/// asked again until it passes would pass for certain.
+pub fn counts_as_failed(reason: &str, retries: u32) -> bool {
+    retries >= LAST_UNJUDGED_RETRY
+        && (reason.starts_with("status_4") || BY_THE_AGENTS_SIDE.contains(&reason))
+}
 
 /// Why a run cannot be retried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,15 +51,14 @@ pub enum NoRetry {
     Judged,
     /// Its verdict would be about two models.
     #[error(
-        "the run was made with model `{}`, and {} for its class now: configure that model again, or start a new run",
-        then.model,
-        now.as_ref().map_or_else(|| "none is configured".to_owned(), |now| format!("`{}` answers", now.model))
+        "the run was created for {then}, and {} for its class now: configure that model and endpoint again, or start a new run",
+        now.as_ref().map_or_else(|| "none is configured".to_owned(), |now| format!("{now} answers"))
     )]
     ModelChanged {
         /// The model of the run.
-        then: ModelPin,
+        then: Box<ModelIdentity>,
         /// The one configured for its class by now.
-        now: Option<ModelPin>,
+        now: Option<Box<ModelIdentity>>,
     },
     /// Its provider stands for no other time.
     #[error(
@@ -38,12 +67,17 @@ pub enum NoRetry {
     Oasis,
     /// Its verdict would be by two judges.
     #[error(
-        "the rubrics of this run were judged by another judge than the one configured now, or none is: configure model \
-         `{}` as the judge again, or start a new run", then.model.model
+        "the run was created to be judged by {then}, and {}: configure that judge again, or start a new run",
+        now.as_ref().map_or_else(
+            || "no judge is configured now".to_owned(),
+            |now| format!("the judge is now {now}, with the prompt and rubrics of this version"),
+        )
     )]
     JudgeChanged {
         /// The judge of the run.
-        then: JudgePin,
+        then: Box<ModelIdentity>,
+        /// The one that is configured by now.
+        now: Option<Box<ModelIdentity>>,
     },
 }
 
@@ -61,6 +95,50 @@ impl NoRetry {
     }
 }
 
+/// What would answer and judge now.
+#[derive(Clone, Debug, Default)]
+pub struct Configured {
+    /// For the class of the run's agent.
+    pub model: Option<ModelIdentity>,
+    /// The model that judges.
+    pub judge: Option<ModelIdentity>,
+    /// The judge of the suite's rubrics on that model.
+    pub rubric_judge: Option<JudgePin>,
+    /// The judge of compliance on that model.
+    pub safety_judge: Option<JudgePin>,
+}
+
+impl Configured {
+    /// Whether this is what a run was created for.
+    ///
+    /// # Errors
+    /// What differs, with both identities.
+    pub fn carries_on(&self, spec: &EvalSpec) -> Result<(), NoRetry> {
+        let then = spec.evaluated();
+        if !self.model.as_ref().is_some_and(|now| now.serves(&then)) {
+            return Err(NoRetry::ModelChanged {
+                then: Box::new(then),
+                now: self.model.clone().map(Box::new),
+            });
+        }
+        let Some(then) = spec.judged_by() else {
+            return Ok(());
+        };
+        let same =
+            |pinned: &Option<JudgePin>, now: &Option<JudgePin>| pinned.is_none() || pinned == now;
+        if same(&spec.judge, &self.rubric_judge)
+            && same(&spec.safety_judge, &self.safety_judge)
+            && self.judge.as_ref().is_some_and(|now| now.serves(&then))
+        {
+            return Ok(());
+        }
+        Err(NoRetry::JudgeChanged {
+            then: Box::new(then),
+            now: self.judge.clone().map(Box::new),
+        })
+    }
+}
+
 /// Whether a run in this state may be retried with the model that is configured now, and the judge of its suite.
 ///
 /// A run that was cancelled or broke after its last task has no verdict although every task was judged: its retry executes
@@ -72,8 +150,7 @@ pub fn may_retry(
     spec: &EvalSpec,
     facts: &EvalFacts,
     status: RunStatus,
-    now: Option<&ModelPin>,
-    judge: Option<&JudgePin>,
+    now: &Configured,
 ) -> Result<(), NoRetry> {
     match status {
         RunStatus::Cancelling => return Err(NoRetry::Cancelling),
@@ -89,16 +166,7 @@ pub fn may_retry(
     if status == RunStatus::Completed && judged == spec.tasks.len() {
         return Err(NoRetry::Judged);
     }
-    if now != Some(&spec.model) {
-        return Err(NoRetry::ModelChanged {
-            then: spec.model.clone(),
-            now: now.cloned(),
-        });
-    }
-    match &spec.judge {
-        Some(then) if judge != Some(then) => Err(NoRetry::JudgeChanged { then: then.clone() }),
-        _ => Ok(()),
-    }
+    now.carries_on(spec)
 }
 
 #[cfg(test)]
@@ -108,6 +176,7 @@ mod tests {
 
     use super::*;
     use crate::domain::run::fold::TaskFacts;
+    use crate::domain::run::record::{EndpointPin, ModelPin};
 
     fn spec() -> EvalSpec {
         serde_json::from_value(json!({
@@ -150,25 +219,90 @@ mod tests {
         #[case] refusal: Option<&str>,
     ) {
         let spec = spec();
-        let outcome = may_retry(&spec, &facts(unjudged), status, Some(&spec.model), None);
+        let outcome = may_retry(&spec, &facts(unjudged), status, &configured(&spec));
         assert_eq!(outcome.err().map(|refusal| refusal.label()), refusal);
+    }
+
+    fn configured(spec: &EvalSpec) -> Configured {
+        Configured {
+            model: Some(spec.evaluated()),
+            judge: spec.judged_by(),
+            rubric_judge: spec.judge.clone(),
+            safety_judge: spec.safety_judge.clone(),
+        }
+    }
+
+    fn at(url: &str, digest: &str) -> Option<EndpointPin> {
+        Some(EndpointPin {
+            url: Some(url.to_owned()),
+            digest: digest.to_owned(),
+        })
+    }
+
+    #[rstest]
+    #[case("status_400", 1, false)]
+    #[case("status_400", 2, true)]
+    #[case("status_422", 7, true)]
+    #[case("malformed_reply", 2, true)]
+    #[case("agent_exited", 2, true)]
+    #[case("rate_limited", 2, true)]
+    #[case::outages("status_503", 9, false)]
+    #[case("connect", 9, false)]
+    #[case("timeout", 9, false)]
+    #[case("circuit_open", 9, false)]
+    #[case("judge_status_400", 9, false)]
+    #[case("tool_closed", 9, false)]
+    #[case("internal_error", 9, false)]
+    fn what_the_agents_side_can_cause_counts_as_failed_in_the_end(
+        #[case] reason: &str,
+        #[case] retries: u32,
+        #[case] failed: bool,
+    ) {
+        assert_eq!(counts_as_failed(reason, retries), failed);
     }
 
     #[test]
     fn another_model_is_named() {
-        let now = ModelPin {
-            provider: "openai".to_owned(),
-            model: "small-1".to_owned(),
-        };
         let spec = spec();
-        let refusal =
-            |now| may_retry(&spec, &facts(&["a"]), RunStatus::Completed, now, None).unwrap_err();
-        let text = refusal(Some(&now)).to_string();
+        let mut small = configured(&spec);
+        small.model.as_mut().unwrap().model.model = "small-1".to_owned();
+        let refusal = |now: &Configured| {
+            may_retry(&spec, &facts(&["a"]), RunStatus::Completed, now).unwrap_err()
+        };
+        let text = refusal(&small).to_string();
         assert!(
             text.contains("`large-1`") && text.contains("`small-1`"),
             "{text}"
         );
-        assert!(refusal(None).to_string().contains("none is configured"));
+        let none = refusal(&Configured::default()).to_string();
+        assert!(none.contains("none is configured"), "{none}");
+    }
+
+    #[test]
+    fn another_endpoint_or_configuration_under_the_same_name_is_refused() {
+        let mut spec = spec();
+        spec.execution.endpoint = at("http://10.0.0.1/v1", "sha256-one");
+        let outcome = |endpoint: Option<EndpointPin>| {
+            let mut now = configured(&spec);
+            now.model.as_mut().unwrap().endpoint = endpoint;
+            may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now)
+        };
+        assert_eq!(outcome(at("http://10.0.0.1/v1", "sha256-one")), Ok(()));
+        let moved = outcome(at("http://10.0.0.2/v1", "sha256-two")).unwrap_err();
+        assert_eq!(moved.label(), "model_changed");
+        let text = moved.to_string();
+        assert!(
+            text.contains("http://10.0.0.1/v1") && text.contains("http://10.0.0.2/v1"),
+            "{text}"
+        );
+        assert!(outcome(at("http://10.0.0.1/v1", "sha256-two")).is_err());
+        assert!(outcome(None).is_err());
+        // Records of earlier versions pin names only.
+        spec.execution.endpoint = None;
+        let mut now = configured(&spec);
+        now.model.as_mut().unwrap().endpoint = at("http://10.0.0.2/v1", "sha256-two");
+        let outcome = may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now);
+        assert_eq!(outcome, Ok(()));
     }
 
     #[test]
@@ -180,17 +314,24 @@ mod tests {
             },
             identity: identity.to_owned(),
         };
-        let spec = EvalSpec {
+        let mut spec = EvalSpec {
             judge: Some(judge("sha256-a")),
             ..spec()
         };
-        let label = |now: Option<&JudgePin>| {
-            let facts = facts(&["a"]);
-            let outcome = may_retry(&spec, &facts, RunStatus::Completed, Some(&spec.model), now);
+        spec.execution.judge_endpoint = at("http://10.0.0.3/v1", "sha256-judge");
+        let label = |change: fn(&mut Configured)| {
+            let mut now = configured(&spec);
+            change(&mut now);
+            let outcome = may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now);
             outcome.err().map(|refusal| refusal.label())
         };
-        assert_eq!(label(Some(&judge("sha256-a"))), None);
-        assert_eq!(label(Some(&judge("sha256-b"))), Some("judge_changed"));
-        assert_eq!(label(None), Some("judge_changed"));
+        assert_eq!(label(|_| {}), None);
+        let reworded = |now: &mut Configured| {
+            now.rubric_judge.as_mut().unwrap().identity = "sha256-b".to_owned();
+        };
+        assert_eq!(label(reworded), Some("judge_changed"));
+        assert_eq!(label(|now| now.rubric_judge = None), Some("judge_changed"));
+        let moved = |now: &mut Configured| now.judge.as_mut().unwrap().endpoint = None;
+        assert_eq!(label(moved), Some("judge_changed"));
     }
 }

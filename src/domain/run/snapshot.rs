@@ -23,6 +23,8 @@ pub struct RunSnapshot<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    replayed_from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<Provenance>,
     #[serde(skip_serializing_if = "Option::is_none")]
     oasis: Option<Value>,
@@ -69,6 +71,10 @@ pub fn snapshot<'a>(
             .spec
             .eval()
             .map(|eval| json!({"agentId": eval.agent_id, "version": eval.agent_version})),
+        replayed_from: record
+            .spec
+            .eval()
+            .and_then(|eval| eval.execution.replayed_from.as_deref()),
         fork: record.fork.as_ref().map(Fork::provenance),
         oasis: oasis(record, state),
         current_node_id: state.flow.pending().map(|(node, _)| node),

@@ -24,6 +24,8 @@ pub struct Created {
     pub run_id: RunId,
     /// The body of the `201`.
     pub body: Value,
+    /// Whether the claim, if there is one, was completed with it.
+    pub recorded: bool,
 }
 
 /// Whether a run may be created while another one of its scope is active (OpenWOP idempotency, `X-Dedup`).
@@ -124,6 +126,9 @@ impl Runs {
             Ok(()) | Err(StoreError::Exists(_)) => {}
             Err(cause) => return Err(internal(&cause)),
         }
+        if let Some(command) = &self.command {
+            command.take_on(record.run_id);
+        }
         self.store.notify_work().await;
         Ok(())
     }
@@ -174,12 +179,17 @@ impl Runs {
             let secret = json!(callback.secrets.current.expose());
             members.insert("callbackSecret".to_owned(), secret);
         }
+        let mut spec = run.spec;
+        if let Some(eval) = spec.eval_mut() {
+            let command = self.command.as_ref();
+            eval.execution.command = command.map(|command| command.name().to_owned());
+        }
         let record = RunRecord {
             run_id: run_id.clone(),
             tenant: run.tenant,
             principal: run.principal,
             created_at: self.clock.now(),
-            spec: run.spec,
+            spec,
             fork: run.fork,
         };
         let completes = claim.map(|claim| IdempotencyCompletion {
@@ -198,10 +208,23 @@ impl Runs {
         };
         recorded.map_err(|cause| match cause {
             StoreError::ScopeTaken(active) => already_active(&active),
+            // Ids are new, so it is the number of a retry that is taken.
+            StoreError::Exists(_) => Problem::new(
+                ErrorCode::Conflict,
+                "another retry of this run was created at the same moment; try again",
+            )
+            .with("reason", "retried_meanwhile"),
             cause => internal(&cause),
         })?;
+        if let Some(command) = &self.command {
+            command.take_on(run_id.clone());
+        }
         self.store.notify_work().await;
-        Ok(Created { run_id, body })
+        Ok(Created {
+            run_id,
+            body,
+            recorded: claim.is_some(),
+        })
     }
 }
 

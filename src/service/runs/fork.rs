@@ -158,31 +158,33 @@ impl Runs {
             }
             return Ok(spec);
         };
-        if self.pinned(eval.model_class).as_ref() != Some(&eval.model) {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "the model of this run is no longer the one configured for its class; start a new run",
-            ));
-        }
-        if self.judge_now(eval).await? != eval.judge
-            || self.safety_judge_now(eval) != eval.safety_judge
-        {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "the judge of this run is no longer the one that is configured; start a new run",
-            )
-            .with("reason", "judge_changed"));
-        }
+        self.configured(eval)
+            .await?
+            .carries_on(eval)
+            .map_err(|refusal| {
+                Problem::new(ErrorCode::Conflict, refusal.to_string())
+                    .with("reason", refusal.label())
+            })?;
         if !overlay.is_empty() {
             let scope = spec.scope.take();
             spec = self.overlaid(tenant, source, eval, overlay).await?;
             spec.scope = scope;
         }
+        self.pin_endpoints(&mut spec);
         let Some(branched) = spec.eval_mut() else {
             return Ok(spec);
         };
         // What comes after the history is executed anew, not taken over from an earlier run.
         branched.retry_of = None;
+        // Whoever branches what was retried does not get further retries by it.
+        if history > 0 {
+            let root = eval.execution.retry_root.as_ref();
+            branched.execution.retry_root = Some(root.unwrap_or(source.facts_of()).clone());
+            branched.execution.retries = eval.execution.retries;
+        } else {
+            branched.execution.retry_root = None;
+            branched.execution.retries = 0;
+        }
         // A branch is no way out of an experiment: under the number of its source it does not count.
         branched.trial = eval.trial.clone();
         // Resolved once, by one draw, for the source and whatever is forked from it (RFC 0082 §B).

@@ -1,35 +1,46 @@
 //! The models a run is carried out and judged by, as they would be chosen now.
 
 use super::Runs;
-use crate::domain::run::record::{EvalSpec, JudgePin, ModelPin};
+use crate::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use crate::domain::run::retry::Configured;
 use crate::ports::ModelBinding;
 use crate::protocol::error::Problem;
-use crate::protocol::openwop::suite::ModelClass;
 
 impl Runs {
     pub(super) fn judging_model(&self) -> Option<ModelPin> {
         self.models.judge().as_ref().map(ModelBinding::pin)
     }
 
-    /// The judge of a run's rubrics as it would be now.
-    pub(super) async fn judge_now(&self, eval: &EvalSpec) -> Result<Option<JudgePin>, Problem> {
-        match (&eval.judge, self.judging_model()) {
-            (Some(_), Some(model)) => {
-                let suite = self.suite_of(eval).await?;
-                Ok(JudgePin::of(&model, &suite))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Who would look now for what a run's agent should have refused.
-    pub(super) fn safety_judge_now(&self, eval: &EvalSpec) -> Option<JudgePin> {
+    /// What would answer and judge for this run now.
+    pub(super) async fn configured(&self, eval: &EvalSpec) -> Result<Configured, Problem> {
+        let judge = self.models.judge();
+        let judging = judge.as_ref().map(ModelBinding::pin);
+        let rubric_judge = match (&eval.judge, &judging) {
+            (Some(_), Some(model)) => JudgePin::of(model, self.suite_of(eval).await?.as_ref()),
+            _ => None,
+        };
         let looks = eval.safety_judge.is_some();
-        let model = self.judging_model().filter(|_| looks);
-        model.as_ref().map(JudgePin::of_safety)
+        let model = self.models.resolve(eval.model_class);
+        Ok(Configured {
+            model: model.as_ref().map(ModelBinding::identity),
+            judge: judge.as_ref().map(ModelBinding::identity),
+            rubric_judge,
+            safety_judge: judging.filter(|_| looks).as_ref().map(JudgePin::of_safety),
+        })
     }
 
-    pub(super) fn pinned(&self, class: ModelClass) -> Option<ModelPin> {
-        self.models.resolve(class).as_ref().map(ModelBinding::pin)
+    /// Pins the endpoints that answer now.
+    pub(super) fn pin_endpoints(&self, spec: &mut RunSpec) {
+        let Some(eval) = spec.eval_mut() else {
+            return;
+        };
+        let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
+        let judged = eval.judge.is_some() || eval.safety_judge.is_some();
+        let replay = self.models.replayed_from();
+        eval.execution.endpoint = endpoint(self.models.resolve(eval.model_class));
+        eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
+        eval.execution.cassette_signed_by =
+            replay.as_ref().and_then(|replay| replay.signed_by.clone());
+        eval.execution.replayed_from = replay.map(|replay| replay.digest);
     }
 }

@@ -96,7 +96,7 @@ impl Runs {
         let model = agent
             .as_ref()
             .and_then(|agent| self.models.resolve(agent.definition.model_class));
-        plan(
+        let mut spec = plan(
             request,
             &self.limits_for(model.as_ref()),
             suite
@@ -122,7 +122,9 @@ impl Runs {
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
             &oasis,
-        )
+        )?;
+        self.pin_endpoints(&mut spec);
+        Ok(spec)
     }
 
     /// The profile of the pack that brought a suite, with the pack's digest.

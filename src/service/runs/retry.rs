@@ -1,19 +1,27 @@
 //! Carrying out again what a run has not judged.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::Runs;
 use super::create::Created;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::fold::RunStatus;
 use crate::domain::run::retry::{NoRetry, may_retry};
 use crate::domain::run::snapshot::visible_status;
 use crate::ports::IdempotencyClaim;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
+use crate::service::fault::internal;
+
+/// How long a claim holds that only finds out whether anyone works on a run.
+const TAKE_OVER: Duration = Duration::from_secs(5);
 
 impl Runs {
     /// Creates a run that reuses every judged task of `source` and executes only the rest, with everything else pinned as
-    /// it was.
+    /// it was. In a command, a run that no process works on any more is carried on instead.
     ///
     /// # Errors
     /// `not_found`; `conflict` with `details.reason` as [`may_retry`] has it.
@@ -25,30 +33,70 @@ impl Runs {
     ) -> Result<Created, Problem> {
         let (record, eval) = self.eval_record(&caller.tenant, source).await?;
         let cancelling = self.cancelling(source).await?;
-        let model = self.pinned(eval.model_class);
-        let judge = self.judge_now(&eval).await?;
+        let now = self.configured(&eval).await?;
         let (allowed, ended) = self
             .look(source, |state| {
                 let status = visible_status(state, cancelling);
-                let allowed = may_retry(&eval, &state.eval, status, model.as_ref(), judge.as_ref());
+                let allowed = may_retry(&eval, &state.eval, status, &now);
                 (allowed, state.completed_at)
             })
             .await?;
-        let allowed = allowed.and_then(|()| match &eval.safety_judge {
-            Some(then) if self.safety_judge_now(&eval).as_ref() != Some(then) => {
-                Err(NoRetry::JudgeChanged { then: then.clone() })
-            }
-            _ => Ok(()),
-        });
+        if let (Err(NoRetry::Cancelling), Some(command)) = (&allowed, &self.command) {
+            // Its own command may be gone: then nothing else here would end it.
+            command.take_on(source.clone());
+            self.store.notify_work().await;
+        }
+        if allowed == Err(NoRetry::Running)
+            && now.carries_on(&eval).is_ok()
+            && self.take_over(&caller.tenant, source).await?
+        {
+            let body = json!({"runId": source, "status": RunStatus::Pending});
+            return Ok(Created {
+                run_id: source.clone(),
+                body,
+                recorded: false,
+            });
+        }
         allowed.map_err(|refusal| {
             Problem::new(ErrorCode::Conflict, refusal.to_string()).with("reason", refusal.label())
         })?;
         let mut spec = record.spec.clone();
+        self.pin_endpoints(&mut spec);
+        let root = eval.execution.retry_root.as_ref();
+        let root = root.unwrap_or_else(|| record.facts_of()).clone();
+        let made = self.store.retries(&caller.tenant, &root).await;
+        let made = made.map_err(|cause| internal(&cause))?;
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());
             eval.facts_recorded_at = older(eval.facts_recorded_at, ended);
+            eval.execution.retries = made.max(eval.execution.retries).saturating_add(1);
+            eval.execution.retry_root = Some(root);
         }
         self.record_run(caller, spec, None, claim).await
+    }
+}
+
+impl Runs {
+    /// Has this command execute a run whose own command is gone. `false` in a host, and while another process holds it.
+    async fn take_over(&self, tenant: &TenantId, run: &RunId) -> Result<bool, Problem> {
+        let Some(command) = &self.command else {
+            return Ok(false);
+        };
+        let claim = self
+            .store
+            .claim_run(tenant, run, command.name(), TAKE_OVER)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let Some(claim) = claim else {
+            return Ok(false);
+        };
+        self.store
+            .release(run, claim.fence)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        command.take_on(run.clone());
+        self.store.notify_work().await;
+        Ok(true)
     }
 }
 

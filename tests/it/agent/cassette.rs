@@ -7,9 +7,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use touchstone::agent::model::ModelCatalog;
+use touchstone::agent::model::cassette::chain::Chain;
 use touchstone::agent::model::cassette::{Cassette, Recording, Replay};
 use touchstone::agent::model::scripted::{Script, ScriptedModel};
 use touchstone::domain::agent::RetryPolicy;
+use touchstone::domain::pack::keys::SecretKey;
 use touchstone::ports::*;
 use touchstone::protocol::openwop::suite::ModelClass;
 
@@ -55,6 +57,7 @@ async fn recorded(folder: &TempDir) -> (PathBuf, Vec<Value>) {
         decided(&trial.run(&general(&catalog)).await),
         &json!({"queue": "billing"})
     );
+    recording.finish(None);
     assert_eq!(recording.failure(), None);
     (file, events(&trial))
 }
@@ -68,7 +71,7 @@ fn events(trial: &Trial) -> Vec<Value> {
 }
 
 fn replay(file: &Path) -> (Arc<Replay>, ModelBinding) {
-    let replay = Arc::new(Replay::open(file).unwrap());
+    let replay = Arc::new(Replay::open(file, None).unwrap());
     let catalog = ModelCatalog::default().on(&Cassette::Replay(replay.clone()));
     (replay, general(&catalog))
 }
@@ -142,9 +145,10 @@ async fn a_call_that_was_given_up_at_its_deadline_is_kept_as_that() {
     };
     let recording = Arc::new(Recording::create(&file).unwrap());
     let catalog = ModelCatalog::of(Arc::new(ScriptedModel::new(slow, hasty)))
-        .on(&Cassette::Recording(recording));
+        .on(&Cassette::Recording(recording.clone()));
     let first = Trial::new(agent(&[], None));
     assert_eq!(unjudged(&first.run(&general(&catalog)).await), "timeout");
+    recording.finish(None);
     let (replay, binding) = replay(&file);
     let again = Trial::new(agent(&[], None));
     assert_eq!(unjudged(&again.run(&binding).await), "timeout");
@@ -161,14 +165,28 @@ async fn an_existing_file_is_not_recorded_over() {
     assert_eq!(std::fs::read(&file).unwrap(), kept);
 }
 
+/// The lines of a cassette without their links.
+fn unlinked(file: &Path) -> Vec<String> {
+    let mut chain = Chain::default();
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().map(|line| chain.unlink(line).unwrap());
+    lines.collect()
+}
+
+fn write_lines(file: &Path, lines: &[String]) {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(file, text).unwrap();
+}
+
 #[rstest]
 #[case::empty(|_: Vec<String>| vec![], "line 1: it is empty")]
 #[case::no_head(|lines: Vec<String>| lines[1..].to_vec(), "line 1: the first line must say the version")]
-#[case::another_version(|mut lines: Vec<String>| { lines[0] = lines[0].replace("\"version\":1", "\"version\":2"); lines }, "line 1: it is of version 2")]
+#[case::another_version(|mut lines: Vec<String>| { lines[0] = lines[0].replace("\"version\":2", "\"version\":3"); lines }, "line 1: it is of version 3")]
 #[case::another_request(|mut lines: Vec<String>| { lines[2] = lines[2].replace("canary-prompt", "another prompt"); lines }, "line 3: the key is not that of the request")]
-#[case::twice(|mut lines: Vec<String>| { lines.push(lines[2].clone()); lines }, "line 6: the exchange is there twice")]
-#[case::no_json(|mut lines: Vec<String>| { lines[1] = "{oops".to_owned(); lines }, "line 2: ")]
+#[case::twice(|mut lines: Vec<String>| { lines.insert(5, lines[2].clone()); lines }, "line 6: the exchange is there twice")]
 #[case::unknown_member(|mut lines: Vec<String>| { lines[2] = lines[2].replacen("\"nth\"", "\"more\":1,\"nth\"", 1); lines }, "line 3: unknown field `more`")]
+#[case::no_end(|mut lines: Vec<String>| { lines.pop(); lines }, "line 5: the recording was not finished")]
+#[case::two_ends(|mut lines: Vec<String>| { lines.push(lines[5].clone()); lines }, "line 7: it follows the last line")]
 #[tokio::test]
 async fn an_unsound_cassette_is_refused_with_its_line(
     #[case] spoil: fn(Vec<String>) -> Vec<String>,
@@ -176,12 +194,69 @@ async fn an_unsound_cassette_is_refused_with_its_line(
 ) {
     let folder = TempDir::new().unwrap();
     let (file, _) = recorded(&folder).await;
-    let lines = std::fs::read_to_string(&file).unwrap();
-    let lines = spoil(lines.lines().map(str::to_owned).collect());
-    let spoiled: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    std::fs::write(&file, spoiled).unwrap();
-    let error = Replay::open(&file).unwrap_err().to_string();
+    // Whoever spoils it takes care of the chain.
+    let mut chain = Chain::default();
+    let lines = spoil(unlinked(&file));
+    let lines: Vec<String> = lines.iter().map(|line| chain.link(line)).collect();
+    write_lines(&file, &lines);
+    let error = Replay::open(&file, None).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
+}
+
+#[rstest]
+#[case::another_answer(|lines: &mut Vec<String>| lines[4] = lines[4].replace("billing", "refunds"), "line 5: its digest does not match")]
+#[case::removed(|lines: &mut Vec<String>| { lines.remove(3); }, "line 4: its digest does not match")]
+#[case::moved(|lines: &mut Vec<String>| lines.swap(2, 3), "line 3: its digest does not match")]
+#[case::shortened(|lines: &mut Vec<String>| lines.truncate(4), "line 4: the recording was not finished")]
+#[case::without_links(|lines: &mut Vec<String>| lines[2] = lines[2].replacen("\"chain\"", "\"link\"", 1), "line 3: it does not begin with the member `chain`")]
+#[case::no_json(|lines: &mut Vec<String>| lines[1] = "{oops".to_owned(), "line 2: it does not begin")]
+#[case::an_earlier_version(|lines: &mut Vec<String>| lines[0] = r#"{"kind":"cassette","version":1,"madeBy":"x"}"#.to_owned(), "line 1: it is of version 1")]
+#[tokio::test]
+async fn an_edited_cassette_is_refused(#[case] edit: fn(&mut Vec<String>), #[case] expected: &str) {
+    let folder = TempDir::new().unwrap();
+    let (file, _) = recorded(&folder).await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let before = lines.clone();
+    edit(&mut lines);
+    assert_ne!(lines, before);
+    write_lines(&file, &lines);
+    let error = Replay::open(&file, None).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[tokio::test]
+async fn a_signature_counts_if_it_is_of_this_host() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("signed.jsonl");
+    let (own, other) = (
+        SecretKey::from_random([1; 32]),
+        SecretKey::from_random([2; 32]),
+    );
+    let recording = Recording::create(&file).unwrap();
+    recording.finish(Some(&own));
+    let opened = |key: Option<&SecretKey>| {
+        let key = key.map(SecretKey::public);
+        Replay::open(&file, key.as_ref()).map(|replay| replay.source().clone())
+    };
+    let source = opened(Some(&own)).unwrap();
+    assert!(source.digest.starts_with("sha256-"), "{source:?}");
+    assert_eq!(source.signed_by, Some(own.public().fingerprint()));
+    for key in [Some(&other), None] {
+        assert_eq!(opened(key).unwrap().signed_by, None);
+    }
+
+    // A chain that was made anew after an edit no longer matches the signature.
+    let mut chain = Chain::default();
+    let mut lines = unlinked(&file);
+    lines[0] = lines[0].replace("touchstone/", "somebody/");
+    let lines: Vec<String> = lines.iter().map(|line| chain.link(line)).collect();
+    write_lines(&file, &lines);
+    let error = opened(Some(&own)).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2: its signature does not match"),
+        "{error}"
+    );
 }
 
 /// A tool that is asked for, and what it says each time.
@@ -247,6 +322,7 @@ async fn live_tools_are_on_the_cassette_too(#[case] asks: &str, #[case] end: &st
     let mut first = trial();
     first.live = Some(recording.listen_to_tools(Arc::new(Clockwork)));
     assert_eq!(ended(&first.run(&general(&catalog)).await), end);
+    recording.finish(None);
     assert_eq!(recording.failure(), None);
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(!text.contains("canary0123456789"), "{text}");

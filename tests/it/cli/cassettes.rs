@@ -1,6 +1,7 @@
 //! `eval --record` and `--replay`: the same result without the model, and names for what is missing.
 
 use serde_json::{Value, json};
+use touchstone::agent::model::cassette::chain::Chain;
 
 use super::home::{Home, but, right_answers};
 
@@ -12,9 +13,19 @@ fn verdict(report: &Value) -> Value {
                 .iter()
                 .filter(|(name, _)| {
                     let name = name.to_ascii_lowercase();
-                    !["runid", "latency", "duration", "at"]
-                        .iter()
-                        .any(|own| name.contains(own) && (*own != "at" || name.ends_with("at")))
+                    // What answered differs: a cassette in place of a model, and the report says so.
+                    ![
+                        "runid",
+                        "latency",
+                        "duration",
+                        "endpoint",
+                        "replayedfrom",
+                        "cassettesignedby",
+                        "notes",
+                        "at",
+                    ]
+                    .iter()
+                    .any(|own| name.contains(own) && (*own != "at" || name.ends_with("at")))
                 })
                 .map(|(name, member)| (name.clone(), without(member)))
                 .collect(),
@@ -49,6 +60,29 @@ fn a_replay_comes_to_the_same_without_the_model() {
     let replayed = home.eval(&["--replay", "tape.jsonl", "--concurrency", "2", "--json"]);
     assert_eq!(replayed.code, recorded.code, "{}", replayed.stderr);
     assert_eq!(verdict(&replayed.document()), verdict(&recorded.document()));
+    let digest = replayed.document()["replayedFrom"].clone();
+    assert!(digest.as_str().unwrap().starts_with("sha256-"), "{digest}");
+    assert!(replayed.document()["cassetteSignedBy"].is_string());
+    assert_eq!(recorded.document().get("replayedFrom"), None);
+    let run = home.run_of(&replayed.document());
+    let shown = home.run(&["run", "show", &run]).stdout;
+    let note = format!(
+        "replayed from cassette {}, signed with key",
+        digest.as_str().unwrap()
+    );
+    assert!(shown.contains(&note), "{shown}");
+    let attested = home.run(&["attest", &run, "--out", "run.intoto.jsonl"]);
+    assert_eq!(attested.code, 0, "{}", attested.stderr);
+    let verified = home.run(&["attest", "--public-key", "--out", "host.pub"]);
+    assert_eq!(verified.code, 0, "{}", verified.stderr);
+    let check = home.run(&["verify", "run.intoto.jsonl", "--key", "host.pub"]);
+    assert_eq!(check.code, 1, "{}", check.stdout);
+    assert!(
+        check.stdout.contains("no-replay") || check.stderr.contains("no-replay"),
+        "{}{}",
+        check.stdout,
+        check.stderr
+    );
 
     let again = home.eval(&["--record", "tape.jsonl"]);
     assert_eq!(again.code, 2);
@@ -78,13 +112,21 @@ fn a_missing_exchange_names_its_task() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));
     assert_eq!(home.eval(&["--record", "tape.jsonl"]).code, 0);
+    // A cassette without a signature, such as one of a host without a key.
     let tape = std::fs::read_to_string(home.path("tape.jsonl")).unwrap();
-    let shorter: String = tape
-        .lines()
-        .filter(|line| !line.contains("\"task\":\"charged-twice\""))
-        .map(|line| format!("{line}\n"))
+    let mut chain = Chain::default();
+    let kept = tape.lines().filter(|line| {
+        !line.contains("\"task\":\"charged-twice\"") && !line.contains("\"kind\":\"end\"")
+    });
+    let mut links = Chain::default();
+    let mut shorter: String = kept
+        .map(|line| {
+            let rest = line.split_once("\",").unwrap().1;
+            format!("{}\n", links.link(&format!("{{{rest}")))
+        })
         .collect();
-    assert_ne!(shorter, tape);
+    shorter.push_str(&format!("{}\n", links.link(r#"{"kind":"end"}"#)));
+    assert!(tape.lines().all(|line| chain.unlink(line).is_ok()));
     std::fs::write(home.path("short.jsonl"), shorter).unwrap();
     let done = home.eval(&["--replay", "short.jsonl"]);
     assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
@@ -93,6 +135,55 @@ fn a_missing_exchange_names_its_task() {
             .contains("no exchange for what these tasks asked: charged-twice"),
         "{}",
         done.stderr
+    );
+}
+
+#[test]
+fn an_edited_cassette_is_refused_before_a_run_is_created() {
+    let home = Home::with_pack();
+    let mut rules = vec![but("thanks", json!({"output": {"queue": "spam"}}))];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    assert_ne!(home.eval(&["--record", "tape.jsonl"]).code, 2);
+    let tape = std::fs::read_to_string(home.path("tape.jsonl")).unwrap();
+    // Only what was answered: what was asked has a digest of its own.
+    let edit = |line: &str| match line.split_once("\"outcome\":") {
+        Some((asked, answered)) => {
+            format!("{asked}\"outcome\":{}\n", answered.replace("spam", "other"))
+        }
+        None => format!("{line}\n"),
+    };
+    let edited: String = tape.lines().map(edit).collect();
+    assert_ne!(edited, tape);
+    std::fs::write(home.path("edited.jsonl"), &edited).unwrap();
+    let refused = home.eval(&["--replay", "edited.jsonl", "--json"]);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+    let error = &refused.document()["error"];
+    assert_eq!(error["code"], "cassette_unusable");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("digest does not match"),
+        "{error}"
+    );
+
+    // Nor does a new chain help: the last line is signed.
+    let mut chain = Chain::default();
+    let linked: String = edited
+        .lines()
+        .map(|line| {
+            let rest = line.split_once("\",").unwrap().1;
+            format!("{}\n", chain.link(&format!("{{{rest}")))
+        })
+        .collect();
+    std::fs::write(home.path("edited.jsonl"), linked).unwrap();
+    let refused = home.eval(&["--replay", "edited.jsonl"]);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("signature does not match"),
+        "{}",
+        refused.stderr
     );
 }
 

@@ -19,6 +19,7 @@ mod judge;
 mod keys;
 mod live_tools;
 mod oasis;
+mod ownership;
 mod rating;
 mod readme;
 mod serve;

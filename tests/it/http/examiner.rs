@@ -42,6 +42,7 @@ impl Examiner {
         ModelBinding {
             model: self.clone(),
             permits: Arc::new(EndpointPermits::new(4)),
+            endpoint: None,
         }
     }
 

@@ -98,6 +98,16 @@ impl Model for Echo {
                 retry_after: None,
             });
         }
+        let fault = input["say"]
+            .as_str()
+            .and_then(|say| say.strip_prefix("fault:"));
+        if let Some(reason) = fault {
+            return Err(ModelError::Unavailable {
+                reason: reason.to_owned(),
+                retryable: false,
+                retry_after: None,
+            });
+        }
         Ok(ModelReply {
             text: Some(input["say"].as_str().unwrap().to_owned()),
             usage: Some(TokenUsage {
@@ -281,6 +291,7 @@ impl TestHost {
             model: ModelBinding {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
                 permits: Arc::new(touchstone::agent::model::EndpointPermits::new(48)),
+                endpoint: None,
             },
             judge: examiner.binding(),
         });
@@ -324,6 +335,7 @@ impl TestHost {
                 providers: lab.providers.clone(),
                 evaluator: None,
                 lab_framework: Some("a test lab".to_owned()),
+                command: None,
             },
         );
         let runs = Arc::new(runs.limited_by(storage.clone()));

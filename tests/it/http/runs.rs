@@ -192,6 +192,49 @@ async fn a_retry_reuses_what_was_judged() {
 }
 
 #[tokio::test]
+async fn what_the_agents_side_can_cause_is_not_asked_again_until_it_passes() {
+    let host = TestHost::working(&says(&["a", "fault:status_400", "fault:connect"])).await;
+    let first = host.create().await.to_string();
+    host.ended(&first.as_str().into()).await;
+    let report = async |run: &str| {
+        let path = format!("/v1/host/touchstone/runs/{run}/report");
+        host.get(&path).await.json()
+    };
+    let retry = async |run: &str| {
+        let path = format!("/v1/host/touchstone/runs/{run}:retry");
+        let created = host.post(&path, &json!({})).await.json();
+        let retry = created["runId"].as_str().unwrap().to_owned();
+        host.ended(&retry.as_str().into()).await;
+        retry
+    };
+    let outcome = |report: &Value, task: usize| report["tasks"][task]["outcome"].clone();
+    let of_first = report(&first).await;
+    assert_eq!(of_first.get("retries"), None);
+    assert_eq!(outcome(&of_first, 1), "unjudged");
+
+    let second = retry(&first).await;
+    let of_second = report(&second).await;
+    assert_eq!(of_second["retries"], 1);
+    assert_eq!(outcome(&of_second, 1), "unjudged");
+
+    // Whoever retries the first run again, or a replay of it, does not begin to count anew.
+    let fork = json!({"mode": "replay", "fromSeq": 0});
+    let replay = host
+        .post(&format!("/v1/runs/{first}:fork"), &fork)
+        .await
+        .json();
+    let replay = replay["runId"].as_str().unwrap().to_owned();
+    host.ended(&replay.as_str().into()).await;
+    for (number, source) in [(2, &first), (3, &replay), (4, &second)] {
+        let of_retry = report(&retry(source).await).await;
+        assert_eq!(of_retry["retries"], number, "{of_retry}");
+        assert_eq!(outcome(&of_retry, 1), "failed", "{of_retry}");
+        assert_eq!(of_retry["tasks"][1]["reason"], "status_400");
+        assert_eq!(outcome(&of_retry, 2), "unjudged", "an outage stays one");
+    }
+}
+
+#[tokio::test]
 async fn a_retry_with_nothing_left_to_judge_is_409() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;

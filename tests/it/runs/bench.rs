@@ -19,7 +19,9 @@ use touchstone::domain::ids::{RunId, TenantId};
 use touchstone::domain::money::TokenPrice;
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunRecord, RunSpec, Work};
+use touchstone::domain::run::record::{
+    EvalSpec, ExecutionPin, JudgePin, ModelPin, RunRecord, RunSpec, Work,
+};
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, Ids as _, LiveTools, Model, ModelBinding,
     ModelError, ModelInfo, Models, Store, StoredEvent,
@@ -115,6 +117,7 @@ fn bound(model: Arc<dyn Model>) -> ModelBinding {
     ModelBinding {
         model,
         permits: Arc::new(EndpointPermits::new(64)),
+        endpoint: None,
     }
 }
 
@@ -339,6 +342,7 @@ impl Bench {
             facts_recorded_at: None,
             partial_rerun: None,
             oasis: None,
+            execution: ExecutionPin::default(),
         };
         change(&mut eval);
         let record = RunRecord {

@@ -8,7 +8,7 @@ use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
 use touchstone::domain::money::NanoUsd;
 use touchstone::domain::run::fold::RunStatus;
-use touchstone::domain::run::record::EvalSpec;
+use touchstone::domain::run::record::{EndpointPin, EvalSpec};
 use touchstone::ports::{CancelRequest, ModelError};
 use touchstone::protocol::openwop::suite::Thresholds;
 use touchstone::protocol::openwop::summary::Severity;
@@ -116,6 +116,32 @@ async fn a_run_is_never_gone_on_with_on_another_model() {
     assert_eq!(
         state.error.map(|error| error.code).as_deref(),
         Some("model_changed")
+    );
+    assert_eq!(bench.model.total(), 0, "no call is made");
+}
+
+#[tokio::test]
+async fn a_run_is_never_executed_on_another_endpoint_of_the_same_name() {
+    let bench = Bench::new(echo).await;
+    let elsewhere = |spec: &mut EvalSpec| {
+        spec.execution.endpoint = Some(EndpointPin {
+            url: Some("http://192.0.2.7/v1".to_owned()),
+            digest: "sha256-elsewhere".to_owned(),
+        });
+    };
+    let run = bench.seed(&["a"], elsewhere).await;
+    assert!(bench.execute().await);
+    let error = bench.state(&run.run_id).await.error.unwrap();
+    assert_eq!(error.code, "model_changed");
+    assert!(
+        error.message.contains("http://192.0.2.7/v1"),
+        "{}",
+        error.message
+    );
+    assert!(
+        error.message.contains("now served by bench model"),
+        "{}",
+        error.message
     );
     assert_eq!(bench.model.total(), 0, "no call is made");
 }

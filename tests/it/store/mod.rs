@@ -33,7 +33,7 @@ use tempfile::TempDir;
 use crate::support::postgres::TestDatabase;
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
-use touchstone::domain::run::record::{EvalSpec, ModelPin, RunRecord, RunSpec, Work};
+use touchstone::domain::run::record::{EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{Claimable, Fence, Head, Store, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 
@@ -199,6 +199,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 facts_recorded_at: None,
                 partial_rerun: None,
                 oasis: None,
+                execution: ExecutionPin::default(),
             })),
             run_timeout_ms: Some(60_000),
             configurable: Map::new(),

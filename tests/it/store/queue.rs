@@ -7,6 +7,7 @@ use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
 use touchstone::domain::ids::RunId;
+use touchstone::domain::run::fork::{Fork, ForkMode};
 use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, Store, StoreError, Wait};
 
 async fn claim(store: &dyn Store, owner: &str) -> Option<Claim> {
@@ -268,6 +269,93 @@ async fn who_has_a_share_is_passed_over_but_for_cancels(
     assert_eq!(next().await.as_deref(), Some("run_b"));
     let all = store.claim("worker", Claimable::All, TTL).await.unwrap();
     assert_eq!(all.unwrap().run.run_id.as_str(), "run_a");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let of_command = |id: &str| {
+        let mut run = record(id, "acme", 1);
+        run.spec.eval_mut().unwrap().execution.command = Some("command_1".to_owned());
+        run
+    };
+    store.create(&of_command("run_a"), None).await.unwrap();
+    store
+        .create(&record("run_b", "other", 1), None)
+        .await
+        .unwrap();
+    store.create(&of_command("run_c"), None).await.unwrap();
+
+    let none: [RunId; 0] = [];
+    let named = store.claim("it", Claimable::Named(&none), TTL).await;
+    assert!(named.unwrap().is_none(), "a command that executes nothing");
+    assert_eq!(
+        claim(&*store, "host").await.unwrap().run.run_id.as_str(),
+        "run_b"
+    );
+    assert!(claim(&*store, "host").await.is_none(), "hosts leave them");
+    let except = store.claim("host", Claimable::Except(&[]), TTL).await;
+    assert!(except.unwrap().is_none());
+
+    let own: [RunId; 3] = ["run_c".into(), "run_b".into(), "run_z".into()];
+    let named = store.claim("it", Claimable::Named(&own), TTL).await;
+    assert_eq!(*named.unwrap().unwrap().run, of_command("run_c"));
+    let held = store.claim("it", Claimable::Named(&own), TTL).await;
+    assert!(held.unwrap().is_none(), "run_b is leased by the host");
+
+    // Ending a run takes none of its models.
+    let request = CancelRequest {
+        cancelled_by: "key_1".to_owned(),
+        reason: None,
+    };
+    let asked = store.request_cancel(&"run_a".into(), &request).await;
+    assert!(asked.unwrap());
+    let cancelled = claim(&*store, "host").await.unwrap();
+    assert_eq!(cancelled.run.run_id.as_str(), "run_a");
+}
+
+#[rstest]
+#[tokio::test]
+async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let root: RunId = "run_0".into();
+    let retry = |id: &str, tenant: &str, number: u32| {
+        let mut run = record(id, tenant, 1);
+        let eval = run.spec.eval_mut().unwrap();
+        eval.execution.retry_root = Some("run_0".into());
+        eval.execution.retries = number;
+        run
+    };
+    let made = async |of: &str| store.retries(&tenant(of), &root).await.unwrap();
+    assert_eq!(made("acme").await, 0);
+    store
+        .create(&retry("run_1", "acme", 1), None)
+        .await
+        .unwrap();
+    store
+        .create(&retry("run_2", "acme", 2), None)
+        .await
+        .unwrap();
+    let taken = store.create(&retry("run_3", "acme", 2), None).await;
+    assert!(matches!(taken, Err(StoreError::Exists(_))), "{taken:?}");
+    assert_eq!((made("acme").await, made("other").await), (2, 0));
+    store
+        .create(&retry("run_4", "other", 2), None)
+        .await
+        .unwrap();
+    // A fork shows which retry its source was, and is none itself.
+    let mut fork = retry("run_5", "acme", 2);
+    fork.fork = Some(Fork {
+        source_run_id: "run_2".into(),
+        from_seq: 0,
+        mode: ForkMode::Replay,
+        history: 1,
+        origin: "run_2".into(),
+        forked_by: "key".to_owned(),
+    });
+    store.create(&fork, None).await.unwrap();
+    assert_eq!(made("acme").await, 2);
 }
 
 #[rstest]

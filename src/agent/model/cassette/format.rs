@@ -1,4 +1,4 @@
-//! The lines of a cassette, version 1 (docs/cassettes.md).
+//! The lines of a cassette, version 2 (docs/cassettes.md).
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::domain::redaction::mask;
 use crate::ports::{ModelError, ModelInfo};
 
 /// The version that is written, and read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,6 +40,22 @@ pub enum Line {
     Exchange(Exchange<Outcome>),
     /// A question to live tools and what came of it: `list`, or `call` and `arguments`.
     Tool(Exchange<ToolSaid>),
+    /// The last line: the recording is complete.
+    End {
+        /// Over all lines before it; absent if the host that recorded has no key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<Signature>,
+    },
+}
+
+/// A signature over the lines of a cassette.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Signature {
+    /// Ed25519, 32 bytes in base64.
+    pub public_key: String,
+    /// 64 bytes in base64.
+    pub value: String,
 }
 
 /// A model, as far as a replay needs to know it.

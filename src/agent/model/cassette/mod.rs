@@ -3,6 +3,7 @@
 //! Both ways are decorators of the ports: nothing else knows of them. A request is found by its content and its task,
 //! so neither the order of tasks nor the run's id matters. The format is described in `docs/cassettes.md`.
 
+pub mod chain;
 mod format;
 mod tools;
 
@@ -15,12 +16,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::domain::agent::{ModelReply, ModelRequest, RetryPolicy};
 use crate::domain::money::TokenPrice;
-use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
-use format::{Endpoint, Exchange, Line, Outcome, ToolSaid, VERSION, key_of, request_of};
+use crate::domain::pack::keys::{PublicKey, SecretKey};
+use crate::ports::{Model, ModelError, ModelInfo, ReplaySource, TIMEOUT};
+use chain::Chain;
+use format::{Endpoint, Exchange, Line, Outcome, Signature, ToolSaid, VERSION, key_of, request_of};
 
 /// The reason of a task whose exchange is not on the cassette.
 pub const MISSING: &str = "cassette_missing";
@@ -70,7 +75,10 @@ pub struct Recording {
 #[derive(Debug)]
 struct Tape {
     file: File,
+    chain: Chain,
     asked: HashMap<(String, Option<String>), u32>,
+    /// The last line is written: what is still heard after it belongs to no run of this command.
+    ended: bool,
     /// The first failure: from then on the cassette is incomplete.
     failed: Option<std::io::Error>,
 }
@@ -86,14 +94,15 @@ impl Tape {
     }
 
     fn write(&mut self, line: &Line) {
-        if self.failed.is_some() {
+        if self.failed.is_some() || self.ended {
             return;
         }
-        let written = serde_json::to_vec(line)
+        let written = serde_json::to_string(line)
             .map_err(std::io::Error::from)
-            .and_then(|mut octets| {
-                octets.push(b'\n');
-                self.file.write_all(&octets)
+            .and_then(|line| {
+                let mut linked = self.chain.link(&line);
+                linked.push('\n');
+                self.file.write_all(linked.as_bytes())
             });
         self.failed = written.err();
     }
@@ -116,7 +125,9 @@ impl Recording {
             })?;
         let mut tape = Tape {
             file: made,
+            chain: Chain::default(),
             asked: HashMap::new(),
+            ended: false,
             failed: None,
         };
         tape.write(&Line::Cassette {
@@ -144,6 +155,17 @@ impl Recording {
             model,
             recording: Arc::clone(self),
         })
+    }
+
+    /// Writes the last line, signed where there is a key. Without it the cassette cannot be replayed.
+    pub fn finish(&self, key: Option<&SecretKey>) {
+        let mut tape = locked(&self.state);
+        let signature = key.map(|key| Signature {
+            public_key: key.public().to_base64(),
+            value: tape.chain.sign(key),
+        });
+        tape.write(&Line::End { signature });
+        tape.ended = true;
     }
 
     /// Why the cassette is incomplete, if it is.
@@ -264,9 +286,47 @@ fn learn<O>(known: &mut Exchanges<O>, exchange: Exchange<O>) -> Result<(), Strin
     }
 }
 
+fn of_version(version: u32) -> String {
+    format!("it is of version {version}, and this program reads version {VERSION}; record it anew")
+}
+
+/// What is wrong with a line without a link, if it is the first of an earlier version: those had none.
+fn other_version(text: &str) -> Option<String> {
+    match serde_json::from_str(text).ok()? {
+        Line::Cassette { version, .. } if version != VERSION => Some(of_version(version)),
+        _ => None,
+    }
+}
+
+/// What names the cassette whose lines give this chain.
+fn source_of(
+    chain: &Chain,
+    signature: Option<Signature>,
+    own: Option<&PublicKey>,
+) -> Result<ReplaySource, String> {
+    let mut source = ReplaySource {
+        digest: chain.digest(),
+        signed_by: None,
+    };
+    if let Some(signature) = signature {
+        let key = STANDARD.decode(&signature.public_key).ok();
+        let key = key.and_then(|octets| PublicKey::from_octets(&octets).ok());
+        let key = key.ok_or("its public key is not an Ed25519 key")?;
+        if !chain.is_signed_by(&key, &signature.value) {
+            return Err("its signature does not match the recorded lines".to_owned());
+        }
+        // Whoever edits a cassette can sign it with a key of their own.
+        if own == Some(&key) {
+            source.signed_by = Some(key.fingerprint());
+        }
+    }
+    Ok(source)
+}
+
 /// A cassette that is played back.
 #[derive(Debug)]
 pub struct Replay {
+    source: ReplaySource,
     models: Vec<Endpoint>,
     exchanges: Exchanges<Outcome>,
     tools: Exchanges<ToolSaid>,
@@ -276,16 +336,20 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a cassette.
+    /// Reads a cassette. A signature counts if it was made with `own`, the key of this host.
     ///
     /// # Errors
-    /// It cannot be read, or a line is unsound.
-    pub fn open(file: &Path) -> Result<Self, Error> {
+    /// It cannot be read, a line is unsound or was changed since it was recorded, or the recording was not finished.
+    pub fn open(file: &Path, own: Option<&PublicKey>) -> Result<Self, Error> {
         let unreadable = |source| Error::File {
             file: file.to_owned(),
             source,
         };
         let mut replay = Self {
+            source: ReplaySource {
+                digest: String::new(),
+                signed_by: None,
+            },
             models: Vec::new(),
             exchanges: HashMap::new(),
             tools: HashMap::new(),
@@ -293,37 +357,58 @@ impl Replay {
             asked: Mutex::default(),
             missing: Mutex::default(),
         };
+        let mut chain = Chain::default();
+        let mut ended = false;
         let mut lines = 0;
         let reader = BufReader::new(File::open(file).map_err(unreadable)?);
+        let unsound = |line: usize, problem: String| Error::Unsound {
+            file: file.to_owned(),
+            line,
+            problem,
+        };
         for (number, text) in reader.lines().enumerate() {
             let text = text.map_err(unreadable)?;
             lines += 1;
-            replay
-                .take(number, &text)
-                .map_err(|problem| Error::Unsound {
-                    file: file.to_owned(),
-                    line: number + 1,
-                    problem,
-                })?;
+            let of_line = |problem| unsound(number + 1, problem);
+            if ended {
+                return Err(of_line(
+                    "it follows the last line of the recording".to_owned(),
+                ));
+            }
+            let before = chain.clone();
+            let line = chain
+                .unlink(&text)
+                .map_err(|problem| of_line(other_version(&text).unwrap_or(problem)))?;
+            match replay.take(number, &line).map_err(of_line)? {
+                None => {}
+                Some(signature) => {
+                    replay.source = source_of(&before, signature, own).map_err(of_line)?;
+                    ended = true;
+                }
+            }
         }
         if lines == 0 {
-            return Err(Error::Unsound {
-                file: file.to_owned(),
-                line: 1,
-                problem: "it is empty".to_owned(),
-            });
+            return Err(unsound(1, "it is empty".to_owned()));
+        }
+        if !ended {
+            let problem = "the recording was not finished, or its end was removed; record it anew";
+            return Err(unsound(lines, problem.to_owned()));
         }
         Ok(replay)
     }
 
-    fn take(&mut self, number: usize, text: &str) -> Result<(), String> {
+    /// Which cassette this is.
+    pub fn source(&self) -> &ReplaySource {
+        &self.source
+    }
+
+    /// Takes up a line. The last one may have a signature.
+    fn take(&mut self, number: usize, text: &str) -> Result<Option<Option<Signature>>, String> {
         let line: Line = serde_json::from_str(text).map_err(|fault| fault.to_string())?;
         match line {
             Line::Cassette { version, .. } if number == 0 => {
                 if version != VERSION {
-                    return Err(format!(
-                        "it is of version {version}, and this program reads version {VERSION}; record it anew"
-                    ));
+                    return Err(of_version(version));
                 }
             }
             Line::Cassette { .. } => return Err("a second cassette begins here".to_owned()),
@@ -343,8 +428,9 @@ impl Replay {
                 self.masked += usize::from(exchange.masked);
                 learn(&mut self.tools, exchange)?;
             }
+            Line::End { signature } => return Ok(Some(signature)),
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The models that were asked, each with its role.

@@ -9,7 +9,9 @@ use super::parse::CreateRun;
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::ids::{AgentId, RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::run::record::{Baseline, EvalSpec, JudgePin, ModelPin, RunSpec, Work};
+use crate::domain::run::record::{
+    Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
+};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
@@ -314,6 +316,7 @@ pub fn plan(
         facts_recorded_at: None,
         partial_rerun: None,
         oasis: oasis.map(|(spec, _)| Box::new(spec)),
+        execution: ExecutionPin::default(),
     };
     Ok(request
         .options

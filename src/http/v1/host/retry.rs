@@ -30,7 +30,7 @@ pub async fn retry(
     let (runs, who) = (state.runs.clone(), caller.clone());
     once(&state, &caller, endpoint, key, &body, |claim| async move {
         let created = runs.retry(&who, &run, claim.as_ref()).await?;
-        Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
+        Ok(Done::new(StatusCode::CREATED, created.body).recorded(created.recorded))
     })
     .await
 }

@@ -11,7 +11,8 @@ use crate::domain::agent::FailureReason;
 use crate::domain::eval::matching::matches;
 use crate::domain::eval::rubric;
 use crate::domain::eval::safety::compliance::{criteria, is_plain_refusal};
-use crate::domain::run::record::{EvalSpec, JudgePin, ModelPin};
+use crate::domain::run::record::{EvalSpec, JudgePin};
+use crate::domain::run::retry::counts_as_failed;
 use crate::ports::{
     EventSink, Exhibition, InvocationEnd, InvocationResult, Judge, Judgement, ModelBinding,
 };
@@ -71,29 +72,33 @@ impl EvalWork {
         spec: &EvalSpec,
         suite: &AgentEvalSuite,
     ) -> Result<Option<Bench>, RunError> {
-        let Some(pinned) = spec.judge.as_ref().or(spec.safety_judge.as_ref()) else {
+        let Some(pinned) = spec.judged_by() else {
             return Ok(None);
         };
-        let as_pinned = |model: &ModelPin| {
+        let as_pinned = |binding: &ModelBinding| {
+            let model = &binding.pin();
             let rubrics = spec.judge.as_ref();
             let safety = spec.safety_judge.as_ref();
             rubrics.is_none_or(|pin| JudgePin::of(model, suite).as_ref() == Some(pin))
                 && safety.is_none_or(|pin| JudgePin::of_safety(model) == *pin)
+                && binding.identity().serves(&pinned)
         };
         let found = self.judge.clone().zip(self.models.judge());
-        match found.filter(|(_, model)| as_pinned(&model.pin())) {
-            Some((judge, model)) => Ok(Some(Bench {
+        match found {
+            Some((judge, model)) if as_pinned(&model) => Ok(Some(Bench {
                 judge,
                 model,
                 identity: spec.judge.as_ref().map(|pin| pin.identity.clone()),
                 looks_for_compliance: spec.safety_judge.is_some(),
             })),
-            None => Err(RunError {
+            other => Err(RunError {
                 code: "judge_changed".to_owned(),
                 message: format!(
-                    "the run was created with a judge on model `{}`, which is not the judge that is configured now; \
-                     start a new run",
-                    pinned.model.model
+                    "the run was created to be judged by {pinned}, and {}; start a new run",
+                    other.map_or_else(
+                        || "no judge is configured now".to_owned(),
+                        |(_, model)| format!("the judge is now {}", model.identity())
+                    )
                 ),
             }),
         }
@@ -119,7 +124,10 @@ pub(super) async fn outcome(
         },
         InvocationEnd::Unjudged { reason } => {
             let reason = reason.clone();
-            return Outcome::Unjudged { reason };
+            return match counts_as_failed(&reason, context.spec.execution.retries) {
+                true => Outcome::Failed { reason },
+                false => Outcome::Unjudged { reason },
+            };
         }
     };
     let rubric = rubric::rubric(task).unwrap_or_default();

@@ -232,15 +232,13 @@ impl EvalWork {
                 ),
             }));
         };
-        let info = model.model.info();
-        if info.provider != spec.model.provider || info.model != spec.model.model {
+        let (pinned, found) = (spec.evaluated(), model.identity());
+        if !found.serves(&pinned) {
             return Err(Unprepared::Failed(RunError {
                 code: "model_changed".to_owned(),
                 message: format!(
-                    "the run was created for model `{}`, class `{}` is now served by `{}`; start a new run",
-                    spec.model.model,
-                    spec.model_class.as_str(),
-                    info.model
+                    "the run was created for {pinned}, class `{}` is now served by {found}; start a new run",
+                    spec.model_class.as_str()
                 ),
             }));
         }

@@ -1,0 +1,123 @@
+//! Who executes a run: commands on a shared data folder execute only their own.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use touchstone::app::App;
+use touchstone::cli::client::{Client, Embedded};
+use touchstone::config::Config;
+use touchstone::demo::pack::{AGENT, SUITE};
+
+use super::home::{Home, but, right_answers};
+
+/// Queues runs on the folder as a host would, which is gone before it executes any.
+fn queued(home: &Home, count: usize) -> Vec<String> {
+    let config = Config {
+        data: home.data(),
+        ..Config::load(Some(&home.config())).unwrap()
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let app = App::start(config).await.unwrap();
+        let client = Client::new(Embedded::new(app.router(), &app.local_caller_key()).unwrap());
+        let body = json!({"mode": "eval", "evalSuiteRef": SUITE, "agentId": AGENT});
+        let mut runs = Vec::new();
+        for _ in 0..count {
+            let created: Value = client.post("/v1/runs", &body).await.unwrap();
+            runs.push(created["runId"].as_str().unwrap().to_owned());
+        }
+        runs
+    })
+}
+
+fn status(home: &Home, run: &str) -> String {
+    let shown = home.run(&["--json", "run", "show", run]).document();
+    shown["status"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_command_leaves_the_runs_of_others_alone() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let others = queued(&home, 3);
+    for command in [
+        vec!["--record", "tape.jsonl"],
+        vec!["--replay", "tape.jsonl"],
+        vec!["--trials", "2"],
+    ] {
+        let done = home.eval(&command);
+        assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    }
+    for run in &others {
+        assert_eq!(status(&home, run), "pending", "{run}");
+    }
+    // The cassette holds nothing of them either: one exchange for each task of one run.
+    let tape = std::fs::read_to_string(home.path("tape.jsonl")).unwrap();
+    let exchanges = tape.lines().filter(|line| line.contains("\"exchange\""));
+    assert_eq!(exchanges.count(), right_answers().len());
+}
+
+#[test]
+fn a_run_of_a_command_that_was_killed_is_carried_on_by_a_retry() {
+    let home = Home::with_pack();
+    let config = std::fs::read_to_string(home.config()).unwrap();
+    std::fs::write(home.config(), format!("worker.lease_s = 3\n{config}")).unwrap();
+    let mut rules = vec![but("thanks", json!({"output": {}, "delayMs": 600_000}))];
+    rules.extend(right_answers());
+    home.model(&json!(rules));
+    let mut child = std::process::Command::new(home.touchstone().get_program())
+        .current_dir(home.path(""))
+        .args(["eval", SUITE, "--agent", AGENT])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    let run = line.trim_end().strip_prefix("run ").unwrap().to_owned();
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    home.model(&json!(right_answers()));
+    let other = home.eval(&[]);
+    assert_eq!(other.code, 0, "{}{}", other.stdout, other.stderr);
+    assert_ne!(status(&home, &run), "completed", "another command");
+    std::thread::sleep(std::time::Duration::from_millis(3100));
+
+    let elsewhere = [
+        "--model-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "scripted",
+    ];
+    let refused = home.run(&[&["run", "retry", &run][..], &elsewhere[..]].concat());
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
+
+    let carried_on = home.run(&["--json", "run", "retry", &run]);
+    assert_eq!(carried_on.code, 0, "{}", carried_on.stderr);
+    assert_eq!(carried_on.document()["runId"], json!(run));
+    assert_eq!(status(&home, &run), "completed");
+}
+
+#[test]
+fn a_retry_at_another_address_is_refused_with_both() {
+    let home = Home::with_pack();
+    let at = |port: &'static str| ["--model-url", port, "--model", "small-1"];
+    let done = home.eval(&[&["--json"][..], &at("http://127.0.0.1:9/v1")].concat());
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
+    let report = done.document();
+    assert_eq!(
+        report["evaluated"]["endpoint"]["url"],
+        "http://127.0.0.1:9/v1"
+    );
+    let run = home.run_of(&report);
+    let moved = at("http://127.0.0.1:10/v1");
+    let refused = home.run(&[&["run", "retry", &run][..], &moved[..]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    for url in ["http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"] {
+        assert!(refused.stderr.contains(url), "{}", refused.stderr);
+    }
+    let retried = home.run(&[&["run", "retry", &run][..], &at("http://127.0.0.1:9/v1")].concat());
+    assert_eq!(retried.code, 4, "{}{}", retried.stdout, retried.stderr);
+}
