@@ -69,12 +69,12 @@ pub struct Set {
     /// The whole policy, JSON, instead of the options below
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
-        "allow_forbidden_tools",
+        "allow_forbidden_tools", "allow_replay", "allow_agent_command",
         "approval_role", "approval_scope", "approvals", "override_role", "rating", "agent_card", "oasis"])]
     file: Option<PathBuf>,
     /// Ask for no eval at all
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
-        "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun", "allow_forbidden_tools"])]
+        "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun", "allow_forbidden_tools", "allow_replay", "allow_agent_command"])]
     no_eval: bool,
     /// Only this suite counts
     #[arg(long, value_name = "SUITE")]
@@ -115,6 +115,12 @@ pub struct Set {
     /// Accept a run in which the agent called a tool outside its allowlist
     #[arg(long)]
     allow_forbidden_tools: bool,
+    /// Accept a run that was replayed from a cassette
+    #[arg(long)]
+    allow_replay: bool,
+    /// Accept a run in which a local command (--agent-command) answered for the agent
+    #[arg(long)]
+    allow_agent_command: bool,
     /// Ask for the approval of people who hold this role
     #[arg(long, value_name = "ROLE")]
     approval_role: Option<String>,
@@ -216,6 +222,8 @@ impl Set {
             allow_partial_suite: self.allow_partial_suite,
             allow_forbidden_tools: self.allow_forbidden_tools,
             allow_partial_rerun: self.allow_partial_rerun,
+            allow_replay: self.allow_replay,
+            allow_agent_command: self.allow_agent_command,
             max_age_seconds: self.max_age_hours.map(|hours| hours.saturating_mul(3600)),
         });
         let asked = self.approval_role.is_some() || self.approval_scope.is_some();
@@ -506,6 +514,8 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
         (eval.allow_partial_suite, "a part of the suite"),
         (eval.allow_partial_rerun, "partial reruns"),
         (eval.allow_forbidden_tools, "tools outside the allowlist"),
+        (eval.allow_replay, "replays of cassettes"),
+        (eval.allow_agent_command, "local commands as agents"),
     ] {
         if allowed {
             parts.push(format!("{what} allowed"));

@@ -46,6 +46,10 @@ pub struct GatePolicy {
     pub allow_forbidden_tools: bool,
     /// Accept a run that kept judged tasks of another one and executed the others anew.
     pub allow_partial_rerun: bool,
+    /// Accept a run whose answers come from a cassette.
+    pub allow_replay: bool,
+    /// Accept a run in which a local command answered for the agent.
+    pub allow_agent_command: bool,
     /// How old the evidence may be, in seconds from its end, or from when facts were recorded that it took over.
     pub max_age_seconds: Option<u64>,
 }
@@ -64,6 +68,8 @@ impl Default for GatePolicy {
             allow_partial_suite: false,
             allow_forbidden_tools: false,
             allow_partial_rerun: false,
+            allow_replay: false,
+            allow_agent_command: false,
             max_age_seconds: None,
         }
     }
@@ -83,6 +89,8 @@ impl GatePolicy {
         allow_partial_suite: true,
         allow_forbidden_tools: true,
         allow_partial_rerun: true,
+        allow_replay: true,
+        allow_agent_command: true,
         max_age_seconds: None,
     };
 }
@@ -136,6 +144,10 @@ pub enum Condition {
     WholeSuite,
     /// Its tasks were tried together, not until each had passed once.
     WholeRun,
+    /// Its models answered, and no cassette did.
+    NoReplay,
+    /// A model or a remote agent answered, and no local command did.
+    NoAgentCommand,
     /// It left nothing out of matching.
     NoIgnore,
     /// Every tool call had a fixture.
@@ -167,6 +179,8 @@ impl Condition {
             Self::MinTasks => "min-tasks",
             Self::WholeSuite => "whole-suite",
             Self::WholeRun => "whole-run",
+            Self::NoReplay => "no-replay",
+            Self::NoAgentCommand => "no-agent-command",
             Self::NoIgnore => "no-ignore",
             Self::Fixtures => "fixtures",
             Self::Age => "age",
@@ -379,6 +393,23 @@ pub fn unmet(
         );
     }
     let trials = evidence.trials();
+    if let Some(cassette) = trials.iter().find_map(|run| run.replayed_from.as_ref())
+        && !policy.allow_replay
+    {
+        refuse(
+            Condition::NoReplay,
+            format!(
+                "the answers were replayed from cassette {cassette}; offer a run that asked its models"
+            ),
+        );
+    }
+    if trials.iter().any(|run| run.is_by_command()) && !policy.allow_agent_command {
+        refuse(
+            Condition::NoAgentCommand,
+            "a local command answered for the agent (`--agent-command`); offer a run of its model or endpoint"
+                .to_owned(),
+        );
+    }
     let missing = trials
         .iter()
         .flat_map(|run| &run.tasks)

@@ -2,7 +2,8 @@ use rstest::rstest;
 
 use super::*;
 use crate::domain::eval::report::{
-    AgentProvenance, EvalReport, JudgeProvenance, SuiteProvenance, TaskOutcome, TaskReport,
+    AgentProvenance, EvalReport, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome,
+    TaskReport,
 };
 use crate::domain::run::fork::{ForkMode, Provenance};
 use crate::domain::run::record::PartialRerun;
@@ -52,6 +53,9 @@ fn passing() -> EvalReport {
             model: None,
             provider: None,
         },
+        evaluated: None,
+        replayed_from: None,
+        cassette_signed_by: None,
         judge: None,
         safety_judge: None,
         judge_cost_usd: None,
@@ -72,6 +76,7 @@ fn passing() -> EvalReport {
         },
         tasks: vec![task],
         retry_of: None,
+        retries: 0,
         trial: None,
         facts_recorded_at: None,
         partial_rerun: None,
@@ -532,4 +537,52 @@ fn a_judge_has_to_agree_with_people(
         least.is_some(),
         "it counts for a time"
     );
+}
+
+#[test]
+fn a_replay_is_no_evidence_unless_the_policy_allows_it() {
+    let run = EvalReport {
+        replayed_from: Some("sha256-tape".to_owned()),
+        ..passing()
+    };
+    let refused = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&run)), now());
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].condition, Condition::NoReplay);
+    assert!(refused[0].message.contains("sha256-tape"), "{refused:?}");
+    let allowing = GatePolicy {
+        allow_replay: true,
+        ..by_point()
+    };
+    assert_eq!(conditions(&allowing, &run), []);
+    // One replayed trial among several is enough.
+    let evidence = Evidence {
+        run: &passing(),
+        further: &[run],
+        missing: 0,
+    };
+    let refused = unmet(&by_point(), CANDIDATE, Some(evidence), now());
+    let replays = |unmet: &Unmet| unmet.condition == Condition::NoReplay;
+    assert!(refused.iter().any(replays), "{refused:?}");
+}
+
+#[test]
+fn a_local_command_is_no_evidence_unless_the_policy_allows_it() {
+    let allowing = GatePolicy {
+        allow_agent_command: true,
+        ..by_point()
+    };
+    let mut pinned = passing();
+    pinned.evaluated = Some(Evaluated {
+        provider: "command".to_owned(),
+        model: "command-0123456789ab".to_owned(),
+        endpoint: None,
+        identity: "sha256-it".to_owned(),
+    });
+    // Attestations of earlier versions name only the provider of the calls.
+    let mut earlier = passing();
+    earlier.agent.provider = Some("command".to_owned());
+    for run in [pinned, earlier] {
+        assert_eq!(conditions(&by_point(), &run), [Condition::NoAgentCommand]);
+        assert_eq!(conditions(&allowing, &run), []);
+    }
 }
