@@ -14,7 +14,7 @@ use super::judge::{Judged, Judges, Source, judge, read_lockfile};
 use super::{folder, shown};
 use crate::app::LOCAL_TENANT;
 use crate::cli::client::Call;
-use crate::cli::context::{Context, Endpoints};
+use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::domain::ids::TenantId;
 use crate::domain::pack::inventory::PackFacts;
@@ -56,7 +56,8 @@ pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit,
             Err(failure) => return shown::answered(terminal, failure),
         }
     } else {
-        let app = context.app(Endpoints::default()).await?;
+        // The command's own lockfile does for a host that takes pinned packs only.
+        let app = context.app_pinned_by(path).await?;
         let tenant = TenantId::from(LOCAL_TENANT);
         app.packs().install(&tenant, &judged.candidate).await?
     };

@@ -13,7 +13,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::domain::pack::capabilities::PeerPolicy;
 use crate::domain::pack::keys::PublicKey;
 use crate::domain::pack::name::Namespaces;
-use crate::domain::pack::verify::{Fetched, Policy, Trust, TrustMode};
+use crate::domain::pack::verify::{Fetched, Policy, Trust, TrustMode, verify as verify_pack};
 use crate::domain::pack::{Refusal, inventory, lockfile};
 use crate::net::{self, Client};
 use crate::ports::PackSource;
@@ -30,7 +30,7 @@ pub struct Source {
     /// Registry: a folder or an address. Naming it trusts the keys it lists, for the names it grants them
     #[arg(long, value_name = "DIR|URL")]
     pub registry: Option<String>,
-    /// Only what this lockfile pins
+    /// Accept only what this lockfile pins, beside the one of the configuration (`packs.lockfile`)
     #[arg(long, value_name = "FILE")]
     pub lockfile: Option<PathBuf>,
     /// Trust this public key, for these names or for all; overrides what a registry says about it
@@ -158,13 +158,18 @@ pub async fn judge(
         Ok(lock) => lock,
         Err(refusal) => return Ok(Err(refusal)),
     };
+    let configured = match judges {
+        Judges::Here => configured_lock(context, source)?,
+        Judges::There => None,
+    };
+    let locks: Vec<&Lockfile> = lock.iter().chain(&configured).collect();
     let registry = source.registry.as_deref().map(open_registry).transpose()?;
     let path = Path::new(&source.pack);
     if source.pack.ends_with(".tgz") || path.is_file() {
         let file = read_pack_file(path)
             .await
             .map_err(|cause| unreadable(path, cause))?;
-        return Ok(judge_file(file, registry.as_deref(), trust, &policy, lock.as_ref()).await);
+        return Ok(judge_file(file, registry.as_deref(), trust, &policy, &locks).await);
     }
     let request: PackRequest = source.pack.parse().map_err(|reason| {
         Failure::usage(format!(
@@ -179,12 +184,13 @@ pub async fn judge(
                 .or_try("add --registry with a folder or an address"),
         );
     };
-    let outcome = packs::fetch(registry.as_ref(), &request, &trust, lock.as_ref()).await;
-    let fetched = match outcome {
+    let choosing = locks.first().copied();
+    let fetched = match packs::fetch(registry.as_ref(), &request, &trust, choosing).await {
         Ok(fetched) => fetched,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    Ok(fetched.verify(&policy, lock.as_ref()).map(|pack| Judged {
+    let verified = by_all(&locks, |lock| fetched.verify(&policy, lock));
+    Ok(verified.map(|pack| Judged {
         candidate: Candidate {
             pack,
             tgz: fetched.tgz.clone(),
@@ -194,12 +200,49 @@ pub async fn judge(
     }))
 }
 
+/// The lockfile of the configuration, as a host would apply it; `None` if `--lockfile` names the same file.
+fn configured_lock(context: &Context<'_>, source: &Source) -> Result<Option<Lockfile>, Failure> {
+    let settings = context.config()?.packs;
+    let Some(path) = &settings.lockfile else {
+        return Ok(None);
+    };
+    if source
+        .lockfile
+        .as_deref()
+        .is_some_and(|named| is_same(named, path))
+    {
+        return Ok(None);
+    }
+    settings
+        .read_lockfile()
+        .map_err(|cause| Failure::bad_input("configuration", cause.to_string()))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || real(one).is_some_and(|one| Some(one) == real(other))
+}
+
+/// Verifies by every lockfile in force; without one, once.
+fn by_all<T>(
+    locks: &[&Lockfile],
+    verify: impl Fn(Option<&Lockfile>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let Some((last, others)) = locks.split_last() else {
+        return verify(None);
+    };
+    for lock in others {
+        verify(Some(lock))?;
+    }
+    verify(Some(last))
+}
+
 async fn judge_file(
     file: PackFile,
     registry: Option<&dyn PackSource>,
     mut trust: Trust,
     policy: &Policy,
-    lock: Option<&Lockfile>,
+    locks: &[&Lockfile],
 ) -> Result<Judged, Refusal> {
     if let Some(registry) = registry {
         packs::list_keys(registry, &mut trust).await?;
@@ -209,7 +252,9 @@ async fn judge_file(
         tgz: &file.tgz,
         signature: file.signature.as_deref(),
     };
-    let pack = crate::domain::pack::verify::verify(None, fetched, &trust, policy, lock)?;
+    let pack = by_all(locks, |lock| {
+        verify_pack(None, fetched, &trust, policy, lock)
+    })?;
     Ok(Judged {
         candidate: Candidate {
             pack,

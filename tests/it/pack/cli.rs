@@ -247,6 +247,81 @@ fn a_lockfile_made_at_the_first_install_catches_a_swap() {
     assert_eq!(folder.code(1, &pinning), "pack_integrity_mismatch");
 }
 
+/// A signed pack, its lockfile in `right.json`, and one that pins other content in `wrong.json`.
+fn locked() -> Folder {
+    let folder = published();
+    folder.expect(
+        0,
+        &format!("pack install triage.tgz {TRUSTED} --lockfile right.json --pin"),
+    );
+    folder.expect(0, "pack remove vendor.acme.triage@0.1.0");
+    let right = std::fs::read_to_string(folder.path().join("right.json")).unwrap();
+    let lock: Value = serde_json::from_str(&right).unwrap();
+    let digest = lock["packs"][0]["integrity"].as_str().unwrap();
+    let other = format!("sha256-{}=", "A".repeat(43));
+    let wrong = right.replace(digest, &other);
+    std::fs::write(folder.path().join("wrong.json"), wrong).unwrap();
+    folder
+}
+
+fn configure(folder: &Folder, settings: &str) {
+    let text = format!("[packs]\n{settings}\n");
+    std::fs::write(folder.path().join("touchstone.toml"), text).unwrap();
+}
+
+#[test]
+fn the_lockfile_of_the_configuration_binds_a_local_install() {
+    let folder = locked();
+    let install = format!("pack install triage.tgz {TRUSTED}");
+    let verify = format!("pack verify triage.tgz {TRUSTED}");
+    let pinning = format!("{install} --lockfile right.json");
+
+    configure(&folder, "lockfile = \"wrong.json\"");
+    for refused in [&install, &verify, &pinning] {
+        assert_eq!(folder.code(1, refused), "pack_integrity_mismatch");
+    }
+    let empty = r#"{"lockfileVersion": 1, "generatedAt": "2026-01-01T00:00:00Z", "packs": []}"#;
+    std::fs::write(folder.path().join("empty.json"), empty).unwrap();
+    configure(&folder, "lockfile = \"empty.json\"");
+    let adding = format!("{install} --lockfile other.json --pin");
+    for refused in [&install, &adding] {
+        assert_eq!(folder.code(1, refused), "pack_lockfile_incomplete");
+    }
+    configure(&folder, "");
+    assert_eq!(
+        folder.json(0, "pack list")["packs"],
+        serde_json::json!([]),
+        "nothing was installed"
+    );
+
+    configure(&folder, "lockfile = \"right.json\"");
+    let wrong = format!("{install} --lockfile wrong.json");
+    assert_eq!(folder.code(1, &wrong), "pack_integrity_mismatch");
+    folder.expect(0, &install);
+}
+
+#[test]
+fn under_pinned_trust_the_right_lockfile_installs_and_no_other() {
+    for (settings, flag) in [
+        ("trust = \"pinned\"\nlockfile = \"right.json\"", ""),
+        ("trust = \"pinned\"", "--lockfile right.json"),
+        (
+            "trust = \"pinned\"\nlockfile = \"right.json\"",
+            "--lockfile right.json",
+        ),
+    ] {
+        let folder = locked();
+        configure(&folder, settings);
+        folder.expect(0, &format!("pack install triage.tgz {TRUSTED} {flag}"));
+    }
+    let folder = locked();
+    configure(&folder, "trust = \"pinned\"");
+    let wrong = format!("pack install triage.tgz {TRUSTED} --lockfile wrong.json");
+    assert_eq!(folder.code(1, &wrong), "pack_integrity_mismatch");
+    let without = format!("pack install triage.tgz {TRUSTED}");
+    assert_eq!(folder.code(1, &without), "pack_lockfile_incomplete");
+}
+
 #[test]
 fn signing_the_archive_again_gives_the_same_octets() {
     let folder = published();
