@@ -559,6 +559,7 @@ fn a_replay_is_no_evidence_unless_the_policy_allows_it() {
         run: &passing(),
         further: &[run],
         missing: 0,
+        attempts: &[],
     };
     let refused = unmet(&by_point(), CANDIDATE, Some(evidence), now());
     let replays = |unmet: &Unmet| unmet.condition == Condition::NoReplay;
