@@ -321,19 +321,19 @@ mod tests {
     }
 
     #[rstest]
-    #[case::another_run(|_| {}, true)]
-    #[case::temperature(|eval| eval.temperature = Some(0.7), true)]
-    #[case::limits(|eval| eval.max_tokens = Some(9), true)]
-    #[case::fewer_tasks(|eval| eval.tasks.clear(), true)]
-    #[case::a_trial(|eval| eval.trial = Some(Trial { experiment_id: "x".to_owned(), index: 1, of: 2 }), true)]
-    #[case::another_version_name(|eval| eval.agent_version = "1.0.1".to_owned(), true)]
-    #[case::content(|eval| eval.pack_integrity = "sha256-z".to_owned(), false)]
-    #[case::agent(|eval| eval.agent_id = "vendor.acme.triage.other".into(), false)]
-    #[case::suite(|eval| eval.suite_digest = "sha256-z".to_owned(), false)]
-    #[case::model(|eval| eval.model.model = "large-1".to_owned(), false)]
-    #[case::adversarial(|eval| eval.modes.push(EvalMode::Adversarial), false)]
-    #[case::live(|eval| eval.modes = vec![EvalMode::LiveShadow], false)]
-    #[case::asked_for_less(|eval| eval.ignore = vec!["/why".to_owned()], false)]
+    #[case::another_run(|_: &mut EvalSpec| {}, true)]
+    #[case::temperature(|eval: &mut EvalSpec| eval.temperature = Some(0.7), true)]
+    #[case::limits(|eval: &mut EvalSpec| eval.max_tokens = Some(9), true)]
+    #[case::fewer_tasks(|eval: &mut EvalSpec| eval.tasks.clear(), true)]
+    #[case::a_trial(|eval: &mut EvalSpec| eval.trial = Some(Trial { experiment_id: "x".to_owned(), index: 1, of: 2 }), true)]
+    #[case::another_version_name(|eval: &mut EvalSpec| eval.agent_version = "1.0.1".to_owned(), true)]
+    #[case::content(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned(), false)]
+    #[case::agent(|eval: &mut EvalSpec| eval.agent_id = "vendor.acme.triage.other".into(), false)]
+    #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned(), false)]
+    #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned(), false)]
+    #[case::adversarial(|eval: &mut EvalSpec| eval.modes.push(EvalMode::Adversarial), false)]
+    #[case::live(|eval: &mut EvalSpec| eval.modes = vec![EvalMode::LiveShadow], false)]
+    #[case::asked_for_less(|eval: &mut EvalSpec| eval.ignore = vec!["/why".to_owned()], false)]
     fn only_what_makes_another_thing_makes_another_record(
         #[case] change: fn(&mut EvalSpec),
         #[case] same: bool,
