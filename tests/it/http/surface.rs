@@ -25,6 +25,38 @@ fn the_routes_are_those_of_the_description() {
     assert_eq!(served, openapi::described());
 }
 
+/// An unquoted comma ends a value in a flow mapping, and what follows becomes a key without a value.
+#[test]
+fn no_text_of_the_descriptions_became_a_property() {
+    fn walk(node: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+        match node {
+            serde_json::Value::Object(members) => {
+                for (name, value) in members {
+                    let at = format!("{at}/{name}");
+                    // AsyncAPI: the address of a channel that is not known in advance.
+                    let is_address = name == "address" && at.starts_with("/channels/");
+                    if name.contains(char::is_whitespace) || value.is_null() && !is_address {
+                        found.push(at.clone());
+                    }
+                    walk(value, &at, found);
+                }
+            }
+            serde_json::Value::Array(items) => {
+                for item in items {
+                    walk(item, at, found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(openapi::document(), "", &mut found);
+    let asyncapi: serde_json::Value =
+        serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
+    walk(&asyncapi, "", &mut found);
+    assert_eq!(found, [""; 0]);
+}
+
 #[test]
 fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_scope() {
     let all = operations().into_iter().chain(aaaf_operations());
