@@ -352,6 +352,7 @@ impl App {
             assessor,
             router,
             local_key,
+                metrics_to_loopback: config.metrics.allow_loopback,
             streams,
         })
     }

@@ -73,6 +73,8 @@ pub struct Config {
     pub attest: AttestSettings,
     /// What secrets at rest are sealed with.
     pub secrets: SecretSettings,
+    /// Who may read metrics.
+    pub metrics: MetricSettings,
     /// The AAAF API and its badges.
     pub aaaf: AaafSettings,
     /// How agent cards are scored.
@@ -85,7 +87,16 @@ pub struct Config {
     pub retention: Retention,
 }
 
-/// What secrets at rest are sealed with.
+/// Who may read metrics.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricSettings {
+    /// Serves `/metrics` without a key to connections from loopback addresses. Behind a reverse proxy on the same machine
+    /// every request comes from there.
+    pub allow_loopback: bool,
+}
+
+/// What secrets at rest are encrypted with.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecretSettings {
@@ -350,6 +361,7 @@ impl Default for Config {
             conformance: Conformance::default(),
             deployments: DeploymentSettings::default(),
             attest: AttestSettings::default(),
+            metrics: MetricSettings::default(),
             secrets: SecretSettings::default(),
             aaaf: AaafSettings::default(),
             agent_cards: AgentCardSettings::default(),
@@ -563,6 +575,7 @@ fn nested_only(
         "AAAF__",
         "ATTEST__",
         "CONFORMANCE__",
+        "METRICS__",
         "LIMITS__",
         "PACKS__",
         "QUOTAS__",

@@ -153,6 +153,8 @@ pub struct HttpSettings {
     pub aaaf: AaafRates,
     /// Whether this host is under a conformance suite: it has the fixtures, and test keys may use the seams.
     pub conformance: bool,
+    /// Whether `/metrics` is served without a key to direct connections from this machine.
+    pub metrics_to_loopback: bool,
 }
 
 impl Default for HttpSettings {
@@ -166,6 +168,7 @@ impl Default for HttpSettings {
             rates: Rates::default(),
             aaaf: AaafRates::default(),
             conformance: false,
+            metrics_to_loopback: false,
         }
     }
 }

@@ -17,13 +17,14 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Scope, authorise};
 use crate::service::fault::unavailable;
 
-/// What proxies leave on a request.
+/// Headers that proxies add to a request, besides `X-Forwarded-…`.
 const PROXY_HEADERS: &[&str] = &[
+    "cf-connecting-ip",
     "forwarded",
+    "true-client-ip",
     "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
+    "x-client-ip",
+    "x-envoy-external-address",
     "x-real-ip",
 ];
 
@@ -43,18 +44,25 @@ pub async fn readyz(State(state): State<Arc<HttpState>>) -> Answer {
     json(StatusCode::OK, &json!({"status": "ready"}))
 }
 
-/// `GET /metrics`: for a scraper on this machine, or one with a key. A request that came through a proxy is not from this
-/// machine, wherever the proxy runs.
+fn is_proxied(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        let name = name.as_str();
+        name.starts_with("x-forwarded") || PROXY_HEADERS.contains(&name)
+    })
+}
+
+/// `GET /metrics`: with a key that has the scope `metrics:read`. A proxy on this machine need not add a header, so loopback
+/// addresses prove nothing unless the operator says that there is no proxy (`metrics.allow_loopback`); even then a request
+/// with headers of a proxy needs a key.
 pub async fn metrics(
     State(state): State<Arc<HttpState>>,
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Answer {
-    let proxied = PROXY_HEADERS.iter().any(|name| headers.contains_key(*name));
     let local = peer
         .as_ref()
         .is_some_and(|Extension(Peer(address))| address.ip().to_canonical().is_loopback());
-    if proxied || !local {
+    if !state.settings.metrics_to_loopback || is_proxied(&headers) || !local {
         let peer = peer.map(|Extension(peer)| peer);
         let caller = authenticate(&state, &headers, peer).await?;
         authorise(&caller, Scope::MetricsRead)?;

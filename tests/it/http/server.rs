@@ -17,16 +17,32 @@ async fn exchange(stream: &mut TcpStream, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_scraper_on_this_machine_needs_no_key_unless_it_is_a_proxy() {
-    let host = TestHost::idle().await;
+async fn metrics_on_loopback_need_a_key_unless_the_operator_allows_direct_scrapers() {
+    // A proxy on this machine need not add any header: without the setting, a loopback address is not enough.
+    assert_metrics(false, &[("", "401 Unauthorized")]).await;
+    let refused = "401 Unauthorized";
+    assert_metrics(
+        true,
+        &[
+            ("", "200 OK"),
+            ("x-forwarded-for: 192.0.2.1\r\n", refused),
+            ("x-forwarded-port: 443\r\n", refused),
+            ("forwarded: for=192.0.2.1\r\n", refused),
+            ("x-real-ip: 192.0.2.1\r\n", refused),
+            ("via: 1.1 proxy\r\n", refused),
+        ],
+    )
+    .await;
+}
+
+async fn assert_metrics(metrics_to_loopback: bool, cases: &[(&str, &str)]) {
+    let host = TestHost::with(touchstone::http::HttpSettings {
+        metrics_to_loopback,
+        ..Default::default()
+    })
+    .await;
     let address = host.listen().await;
-    for (header, status) in [
-        ("", "200 OK"),
-        ("x-forwarded-for: 192.0.2.1\r\n", "401 Unauthorized"),
-        ("forwarded: for=192.0.2.1\r\n", "401 Unauthorized"),
-        ("x-real-ip: 192.0.2.1\r\n", "401 Unauthorized"),
-        ("via: 1.1 proxy\r\n", "401 Unauthorized"),
-    ] {
+    for (header, status) in cases {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request =
             format!("GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n");

@@ -140,7 +140,7 @@ fn debugging(site: &Site, endpoint: &Endpoint, key: &str) -> Host {
     site.configure(
         "touchstone.toml",
         &format!(
-            "[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n\
+            "[metrics]\nallow_loopback = true\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n[[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{}\"\nmodel = \"probe\"\n\
              api_key_env = \"PROBE_MODEL_KEY\"\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 1.0\nmax_attempts = 2\n",
             endpoint.url()
         ),
