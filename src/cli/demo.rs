@@ -287,7 +287,11 @@ async fn serve(
     let app = start(config).await?;
     let api_key = app
         .keys()
-        .create(&TenantId::from(LOCAL_TENANT), Scope::ALL, None)
+        .create(
+            &TenantId::from(LOCAL_TENANT),
+            &Scope::within_tenant().collect::<Vec<_>>(),
+            None,
+        )
         .await
         .map_err(|cause| failed("no_key", &cause))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))

@@ -29,15 +29,18 @@ Examples:
   touchstone key create --tenant acme --scope runs:read --scope manifest:read
   touchstone key create --tenant acme --scope all --expires-in 90d
   touchstone key create --tenant acme --role release-manager --principal dana
+  touchstone key create --tenant ops --scope organizations:write --scope metrics:read
   touchstone key create --tenant ci --scope all --test";
 
 /// The scopes there are, and examples.
 fn create_help() -> String {
-    let scopes: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+    let scopes: Vec<&str> = Scope::within_tenant().map(Scope::as_str).collect();
+    let operator: Vec<&str> = Scope::OPERATOR.iter().map(|scope| scope.as_str()).collect();
     let usual: Vec<&str> = USUAL_SCOPES.iter().map(|scope| scope.as_str()).collect();
     format!(
-        "Scopes:  {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
+        "Scopes:  {}\nOperator scopes, which reach beyond the tenant and are not part of `all`: {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
         scopes.join(" "),
+        operator.join(" "),
         usual.join(" ")
     )
 }
@@ -70,7 +73,7 @@ pub struct Create {
     /// Whose key it is; tenants never see each other
     #[arg(long, value_name = "T", value_parser = tenant)]
     tenant: String,
-    /// What it may do; repeat for several, `all` for everything [default: what evaluating agents needs]
+    /// Scope of the key; repeat for several, `all` for every scope within the tenant [default: what evaluating agents needs]
     #[arg(long = "scope", value_name = "S", value_parser = scopes)]
     scopes: Vec<Vec<Scope>>,
     /// A role it holds, as `[[roles]]` of the configuration defines it; repeat for several
@@ -167,7 +170,7 @@ fn from_now(span: SignedDuration) -> Result<Timestamp, Failure> {
 
 fn scopes(text: &str) -> Result<Vec<Scope>, String> {
     if text == "all" {
-        return Ok(Scope::ALL.to_vec());
+        return Ok(Scope::within_tenant().collect());
     }
     let named = Scope::named(text);
     if named.is_empty() {

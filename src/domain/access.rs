@@ -125,6 +125,21 @@ impl Scope {
         }
     }
 
+    /// Scopes that reach beyond one tenant. Only the operator of the host grants them, and only by name: neither `all` nor
+    /// a wildcard contains one.
+    pub const OPERATOR: &'static [Self] = &[Self::MetricsRead, Self::OrganizationsWrite];
+
+    /// Whether the scope reaches beyond one tenant.
+    pub fn is_operator(self) -> bool {
+        Self::OPERATOR.contains(&self)
+    }
+
+    /// Every scope that stays within one tenant: what `all` stands for.
+    pub fn within_tenant() -> impl Iterator<Item = Self> {
+        let all = Self::ALL.iter().copied();
+        all.filter(|scope| !scope.is_operator())
+    }
+
     /// The names that stand for several scopes.
     pub fn wildcards() -> impl Iterator<Item = &'static str> {
         WILDCARDS.iter().map(|(name, _)| *name)
@@ -311,6 +326,19 @@ mod tests {
             assert_eq!(Scope::parse(name), None, "no scope by itself");
         }
         assert!(Scope::named("runs:*").is_empty());
+    }
+
+    #[test]
+    fn neither_all_nor_a_wildcard_contains_an_operator_scope() {
+        assert!(Scope::within_tenant().all(|scope| !Scope::OPERATOR.contains(&scope)));
+        assert_eq!(
+            Scope::within_tenant().count() + Scope::OPERATOR.len(),
+            Scope::ALL.len()
+        );
+        for name in Scope::wildcards() {
+            let named = Scope::named(name);
+            assert!(named.iter().all(|scope| !scope.is_operator()), "{name}");
+        }
     }
 
     #[test]

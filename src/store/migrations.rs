@@ -93,6 +93,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0024_active_time.sql"),
         ),
         (
+            28,
+            "operator scopes",
+            include_str!("migrations/sqlite/0028_operator_scopes.sql"),
+        ),
+        (
             29,
             "storage",
             include_str!("migrations/sqlite/0029_storage.sql"),
@@ -219,6 +224,11 @@ pub(super) fn postgres() -> Migrator {
             24,
             "active time",
             include_str!("migrations/postgres/0024_active_time.sql"),
+        ),
+        (
+            28,
+            "operator scopes",
+            include_str!("migrations/postgres/0028_operator_scopes.sql"),
         ),
         (
             29,

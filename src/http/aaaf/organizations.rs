@@ -54,7 +54,7 @@ pub async fn change(
 ) -> Answer {
     let id = path.get("organizationId");
     // Whether it is there, and theirs, is settled before anything is said of the body.
-    state.aaaf.organization(&caller, id).await?;
+    state.aaaf.changeable(&caller, id).await?;
     let change = Change::parse(&body)?;
     let changed = state.aaaf.change_organization(&caller, id, change).await?;
     json(StatusCode::OK, &shown(&changed))

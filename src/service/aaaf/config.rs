@@ -73,14 +73,8 @@ impl Aaaf {
         mut organization: OrganizationRecord,
         patch: &Map<String, Value>,
     ) -> Result<Config, Problem> {
-        let agent = self
-            .store
-            .agent(organization.number, &caller.principal)
-            .await;
-        if agent.map_err(|cause| internal(&cause))?.is_some() {
-            let message = "a configuration decides how agents are scored, which an agent does not for itself; use another principal's key";
-            return Err(Problem::new(ErrorCode::Forbidden, message));
-        }
+        let why = "a configuration decides how agents are scored, which an agent does not for itself; use another principal's key";
+        self.refuse_agents(caller, &organization, why).await?;
         for (name, value) in patch {
             match value {
                 Value::Null => organization.config.remove(name),

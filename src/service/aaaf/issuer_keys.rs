@@ -34,7 +34,7 @@ impl Aaaf {
     /// all of it is taken back at once.
     ///
     /// # Errors
-    /// `not_found`, `forbidden`; `validation_error` for a key that is not the organization's; `conflict` for one that has been
+    /// `not_found`; `forbidden`, also for an agent's own key; `validation_error` for a key that is not the organization's; `conflict` for one that has been
     /// retired or called compromised already, or if nothing was signed yet.
     pub async fn rotate_issuer_key(
         &self,
@@ -43,6 +43,8 @@ impl Aaaf {
         asked: Rotation,
     ) -> Result<Rotated, Problem> {
         let organization = self.changeable(caller, id).await?;
+        let why = "an agent's own key cannot replace the keys that sign badges; use another principal's key";
+        self.refuse_agents(caller, &organization, why).await?;
         if asked.compromised && !is_operator(caller) {
             authorise(caller, Scope::BadgesRevoke)?;
         }

@@ -117,6 +117,26 @@ impl Aaaf {
         })
     }
 
+    /// Refuses a key that an agent acts by, whatever its scopes: `why` says what the agent must not decide.
+    pub(super) async fn refuse_agents(
+        &self,
+        caller: &Caller,
+        organization: &OrganizationRecord,
+        why: &'static str,
+    ) -> Result<(), Problem> {
+        let own = self.store.organization_of(&caller.tenant).await;
+        let own = own.map_err(|cause| internal(&cause))?;
+        let own = own.map(|own| own.number);
+        for number in own.into_iter().chain([organization.number]) {
+            // A key that an agent acts by is one whose principal is the agent.
+            let agent = self.store.agent(number, &caller.principal).await;
+            if agent.map_err(|cause| internal(&cause))?.is_some() {
+                return Err(Problem::new(ErrorCode::Forbidden, why));
+            }
+        }
+        Ok(())
+    }
+
     fn fresh_id(&self) -> String {
         self.ids.uuid().to_string()
     }

@@ -94,6 +94,8 @@ impl Aaaf {
         change: Change,
     ) -> Result<OrganizationRecord, Problem> {
         let mut organization = self.reachable(caller, id, true).await?;
+        let why = "an agent's own key cannot change its organization; use another principal's key";
+        self.refuse_agents(caller, &organization, why).await?;
         if let Some(status) = change.status {
             authorise(caller, Scope::OrganizationsWrite)?;
             organization.status = status;

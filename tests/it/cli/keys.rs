@@ -1,5 +1,7 @@
 //! API keys.
 
+use touchstone::service::access::Scope;
+
 use super::home::Home;
 
 #[test]
@@ -81,6 +83,36 @@ fn a_rotated_key_keeps_its_id_and_gets_another_secret() {
     for unknown in [id, "nobody"] {
         let refused = home.run(&["key", "rotate", unknown]);
         assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    }
+}
+
+#[test]
+fn operator_scopes_are_granted_only_by_name() {
+    let home = Home::empty();
+    let scopes = |asked: &[&str]| {
+        let asked = asked.iter().flat_map(|scope| ["--scope", scope]);
+        let start = ["--json", "key", "create", "--tenant", "acme"];
+        let arguments: Vec<&str> = start.into_iter().chain(asked).collect();
+        let made = home.run(&arguments);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        let made = made.document();
+        let scopes = made["scopes"].as_array().unwrap().iter();
+        let scopes: Vec<String> = scopes.map(|it| it.as_str().unwrap().to_owned()).collect();
+        scopes
+    };
+    let all = scopes(&["all"]);
+    let mut expected: Vec<String> = Scope::within_tenant().map(|it| it.to_string()).collect();
+    expected.sort_unstable();
+    let mut sorted = all.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+    for operator in ["organizations:write", "metrics:read"] {
+        assert!(!all.iter().any(|scope| scope == operator));
+        assert!(
+            scopes(&["all", operator])
+                .iter()
+                .any(|scope| scope == operator)
+        );
     }
 }
 

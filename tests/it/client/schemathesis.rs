@@ -549,9 +549,11 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
             rooms.url()
         ),
     );
-    let key = site.run(&[
+    let operator = ["--scope", "organizations:write", "--scope", "metrics:read"];
+    let all = [
         "key", "create", "--tenant", "acme", "--scope", "all", "--test",
-    ]);
+    ];
+    let key = site.run(&[&all[..], &operator[..]].concat());
     let key = key.trim();
     let host = site.serve("touchstone.toml");
     let api = host.api(key);

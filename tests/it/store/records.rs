@@ -22,6 +22,42 @@ fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
     }
 }
 
+/// `key create --scope all` used to grant the scopes of the host's operator too.
+#[rstest]
+#[tokio::test]
+async fn a_key_of_every_scope_loses_the_operator_scopes_with_the_upgrade(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    // What `all` stood for, in the order in which keys hold scopes.
+    let all = "agents:read agents:write appeals:file appeals:review approvals:respond artifacts:read \
+        assessments:read assessments:review assessments:write audit:read badges:read badges:revoke \
+        config:read config:write deploy:pause deploy:promote deploy:rollback events:read events:write \
+        gates:write manifest:read metrics:read organizations:write packs:install packs:publish \
+        packs:yank packs:yank-revert runs:cancel runs:create runs:read suites:write webhooks:manage";
+    let names = |texts: &str| texts.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let all = KeyRecord {
+        scopes: names(all),
+        ..key("k1", "acme", 0)
+    };
+    let by_name = KeyRecord {
+        scopes: names("metrics:read organizations:write"),
+        ..key("k2", "acme", 0)
+    };
+    for key in [&all, &by_name] {
+        store.add_key(key).await.unwrap();
+    }
+    database
+        .execute("DELETE FROM _sqlx_migrations WHERE version = 28".to_owned())
+        .await;
+    let store = database.open().await;
+    let scopes = async |id: &str| store.key(&id.into()).await.unwrap().unwrap().scopes;
+    let mut kept = all.scopes;
+    kept.retain(|scope| !by_name.scopes.contains(scope));
+    assert_eq!(scopes("k1").await, kept);
+    assert_eq!(scopes("k2").await, by_name.scopes);
+}
+
 #[rstest]
 #[tokio::test]
 async fn keys_are_kept_listed_and_revoked(#[values(Sqlite, Postgres)] engine: Engine) {

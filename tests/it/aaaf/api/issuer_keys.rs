@@ -176,6 +176,55 @@ async fn what_a_retired_key_signed_holds_and_what_a_compromised_one_signed_does_
     }
 }
 
+#[rstest]
+#[tokio::test]
+async fn an_agents_own_key_replaces_no_issuer_key_whatever_its_scopes(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let site = site_on(&database, &Place::public(HOST).unwrap()).await;
+    let badge = certified(&site, "first").await;
+    let agent = site.enrol("canary").await;
+    let before = site
+        .anonymous(&format!("/orgs/{}/did.json", site.ours.id))
+        .await;
+    for operator in [false, true] {
+        let key = site
+            .host
+            .issue(|issue| {
+                issue.tenant = site.ours.id.as_str().into();
+                issue.principal = Some(agent.clone());
+                issue.scopes = Scope::within_tenant().collect();
+                if operator {
+                    issue.scopes = Scope::ALL.to_vec();
+                }
+            })
+            .await;
+        for organization in [&site.ours.id, &site.theirs.id] {
+            let path = format!("/api/v1/organizations/{organization}");
+            let rotate = format!("{path}/issuer-keys/rotate");
+            let expected = match operator || *organization == site.ours.id {
+                true => StatusCode::FORBIDDEN,
+                false => StatusCode::NOT_FOUND,
+            };
+            for body in [json!({}), json!({"compromised": true})] {
+                let call = site.host.request(Method::POST, &rotate).key(&key);
+                assert_eq!(call.json(&body).send().await.status, expected);
+            }
+            let call = site.host.request(Method::PATCH, &path).key(&key);
+            let renamed = call.json(&json!({"name": "pwned"})).send().await;
+            assert_eq!(renamed.status, expected);
+        }
+    }
+    let after = site
+        .anonymous(&format!("/orgs/{}/did.json", site.ours.id))
+        .await;
+    assert_eq!(before.json(), after.json());
+    assert_eq!(verified(&site, &badge).await["valid"], true);
+}
+
 #[tokio::test]
 async fn a_key_is_named_and_called_compromised_by_whoever_may() {
     let database = Engine::Sqlite.database().await.unwrap();
