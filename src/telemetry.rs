@@ -1,12 +1,14 @@
 //! Logs and metrics. Neither ever carries task content, keys or query strings: ids, labels, counts and times only.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
+
+use crate::render::harmless;
 
 /// Every metric there is. Names are contract: dashboards are built on them.
 pub mod names {
@@ -40,6 +42,23 @@ pub enum LogFormat {
     Json,
 }
 
+/// Standard error without characters of outside texts that act on a terminal.
+struct LogWriter;
+
+impl io::Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(line) {
+            Ok(text) => io::Write::write_all(&mut io::stderr(), harmless(text, true).as_bytes())?,
+            Err(_) => io::Write::write_all(&mut io::stderr(), line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::Write::flush(&mut io::stderr())
+    }
+}
+
 /// Libraries that write what was said into their log lines, whatever the level. Their faults are reported by us.
 const SILENT: &[&str] = &["rmcp=off", "sse_stream=off"];
 
@@ -54,7 +73,7 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
         .with_target(false)
         // A log that is kept in a file or a journal holds no colours.
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .with_writer(std::io::stderr);
+        .with_writer(|| LogWriter);
     // A second initialisation, as tests do it, keeps the first.
     let _ = match format {
         LogFormat::Text => builder.try_init(),

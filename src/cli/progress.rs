@@ -9,9 +9,9 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 use serde_json::Value;
 
 use super::terminal::Terminal;
-use crate::render::Ink;
 use crate::render::live::Live;
 use crate::render::scorecard::Style;
+use crate::render::{Ink, harmless};
 
 /// How often it is drawn anew while nothing happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -65,7 +65,7 @@ impl Counted {
 
     /// How far it is, and what is to be said beside.
     pub fn reach(&self, done: u64, beside: String) {
-        self.0.set_message(beside);
+        self.0.set_message(harmless(&beside, false).into_owned());
         if self.0.position() != done {
             self.0.set_position(done);
         }
@@ -137,7 +137,7 @@ impl Progress {
 
     /// Says something above it.
     pub fn say(&self, text: &str) {
-        self.bar.println(text);
+        self.bar.println(harmless(text, true));
     }
 
     /// Takes it away.

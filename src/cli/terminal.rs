@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::exit::Failure;
-use crate::render::Ink;
 use crate::render::scorecard::Style;
+use crate::render::{Ink, harmless, harmless_json};
 
 /// Columns below which a table would be a heap of letters.
 const NARROWEST_TABLE: u16 = 72;
@@ -98,13 +98,21 @@ impl Terminal {
 
     /// Prints a part of the result.
     pub fn print(&self, text: &str) {
-        // A reader that has gone away, as `head` does, is no failure of the command.
+        write_out(&harmless(text, self.ink.is_on()));
+    }
+
+    /// Writes octets as they are, but for a person who looks at text.
+    pub fn octets(&self, octets: &[u8]) {
+        let text = self.interactive.then(|| std::str::from_utf8(octets).ok());
+        let shown = text.flatten().map(|text| harmless(text, false));
         let mut out = io::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        if !text.ends_with('\n') {
-            let _ = out.write_all(b"\n");
-        }
+        let _ = out.write_all(shown.as_deref().map_or(octets, str::as_bytes));
         let _ = out.flush();
+    }
+
+    /// Prints JSON.
+    fn json_text(text: &str) {
+        write_out(&harmless_json(text));
     }
 
     /// Whether octets that are no text would reach a person's eyes.
@@ -112,18 +120,10 @@ impl Terminal {
         self.interactive
     }
 
-    /// Writes octets as they are.
-    pub fn octets(&self, octets: &[u8]) {
-        // As above.
-        let mut out = io::stdout().lock();
-        let _ = out.write_all(octets);
-        let _ = out.flush();
-    }
-
     /// Prints a document, indented.
     pub fn document(&self, document: &impl Serialize) {
         match serde_json::to_string_pretty(document) {
-            Ok(text) => self.print(&text),
+            Ok(text) => Self::json_text(&text),
             Err(cause) => self.note(&format!("the result cannot be written as JSON: {cause}")),
         }
     }
@@ -131,13 +131,14 @@ impl Terminal {
     /// Prints a document on one line.
     pub fn line(&self, document: &impl Serialize) {
         match serde_json::to_string(document) {
-            Ok(text) => self.print(&text),
+            Ok(text) => Self::json_text(&text),
             Err(cause) => self.note(&format!("the result cannot be written as JSON: {cause}")),
         }
     }
 
     /// Says something that is not the result.
     pub fn note(&self, text: &str) {
+        let text = harmless(text, self.notes_ink.is_on());
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
@@ -152,6 +153,16 @@ impl Terminal {
             self.note(&format!("  try: {remedy}"));
         }
     }
+}
+
+fn write_out(text: &str) {
+    // A reader that has gone away, as `head` does, is not a failure of the command.
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = out.write_all(b"\n");
+    }
+    let _ = out.flush();
 }
 
 fn failure_document(failure: &Failure) -> Value {

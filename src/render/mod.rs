@@ -24,4 +24,4 @@ mod words;
 mod sample;
 
 pub use ink::Ink;
-pub use words::{plain, reason_of, said, usd};
+pub use words::{harmless, harmless_json, plain, reason_of, said, usd};

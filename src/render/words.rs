@@ -1,5 +1,8 @@
 //! How facts are put into words, the same in every view.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use crate::domain::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
 use crate::domain::eval::rubric::verdict::MALFORMED;
 use crate::domain::eval::safety::{UNSAFE_TOOL_CALL, kinds};
@@ -192,10 +195,69 @@ pub fn said(annotation: &Annotation) -> String {
 /// A text of somebody else's: it stays on its line, shows nothing of its own to a terminal, and reads in the order it is
 /// written in.
 pub fn plain(text: &str) -> String {
-    let acts = |c: char| c.is_control() || LINE_ENDS.contains(&c) || TURNS.contains(&c);
     text.chars()
         .map(|c| if acts(c) { ' ' } else { c })
         .collect()
+}
+
+/// Whether a character does something to a terminal, or changes the order in which others are read.
+fn acts(c: char) -> bool {
+    c.is_control() || LINE_ENDS.contains(&c) || TURNS.contains(&c)
+}
+
+/// A text of several lines as a terminal may be given it: tabs and, where they are wanted, colours stay; any other character
+/// that acts on a terminal becomes a space. Every output passes through here, whatever was done about its parts.
+pub fn harmless(text: &str, coloured: bool) -> Cow<'_, str> {
+    let acts = |c: char| acts(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match colour(rest) {
+            Some(length) if coloured => length,
+            _ => c.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        if length == c.len_utf8() && acts(c) {
+            shown.push(' ');
+        } else {
+            shown.push_str(part);
+        }
+        rest = after;
+    }
+    Cow::Owned(shown)
+}
+
+/// Bytes of the colour or style a text begins with. One that hides text is not among them.
+fn colour(text: &str) -> Option<usize> {
+    const LONGEST: usize = 16;
+    const HIDDEN: &str = "8";
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    let (parameters, after) = parameters.split_at(end);
+    let hides = parameters.split(';').any(|it| it == HIDDEN);
+    (after.starts_with('m') && end <= LONGEST && !hides).then_some(end + 3)
+}
+
+/// JSON text that shows the same document and holds no character that acts on a terminal.
+pub fn harmless_json(json: &str) -> Cow<'_, str> {
+    // Outside strings, of which JSON escapes most control characters by itself, there are only line ends.
+    let acts = |c: char| acts(c) && c != '\n';
+    if !json.contains(acts) {
+        return Cow::Borrowed(json);
+    }
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        match acts(c) {
+            true => {
+                let _ = write!(shown, "\\u{:04x}", u32::from(c));
+            }
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Those that are no control characters to Unicode.
@@ -312,6 +374,30 @@ mod tests {
     #[case::kept("prüfen – 検査 👩‍🚀 ✓", "prüfen – 検査 👩‍🚀 ✓")]
     fn foreign_texts_do_nothing_to_a_terminal(#[case] text: &str, #[case] shown: &str) {
         assert_eq!(plain(text), shown);
+    }
+
+    #[test]
+    fn an_output_keeps_its_lines_and_colours_and_nothing_else_that_acts() {
+        let text = "\u{1b}[32mgood\u{1b}[0m\ta\n\u{202e}b\u{1b}[2J\u{1b}[8mc\r\u{9b}d";
+        assert_eq!(
+            harmless(text, true),
+            "\u{1b}[32mgood\u{1b}[0m\ta\n b [2J [8mc  d"
+        );
+        assert_eq!(harmless(text, false), " [32mgood [0m\ta\n b [2J [8mc  d");
+        assert!(matches!(harmless("a\n\tb", false), Cow::Borrowed(_)));
+        for unfinished in ["\u{1b}", "\u{1b}[", "\u{1b}[3", "\u{1b}[;;m"] {
+            harmless(unfinished, true);
+        }
+    }
+
+    #[test]
+    fn json_keeps_what_it_says_without_acting() {
+        let document = serde_json::json!({"a": "x\u{202e}y\u{1b}\u{7f}\u{9b}\u{2028}"});
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        let shown = harmless_json(&text);
+        assert!(shown.chars().all(|c| c == '\n' || !acts(c)), "{shown}");
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, document);
     }
 
     #[rstest]

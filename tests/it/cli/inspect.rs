@@ -198,3 +198,26 @@ fn a_correction_is_shown_beside_the_score_everywhere() {
         assert_eq!(done.code, code, "{arguments:?}: {}", done.stderr);
     }
 }
+
+/// Names in an archive are its author's: U+202E would show `exe.md` for what ends in `dm.exe`.
+#[test]
+fn names_in_an_archive_do_not_act_on_the_terminal() {
+    let site = Site::embedded();
+    let manifest = json!({
+        "name": "private.touchstone.turned", "version": "1.0.0", "license": "Apache-2.0",
+        "engines": {"openwop": ">=1.0.0 <2.0.0"}, "runtime": {"language": "remote", "entry": "pack.json"},
+        "agents": [{"agentId": "private.touchstone.turned.default", "persona": "Turned", "modelClass": "general",
+            "systemPromptRef": "prompts/probe.md"}]
+    });
+    site.write("turned/pack.json", &manifest.to_string());
+    site.write("turned/prompts/probe.md", "Be brief.");
+    site.write("turned/prompts/\u{202e}dm.exe", "x");
+    site.run_on_files(&["pack", "build", "turned", "--out", "turned.tgz"]);
+    let shown = site.run_on_files(&["pack", "inspect", "turned.tgz"]);
+    assert!(shown.contains("prompts/ dm.exe"), "{shown:?}");
+    assert!(!shown.contains('\u{202e}'), "{shown:?}");
+    let shown = site.run_on_files(&["--json", "pack", "inspect", "turned.tgz"]);
+    assert!(shown.contains("prompts/\\u202edm.exe") && !shown.contains('\u{202e}'));
+    let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert!(read.to_string().contains("prompts/\u{202e}dm.exe"));
+}
