@@ -22,7 +22,8 @@ use crate::net::oasis::HttpProviders;
 use crate::net::{self, CardProber, WebhookClient};
 use crate::ports::oasis::Providers;
 use crate::ports::{
-    Clock, Ids, LiveTools, Models, NoSigningKey, Notifier, SigningKey, Store, StoreError,
+    Clock, HostKeys as _, INTERRUPT_TOKENS, Ids, LiveTools, Models, NoSigningKey, Notifier,
+    Reencrypt, SigningKey, Store, StoreError,
 };
 use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::aaaf::deliveries::{Deliverer, Means};
@@ -45,8 +46,10 @@ use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
+use crate::system::host_key::HostKeyFile;
 use crate::system::painter::OwnPainter;
 use crate::system::press::OwnPress;
+use crate::system::private_files;
 use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
@@ -89,9 +92,23 @@ pub enum Error {
     /// The key to sign verdicts with cannot be used.
     #[error("`attest.key_file` is not usable")]
     SigningKey(#[source] NoSigningKey),
-    /// The key to seal secrets with cannot be used.
-    #[error("`secrets.key_file` is not usable")]
-    SealingKey(#[source] NoSigningKey),
+    /// The key to encrypt secrets with cannot be used.
+    #[error("the host key, `secrets.key_file`, is not usable")]
+    HostKey(#[source] NoSigningKey),
+    /// The database was encrypted with another key.
+    #[error("the secrets in this database are not encrypted with the key in {}", file.display())]
+    OtherHostKey {
+        /// The key file.
+        file: PathBuf,
+        /// What could not be decrypted.
+        source: StoreError,
+    },
+    /// The host key must not be rotated.
+    #[error("`secrets.key_file` and `attest.key_file` are the same file, which cannot be rotated")]
+    SharedKeyFile,
+    /// Others go on encrypting with the key that is to be replaced.
+    #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
+    OldKeyInUse,
     /// A provider of OASIS environments cannot be set up.
     #[error(transparent)]
     OasisProvider(#[from] net::oasis::SetupError),
@@ -148,7 +165,10 @@ impl App {
         own: OwnModels,
         command: Option<Arc<Command>>,
     ) -> Result<Self, Error> {
-        let store = open_store(&config).await?;
+        let host_keys = Arc::new(host_keys(&config)?);
+        let store = open_store(&config, &host_keys).await?;
+        private_files::warn_if_open(&config.data, "run chmod 700 on the data folder");
+        encrypt_secrets(&*store, &host_keys).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let models: Arc<dyn Models> = Arc::new(models(&config, &own, &clock)?);
@@ -210,7 +230,7 @@ impl App {
             notifier.clone(),
             ids.mint("replica"),
         );
-        let vault = vault(&config, &store, &ids)?;
+        let vault = Arc::new(Vault::new(host_keys, ids.clone()));
         let place = config.aaaf.place(&config.listen);
         let issuer = Arc::new(Issuer::new(
             store.clone(),
@@ -329,6 +349,7 @@ impl App {
                     assessments_per_hour: config.aaaf.assessments_per_hour_per_key,
                 },
                 conformance: config.conformance.enabled,
+                metrics_to_loopback: config.metrics.allow_loopback,
                 ..HttpSettings::default()
             },
             shutdown: streams.clone(),
@@ -352,7 +373,6 @@ impl App {
             assessor,
             router,
             local_key,
-                metrics_to_loopback: config.metrics.allow_loopback,
             streams,
         })
     }
@@ -455,29 +475,113 @@ fn attester(config: &Config) -> Result<Attester, Error> {
     })
 }
 
-/// What secrets are sealed with: a key the operator names, else one in the data folder, else one in the database.
-fn vault(config: &Config, store: &Arc<dyn Store>, ids: &Arc<dyn Ids>) -> Result<Arc<Vault>, Error> {
-    let key: Option<Arc<dyn SigningKey>> = match (&config.secrets.key_file, &config.database_url) {
-        (Some(file), _) => Some(Arc::new(KeyFile::given(file).map_err(Error::SealingKey)?)),
-        (None, None) => Some(Arc::new(KeyFile::own(&config.data, SECRETS_FILE))),
-        (None, Some(_)) => None,
-    };
-    Ok(Arc::new(Vault::new(store.clone(), ids.clone(), key)))
+/// What secrets are encrypted with: a key file the operator names, else one in the data folder, also where the database is
+/// elsewhere. Replicas on several machines share a file that the operator names.
+fn host_keys(config: &Config) -> Result<HostKeyFile, Error> {
+    match &config.secrets.key_file {
+        Some(file) => HostKeyFile::given(file).map_err(Error::HostKey),
+        None => {
+            data_folder(config)?;
+            Ok(HostKeyFile::own(config.data.join(SECRETS_FILE)))
+        }
+    }
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Error> {
+/// Encrypts what earlier versions stored in plaintext.
+///
+/// # Errors
+/// [`Error::OtherHostKey`] for a database whose secrets this host's key does not decrypt: nothing is written to it.
+async fn encrypt_secrets(store: &dyn Store, keys: &HostKeyFile) -> Result<(), Error> {
+    let unlock = async {
+        let fresh = SystemIds.secret();
+        store.host_secret(INTERRUPT_TOKENS, fresh).await?;
+        store.reencrypt(Reencrypt::Plaintext).await
+    };
+    let encrypted = unlock.await.map_err(|source| match source {
+        StoreError::Undecryptable { .. } => Error::OtherHostKey {
+            file: keys.path().to_owned(),
+            source,
+        },
+        StoreError::HostKey(cause) => Error::HostKey(cause),
+        source => Error::Store(source),
+    })?;
+    if encrypted > 0 {
+        tracing::info!(encrypted, "secrets of an earlier version were encrypted");
+    }
+    Ok(())
+}
+
+/// A host key that was replaced.
+#[derive(Debug)]
+pub struct RotatedHostKey {
+    /// Where the new key is.
+    pub file: PathBuf,
+    /// Its id.
+    pub key_id: String,
+    /// Rows that were encrypted again.
+    pub reencrypted: u64,
+}
+
+/// Passes over the database before a rotation gives up on others that still use the old key.
+const ROTATION_PASSES: usize = 20;
+/// How long others may take to write what they have encrypted with the old key.
+const ROTATION_SETTLES: Duration = Duration::from_secs(1);
+
+/// Encrypts all secrets with a new host key. Both keys are usable until everything is encrypted with the new one, so a
+/// rotation that is interrupted goes on when it is run again.
+///
+/// # Errors
+/// The key file or the database cannot be used; [`Error::OldKeyInUse`].
+pub async fn rotate_host_key(config: &Config) -> Result<RotatedHostKey, Error> {
+    let keys = Arc::new(host_keys(config)?);
+    if config.attest.key_file.as_deref() == Some(keys.path()) {
+        return Err(Error::SharedKeyFile);
+    }
+    let _lock = keys.lock().map_err(Error::HostKey)?;
+    let store = open_store(config, &keys).await?;
+    encrypt_secrets(&*store, &keys).await?;
+    keys.begin_rotation().map_err(Error::HostKey)?;
+    let (mut reencrypted, mut unchanged) = (0, 0);
+    for _ in 0..ROTATION_PASSES {
+        let changed = store
+            .reencrypt(Reencrypt::All)
+            .await
+            .map_err(Error::Store)?;
+        reencrypted += changed;
+        unchanged = if changed == 0 { unchanged + 1 } else { 0 };
+        if unchanged == 2 {
+            keys.finish_rotation().map_err(Error::HostKey)?;
+            let ring = keys.ring().map_err(Error::HostKey)?;
+            return Ok(RotatedHostKey {
+                file: keys.path().to_owned(),
+                key_id: ring.id().to_owned(),
+                reencrypted,
+            });
+        }
+        tokio::time::sleep(ROTATION_SETTLES).await;
+    }
+    Err(Error::OldKeyInUse)
+}
+
+async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<dyn Store>, Error> {
     let location = match &config.database_url {
         Some(url) => url.clone(),
         None => {
-            private_folder(&config.data).map_err(|source| Error::DataFolder {
-                folder: config.data.clone(),
-                source,
-            })?;
+            data_folder(config)?;
             let file = config.data.join(DATABASE_FILE);
             format!("sqlite:{}", file.display())
         }
     };
-    store::open(&location).await.map_err(Error::Store)
+    store::open(&location, keys.clone())
+        .await
+        .map_err(Error::Store)
+}
+
+fn data_folder(config: &Config) -> Result<(), Error> {
+    private_folder(&config.data).map_err(|source| Error::DataFolder {
+        folder: config.data.clone(),
+        source,
+    })
 }
 
 /// What scores agent cards, here and now.

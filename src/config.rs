@@ -100,8 +100,7 @@ pub struct MetricSettings {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecretSettings {
-    /// A private key, PEM (PKCS #8). Without one a host with a data folder keeps one there, and one without keeps it in the
-    /// database.
+    /// A private key, PEM (PKCS #8). Without one the host keeps one in its data folder.
     pub key_file: Option<PathBuf>,
 }
 
@@ -361,8 +360,8 @@ impl Default for Config {
             conformance: Conformance::default(),
             deployments: DeploymentSettings::default(),
             attest: AttestSettings::default(),
-            metrics: MetricSettings::default(),
             secrets: SecretSettings::default(),
+            metrics: MetricSettings::default(),
             aaaf: AaafSettings::default(),
             agent_cards: AgentCardSettings::default(),
             oasis: OasisSettings::default(),
@@ -575,8 +574,8 @@ fn nested_only(
         "AAAF__",
         "ATTEST__",
         "CONFORMANCE__",
-        "METRICS__",
         "LIMITS__",
+        "METRICS__",
         "PACKS__",
         "QUOTAS__",
         "RETENTION__",

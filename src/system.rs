@@ -1,8 +1,10 @@
 //! The real clock and the real randomness, the host's own key, and what the system allows this process.
 
+pub mod host_key;
 pub mod open_files;
 pub mod painter;
 pub mod press;
+pub mod private_files;
 pub mod signing_key;
 
 use std::time::Duration;

@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use touchstone::domain::ids::RunId;
 use touchstone::ports::{Store, StoredEvent};
 use touchstone::service::log_reader::LogReader;
+use touchstone::system::host_key::HostKeyFile;
 use touchstone_fuzz::{EVENTS, event_id, run_record};
 
 struct Log {
@@ -31,7 +32,8 @@ fn log() -> Log {
     let record = run_record();
     let run = record.run_id.clone();
     let store: Arc<dyn Store> = runtime.block_on(async {
-        let store = touchstone::store::open(&location).await.expect("a store");
+        let keys = HostKeyFile::own(folder.path().join("secrets.pem"));
+        let store = touchstone::store::open(&location, Arc::new(keys)).await.expect("a store");
         store.create(&record, None).await.expect("a run");
         let lease = std::time::Duration::from_secs(60);
         let claim = store.claim_run(&record.tenant, &run, "fuzz", lease).await.expect("a claim").expect("the run");

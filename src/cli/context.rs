@@ -350,7 +350,7 @@ pub async fn start(config: Config) -> Result<App, Failure> {
     started(App::start(config).await)
 }
 
-fn started(started: Result<App, app::Error>) -> Result<App, Failure> {
+pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
     started.map_err(|cause| {
         let text = with_causes(&cause);
         match cause {
@@ -364,9 +364,15 @@ fn started(started: Result<App, app::Error>) -> Result<App, Failure> {
             | app::Error::Tools(_)
             | app::Error::Config(_)
             | app::Error::SigningKey(_)
-            | app::Error::SealingKey(_) => Failure::bad_input("configuration", text).or_try(
+            | app::Error::HostKey(_)
+            | app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
                 "correct --model-url, or the setting; docs/configuration.md lists them all",
             ),
+            app::Error::OtherHostKey { .. } => Failure::bad_input("host_key", text).or_try(
+                "point secrets.key_file at the key file this database was used with; replicas share one key file",
+            ),
+            app::Error::OldKeyInUse => Failure::not_done("old_key_in_use", text)
+                .or_try("stop the hosts that have another copy of the key file, then run the command again"),
             app::Error::Net(_) | app::Error::Contract(_) => Failure::not_done("start_failed", text),
         }
     })

@@ -5,8 +5,9 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::context::{Context, Endpoints};
+use super::context::{Context, Endpoints, started};
 use super::exit::{Exit, Failure, with_causes};
+use crate::app;
 use crate::domain::access::{Roles, is_role_name};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{KeyRecord, StoreError};
@@ -48,7 +49,7 @@ fn create_help() -> String {
 /// Make, list, rotate and revoke API keys
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone key create --tenant acme\n  touchstone key list\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 24h\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8"
+    after_help = "Examples:\n  touchstone key create --tenant acme\n  touchstone key list\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 24h\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8\n  touchstone key rotate-host"
 )]
 pub enum Command {
     /// Make a key; it alone goes to stdout, and is never shown again
@@ -62,6 +63,12 @@ pub enum Command {
         after_help = "A secret that an earlier rotation replaced ends at once. Scopes, roles and id stay.\n\nExamples:\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 1h --expires-in 90d\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 0s"
     )]
     Rotate(Rotate),
+    /// Replace the host key, which secrets at rest are encrypted with
+    #[command(
+        name = "rotate-host",
+        after_help = "Creates a key, encrypts every stored secret with it, and removes the old key from secrets.key_file (default: secrets.pem in the data folder). Until then both keys are usable: run the command again if it was interrupted. Hosts on other machines have copies of the file: stop them first, copy the new file, start them.\n\nExamples:\n  touchstone key rotate-host\n  touchstone key rotate-host --data /var/lib/touchstone"
+    )]
+    RotateHost,
     /// Revoke a key, at once
     #[command(after_help = "Examples:\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8")]
     Revoke(Revoke),
@@ -187,6 +194,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Create(arguments) => create(context, arguments).await,
         Command::List(arguments) => list(context, arguments).await,
         Command::Rotate(arguments) => rotate(context, arguments).await,
+        Command::RotateHost => rotate_host(context).await,
         Command::Revoke(arguments) => revoke(context, arguments).await,
     }
 }
@@ -280,6 +288,26 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
             "key {id} has a new secret; the old one is good until {previous_until}"
         ));
         terminal.print(key.text.expose_secret());
+    }
+    Ok(Exit::Good)
+}
+
+async fn rotate_host(context: &Context<'_>) -> Result<Exit, Failure> {
+    let rotated = started(app::rotate_host_key(&context.config()?).await)?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({
+            "keyId": rotated.key_id,
+            "keyFile": rotated.file,
+            "reencrypted": rotated.reencrypted,
+        }));
+    } else {
+        terminal.print(&format!(
+            "{} rows encrypted with key {} in {}",
+            rotated.reencrypted,
+            rotated.key_id,
+            rotated.file.display()
+        ));
     }
     Ok(Exit::Good)
 }

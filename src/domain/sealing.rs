@@ -94,6 +94,97 @@ impl SealingKey {
     }
 }
 
+/// The keys of a host: one that encrypts, and those it replaces, which still decrypt until a rotation is done.
+#[derive(Clone, Debug)]
+pub struct HostKeyRing {
+    current: SealingKey,
+    previous: Vec<SealingKey>,
+}
+
+impl HostKeyRing {
+    /// The keys of these secrets, the current one first.
+    pub fn of(secrets: &[[u8; 32]]) -> Option<Self> {
+        let (current, previous) = secrets.split_first()?;
+        let previous = previous.iter().map(SealingKey::of);
+        Some(Self {
+            current: SealingKey::of(current)?,
+            previous: previous.collect::<Option<_>>()?,
+        })
+    }
+
+    /// The same with one more key that decrypts.
+    #[must_use]
+    pub fn with_previous(&self, key: SealingKey) -> Self {
+        let mut ring = self.clone();
+        ring.previous.push(key);
+        ring
+    }
+
+    /// Encrypts a secret of `owner` with the current key.
+    pub fn seal(&self, nonce: [u8; NONCE_LEN], owner: &str, secret: &[u8]) -> Option<String> {
+        self.current.seal(nonce, owner, secret)
+    }
+
+    /// Decrypts a secret of `owner` with whichever key encrypted it.
+    ///
+    /// # Errors
+    /// [`Sealed`].
+    pub fn open(&self, owner: &str, sealed: &str) -> Result<Vec<u8>, Sealed> {
+        match self.current.open(owner, sealed) {
+            Err(Sealed::OtherKey) => {}
+            opened => return opened,
+        }
+        let mut previous = self.previous.iter();
+        previous
+            .find_map(|key| match key.open(owner, sealed) {
+                Err(Sealed::OtherKey) => None,
+                opened => Some(opened),
+            })
+            .unwrap_or(Err(Sealed::OtherKey))
+    }
+
+    /// Whether a text was encrypted with the current key.
+    pub fn is_current(&self, sealed: &str) -> bool {
+        let mut parts = sealed.splitn(3, '.');
+        parts.next() == Some(VERSION) && parts.next() == Some(&self.current.id)
+    }
+
+    /// The id of the current key, which says nothing of the key itself.
+    pub fn id(&self) -> &str {
+        &self.current.id
+    }
+}
+
+/// Whose a secret is. It decrypts for the same owner only, so a value moved to another row is refused.
+pub mod owner {
+    use crate::domain::hex::hex;
+
+    /// The signing secret of a webhook subscription.
+    pub fn webhook(id: &str) -> String {
+        format!("webhook:{id}")
+    }
+
+    /// The signing secret of an organization's webhook.
+    pub fn notice_webhook(id: &str) -> String {
+        format!("aaaf-webhook:{id}")
+    }
+
+    /// A key an organization signs badges with.
+    pub fn issuer(organization: &str) -> String {
+        format!("aaaf-issuer:{organization}")
+    }
+
+    /// The answer kept under an idempotency key.
+    pub fn idempotent_answer(tenant: &str, endpoint: &str, key_hash: &[u8]) -> String {
+        format!("idempotency:{tenant}\0{endpoint}\0{}", hex(key_hash))
+    }
+
+    /// A secret the host made for itself.
+    pub fn host_secret(name: &str) -> String {
+        format!("host-secret:{name}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +200,22 @@ mod tests {
         assert_eq!(other.open("webhook:a", &sealed), Err(Sealed::OtherKey));
         let elsewhere = key.seal([4; 12], "webhook:a", b"whsec_canary").unwrap();
         assert_ne!(elsewhere, sealed);
+    }
+
+    #[test]
+    fn a_ring_decrypts_with_every_key_and_encrypts_with_the_first() {
+        let before = HostKeyRing::of(&[[1; 32]]).unwrap();
+        let after = HostKeyRing::of(&[[2; 32]]).unwrap();
+        let both = HostKeyRing::of(&[[2; 32], [1; 32]]).unwrap();
+        let old = before.seal([9; 12], "a", b"secret").unwrap();
+        let new = both.seal([9; 12], "a", b"secret").unwrap();
+        assert!(!both.is_current(&old) && both.is_current(&new));
+        assert_eq!(both.open("a", &old).unwrap(), b"secret");
+        assert_eq!(after.open("a", &new).unwrap(), b"secret");
+        assert_eq!(after.open("a", &old), Err(Sealed::OtherKey));
+        assert_eq!(before.open("a", &new), Err(Sealed::OtherKey));
+        assert_eq!(both.open("b", &old), Err(Sealed::Changed));
+        assert!(HostKeyRing::of(&[]).is_none());
     }
 
     #[test]

@@ -6,10 +6,11 @@ use super::aaaf::{
 };
 use super::{
     Annotations, Attempts, AuditLog, Blobs, Calibrations, CardLooks, Deployments, Health,
-    HostSecrets, Idempotency, Inventory, KeyStore, Pauses, RunLog, Signals, TenantStorage,
-    WebhookStore, WorkQueue,
+    HostSecrets, Idempotency, Inventory, KeyStore, NoSigningKey, Pauses, RunLog, SecretsAtRest,
+    Signals, TenantStorage, WebhookStore, WorkQueue,
 };
 use crate::domain::ids::RunId;
+use crate::domain::sealing::Sealed;
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,17 @@ pub enum StoreError {
     /// The database refused; the cause chain goes to the log only.
     #[error("the store failed")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The key that secrets are encrypted with cannot be read or created.
+    #[error("the host key cannot be used")]
+    HostKey(#[source] NoSigningKey),
+    /// A stored secret that this host's key does not decrypt.
+    #[error("a secret in table {table} cannot be decrypted with this host's key")]
+    Undecryptable {
+        /// The table.
+        table: &'static str,
+        /// Why.
+        source: Sealed,
+    },
     /// A row that our own code cannot have written.
     #[error("inconsistent row in {table}, column {column}")]
     Inconsistent {
@@ -61,6 +73,7 @@ pub trait Store:
     + KeyStore
     + Health
     + HostSecrets
+    + SecretsAtRest
     + Blobs
     + Inventory
     + Idempotency
@@ -92,6 +105,7 @@ impl<T> Store for T where
         + KeyStore
         + Health
         + HostSecrets
+        + SecretsAtRest
         + Blobs
         + Inventory
         + Idempotency

@@ -3,17 +3,24 @@
 use async_trait::async_trait;
 
 use super::convert::{backend, column};
+use super::secrets::Cipher;
 use super::{PostgresStore, SqliteStore};
+use crate::domain::sealing::owner;
 use crate::ports::{HostSecrets, StoreError};
 
 const ADD_SECRET: &str =
     "INSERT INTO host_secret (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
+pub(super) const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
+pub(super) const REPLACE_SECRET: &str =
+    "UPDATE host_secret SET secret = $2 WHERE name = $1 AND secret = $3";
+/// Bytes of a secret, as earlier versions stored them: in plaintext.
+pub(super) const PLAIN_BYTES: usize = 32;
 
-fn secret_of(octets: Vec<u8>) -> Result<[u8; 32], StoreError> {
-    octets
-        .try_into()
-        .map_err(|_| column("host_secret", "secret").inconsistent())
+fn secret_of(cipher: &Cipher, name: &str, stored: Vec<u8>) -> Result<[u8; 32], StoreError> {
+    let inconsistent = || column("host_secret", "secret").inconsistent();
+    let text = String::from_utf8(stored).map_err(|_| inconsistent())?;
+    let secret = cipher.open("host_secret", &owner::host_secret(name), &text)?;
+    secret.try_into().map_err(|_| inconsistent())
 }
 
 macro_rules! host_secrets {
@@ -31,22 +38,29 @@ macro_rules! host_secrets {
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
-                if let Some(known) = known {
-                    return secret_of(known);
-                }
-                sqlx::query(ADD_SECRET)
-                    .bind(name)
-                    .bind(&fresh[..])
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
+                let plain = match known {
+                    Some(known) if known.len() != PLAIN_BYTES => {
+                        return secret_of(self.cipher(), name, known);
+                    }
+                    plain => plain,
+                };
+                let sealed = self.cipher().seal(&owner::host_secret(name), &fresh)?;
+                let query = match &plain {
+                    // Copies of the database know it: it is replaced rather than encrypted.
+                    Some(plain) => sqlx::query(REPLACE_SECRET)
+                        .bind(name)
+                        .bind(sealed.as_bytes())
+                        .bind(plain),
+                    None => sqlx::query(ADD_SECRET).bind(name).bind(sealed.as_bytes()),
+                };
+                query.execute(self.writer()?).await.map_err(backend)?;
                 // Another replica may have been faster.
                 let secret = sqlx::query_scalar(SECRET)
                     .bind(name)
                     .fetch_one(self.writer()?)
                     .await
                     .map_err(backend)?;
-                secret_of(secret)
+                secret_of(self.cipher(), name, secret)
             }
         }
     };

@@ -3,38 +3,65 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::convert::{backend, column, lease_now, micros};
+use super::secrets::Cipher;
 use super::{PostgresStore, SqliteStore};
+use crate::domain::sealing::owner;
 use crate::ports::{
     Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, StoreError,
 };
 
-pub(super) const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6
+pub(super) const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6, sealed = TRUE
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
 const ABANDON: &str = "DELETE FROM idempotency
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
 
-/// Digest, status, body, and how much of the lease is left.
-type AnswerRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>, i64);
+/// Digest, status, body, whether the body is encrypted, and how much of the lease is left.
+type AnswerRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>, bool, i64);
+
+/// What the kept answer of a claim is encrypted for.
+pub(super) fn owner_of(claim: &IdempotencyClaim) -> String {
+    owner::idempotent_answer(claim.tenant.as_str(), &claim.endpoint, &claim.key_hash)
+}
+
+/// The kept answer. It may hold a secret that is shown once: no answer is stored in plaintext.
+fn opened(
+    cipher: &Cipher,
+    claim: &IdempotencyClaim,
+    body: Vec<u8>,
+    sealed: bool,
+) -> Result<Bytes, StoreError> {
+    if !sealed {
+        return Ok(body.into());
+    }
+    let place = column("idempotency", "body");
+    let text = String::from_utf8(body).map_err(|_| place.inconsistent())?;
+    Ok(cipher.open("idempotency", &owner_of(claim), &text)?.into())
+}
 
 /// What the row of a key that could not be taken means. A row that went away meanwhile was abandoned: whoever held it is
 /// done, but this request has lost the race and comes again.
-fn judge(claim: &IdempotencyClaim, row: Option<AnswerRow>) -> Result<IdempotencyBegin, StoreError> {
+fn judge(
+    cipher: &Cipher,
+    claim: &IdempotencyClaim,
+    row: Option<AnswerRow>,
+) -> Result<IdempotencyBegin, StoreError> {
     Ok(match row {
         Some((digest, ..)) if digest != claim.digest => IdempotencyBegin::Mismatch,
-        Some((_, Some(status), Some(body), _)) => IdempotencyBegin::Replay {
+        Some((_, Some(status), Some(body), sealed, _)) => IdempotencyBegin::Replay {
             status: column("idempotency", "status").number(status)?,
-            body: body.into(),
+            body: opened(cipher, claim, body, sealed)?,
         },
-        Some((_, None, _, left)) => IdempotencyBegin::InFlight {
+        Some((_, None, _, _, left)) => IdempotencyBegin::InFlight {
             left: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
         },
         None => IdempotencyBegin::InFlight {
             left: Duration::ZERO,
         },
-        Some((_, Some(_), None, _)) => return Err(column("idempotency", "body").inconsistent()),
+        Some((_, Some(_), None, ..)) => return Err(column("idempotency", "body").inconsistent()),
     })
 }
 
@@ -52,7 +79,7 @@ macro_rules! idempotency {
                     AND idempotency.lease_until <= ", lease_now!($store, "$8")
             );
             const LOOK: &str = concat!(
-                "SELECT digest, status, body, lease_until - ", lease_now!($store, "$4"), " FROM idempotency
+                "SELECT digest, status, body, sealed, lease_until - ", lease_now!($store, "$4"), " FROM idempotency
                 WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3"
             );
             const EXTEND: &str = concat!(
@@ -107,7 +134,7 @@ macro_rules! idempotency {
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
-                judge(claim, row)
+                judge(self.cipher(), claim, row)
             }
 
             async fn extend(
@@ -170,13 +197,15 @@ macro_rules! complete {
             status,
             body,
         } = $completion;
+        let owner = $crate::store::idempotency::owner_of(claim);
+        let sealed = $store.cipher().seal(&owner, body)?;
         let kept = sqlx::query($crate::store::idempotency::COMPLETE)
             .bind(claim.tenant.as_str())
             .bind(&claim.endpoint)
             .bind(claim.key_hash.as_slice())
             .bind($store.holder(&claim.owner))
             .bind(i64::from(*status))
-            .bind(body.as_ref())
+            .bind(sealed.as_bytes())
             .execute(&mut *$transaction)
             .await
             .map_err(backend)?;

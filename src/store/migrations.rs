@@ -93,6 +93,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0024_active_time.sql"),
         ),
         (
+            27,
+            "secrets at rest",
+            include_str!("migrations/sqlite/0027_secrets_at_rest.sql"),
+        ),
+        (
             28,
             "operator scopes",
             include_str!("migrations/sqlite/0028_operator_scopes.sql"),
@@ -224,6 +229,11 @@ pub(super) fn postgres() -> Migrator {
             24,
             "active time",
             include_str!("migrations/postgres/0024_active_time.sql"),
+        ),
+        (
+            27,
+            "secrets at rest",
+            include_str!("migrations/postgres/0027_secrets_at_rest.sql"),
         ),
         (
             28,

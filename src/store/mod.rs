@@ -25,6 +25,7 @@ mod pauses;
 pub mod postgres;
 mod queue;
 mod runs;
+mod secrets;
 mod signals;
 pub mod sqlite;
 mod storage;
@@ -35,20 +36,21 @@ use std::sync::Arc;
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
 
-use crate::ports::{Store, StoreError};
+use crate::ports::{HostKeys, Store, StoreError};
 
-/// Opens the store that `location` names, and brings its tables up to date: `postgres://…`, `sqlite:PATH` or a path.
+/// Opens the store that `location` names, and brings its tables up to date: `postgres://…`, `sqlite:PATH` or a path. Secrets
+/// are encrypted with `keys`.
 ///
 /// # Errors
 /// [`StoreError::Backend`] when the database cannot be reached, opened or migrated. The location, which may hold a
 /// password, is not part of the error.
-pub async fn open(location: &str) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
     if location.starts_with("postgres://") || location.starts_with("postgresql://") {
-        return Ok(Arc::new(PostgresStore::open(location).await?));
+        return Ok(Arc::new(PostgresStore::open(location, keys).await?));
     }
     let path = location
         .strip_prefix("sqlite://")
         .or_else(|| location.strip_prefix("sqlite:"))
         .unwrap_or(location);
-    Ok(Arc::new(SqliteStore::open(path.as_ref()).await?))
+    Ok(Arc::new(SqliteStore::open(path.as_ref(), keys).await?))
 }

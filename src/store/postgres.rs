@@ -18,9 +18,10 @@ use self::broadcast::Broadcast;
 use super::convert::{Batch, backend, now};
 use super::health::WriteHealth;
 use super::migrations;
+use super::secrets::Cipher;
 use super::signals::LocalSignals;
 use crate::domain::ids::{RunId, TenantId};
-use crate::ports::{Fence, Head, RunLog, Signals, StoreError};
+use crate::ports::{Fence, Head, HostKeys, RunLog, Signals, StoreError};
 
 /// Connections of one replica, besides the two for signals.
 const CONNECTIONS: u32 = 10;
@@ -57,6 +58,7 @@ pub struct PostgresStore {
     signals: Arc<LocalSignals>,
     broadcast: Broadcast,
     health: WriteHealth,
+    cipher: Cipher,
 }
 
 impl PostgresStore {
@@ -95,7 +97,7 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Backend`] when the URL is none, the server cannot be reached, or the tables are not ours.
-    pub async fn open(url: &str) -> Result<Self, StoreError> {
+    pub async fn open(url: &str, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url).map_err(backend)?;
         let options = options.application_name("touchstone");
         // The pool alone would go on knocking for long where there is no server.
@@ -125,6 +127,7 @@ impl PostgresStore {
             signals,
             broadcast,
             health: WriteHealth::default(),
+            cipher: Cipher::new(keys),
         })
     }
 
@@ -146,6 +149,10 @@ impl PostgresStore {
     /// Leases of a dead process run out.
     pub(super) async fn release_dead(&self) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    pub(super) fn cipher(&self) -> &Cipher {
+        &self.cipher
     }
 
     pub(super) fn readers(&self) -> &PgPool {

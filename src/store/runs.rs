@@ -168,7 +168,7 @@ macro_rules! run_log {
                 };
                 let number = begin!(Self, transaction, run);
                 if let Some(callback) = callback {
-                    let subscription = add!(transaction, callback, Some(number))?;
+                    let subscription = add!(self.cipher(), transaction, callback, Some(number))?;
                     sqlx::query(FOLLOW)
                         .bind(subscription)
                         .bind(number)

@@ -22,9 +22,11 @@ use super::convert::{Batch, backend, now};
 use super::database_file::DatabaseFile;
 use super::health::WriteHealth;
 use super::migrations;
+use super::secrets::Cipher;
 use super::signals::LocalSignals;
 use crate::domain::ids::{RunId, TenantId};
-use crate::ports::{Fence, Head, RunLog, Signals, StoreError};
+use crate::ports::{Fence, Head, HostKeys, RunLog, Signals, StoreError};
+use crate::system::private_files;
 
 /// Connections for reading.
 const READERS: u32 = 4;
@@ -57,6 +59,7 @@ pub struct SqliteStore {
     signals: LocalSignals,
     health: WriteHealth,
     process: Process,
+    cipher: Cipher,
 }
 
 impl SqliteStore {
@@ -91,7 +94,8 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::Backend`] when the file cannot be opened or is no database of ours.
-    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
+        private_files::create_private(path);
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -105,6 +109,7 @@ impl SqliteStore {
             .pragma("wal_autocheckpoint", "4000")
             // After a long reader has held that up, the log shrinks again.
             .pragma("journal_size_limit", "67108864")
+            .pragma("secure_delete", "FAST")
             .pragma("cache_size", "-8000");
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
@@ -155,6 +160,7 @@ impl SqliteStore {
             file,
             signals: LocalSignals::new(),
             health: WriteHealth::default(),
+            cipher: Cipher::new(keys),
             process: Process::start(path).map_err(backend)?,
         };
         // A store that cannot be written to now (locked, full) is opened all the same; workers try again.
@@ -168,6 +174,10 @@ impl SqliteStore {
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
+    }
+
+    pub(super) fn cipher(&self) -> &Cipher {
+        &self.cipher
     }
 
     pub(super) fn readers(&self) -> &SqlitePool {
@@ -329,13 +339,15 @@ impl Signals for SqliteStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::host_key::HostKeyFile;
 
     const FILL: &str = "INSERT INTO write_probe (id, written_at, filler) VALUES (2, 0, $1)";
 
     #[tokio::test]
     async fn the_host_writes_again_after_its_disk_was_full() {
         let dir = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&dir.path().join("test.db"))
+        let keys = HostKeyFile::own(dir.path().join("secrets.pem"));
+        let store = SqliteStore::open(&dir.path().join("test.db"), Arc::new(keys))
             .await
             .unwrap();
         // Only the connection that is open now has the limit.

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::convert::{backend, column, micros, now};
 use super::runs::event_of;
+use super::secrets::Cipher;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{RunId, TenantId, WebhookId};
 use crate::domain::run::record::RunRecord;
+use crate::domain::sealing::owner;
 use crate::domain::webhook::{Circuit, Secret, Secrets};
 use crate::ports::{
     Fence, Followed, IdempotencyCompletion, StoreError, StoredEvent, WebhookClaim, WebhookRecord,
@@ -18,23 +20,26 @@ use crate::ports::{
 
 const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
 pub(super) const ADD: &str =
-    "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING number";
+    "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit, sealed)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, TRUE) RETURNING number";
 pub(super) const FOLLOW: &str =
     "INSERT INTO webhook_run (webhook_number, run_number, sequence) VALUES ($1, $2, 0)";
 const FOLLOW_UNFINISHED: &str = "INSERT INTO webhook_run (webhook_number, run_number, sequence)
     SELECT $1, number, head FROM run WHERE tenant = $2 AND NOT ended";
 const ONE: &str =
-    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
     FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
 const OF_TENANT: &str =
-    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
     FROM webhook WHERE tenant = $1 AND run_number IS NULL ORDER BY number";
 const CLAIMED: &str =
-    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
     FROM webhook WHERE id = $1";
 const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
-const ROTATE: &str = "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6
+const STORED: &str = "SELECT secret, sealed FROM webhook WHERE tenant = $1 AND id = $2";
+/// Only of the row that was read: whoever changed it meanwhile has changed the encrypted text too.
+const ROTATE: &str =
+    "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6, sealed = TRUE
     WHERE tenant = $1 AND id = $2 AND secret = $3";
 const GROWN: &str = "SELECT r.run_id, f.sequence, r.head FROM webhook w
     JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
@@ -93,18 +98,31 @@ type Row = (
     Option<i64>,
     i64,
     String,
+    bool,
 );
 
-fn record_of(row: Row) -> Result<WebhookRecord, StoreError> {
-    let (id, tenant, settings, secret, previous, until, created_at, circuit) = row;
+/// A secret as it is stored; in plaintext only until the host that upgraded the database has encrypted it.
+fn secret_of(cipher: &Cipher, id: &str, text: String, sealed: bool) -> Result<Secret, StoreError> {
+    if !sealed {
+        return Ok(Secret::kept(text));
+    }
+    let secret = cipher.open("webhook", &owner::webhook(id), &text)?;
+    let place = column("webhook", "secret");
+    let secret = String::from_utf8(secret).map_err(|_| place.inconsistent())?;
+    Ok(Secret::kept(secret))
+}
+
+fn record_of(cipher: &Cipher, row: Row) -> Result<WebhookRecord, StoreError> {
+    let (id, tenant, settings, secret, previous, until, created_at, circuit, sealed) = row;
     let settings: Settings = column("webhook", "settings").document(&settings)?;
     let previous = match (previous, until) {
         (Some(secret), Some(until)) => Some((
-            Secret::kept(secret),
+            secret_of(cipher, &id, secret, sealed)?,
             column("webhook", "previous_until").time(until)?,
         )),
         _ => None,
     };
+    let current = secret_of(cipher, &id, secret, sealed)?;
     Ok(WebhookRecord {
         id: id.into(),
         tenant: tenant.into(),
@@ -115,10 +133,7 @@ fn record_of(row: Row) -> Result<WebhookRecord, StoreError> {
         events: settings.events,
         tags: settings.tags,
         standard: settings.standard,
-        secrets: Secrets {
-            current: Secret::kept(secret),
-            previous,
-        },
+        secrets: Secrets { current, previous },
         created_by: settings.created_by,
         created_at: column("webhook", "created_at").time(created_at)?,
         circuit: column("webhook", "circuit").document(&circuit)?,
@@ -173,7 +188,7 @@ macro_rules! webhook_store {
                 if present >= i64::from(most) {
                     return Ok(false);
                 }
-                let number = add!(transaction, webhook, None)?;
+                let number = add!(self.cipher(), transaction, webhook, None)?;
                 sqlx::query(FOLLOW_UNFINISHED)
                     .bind(number)
                     .bind(webhook.tenant.as_str())
@@ -204,7 +219,7 @@ macro_rules! webhook_store {
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
-                row.map(record_of).transpose()
+                row.map(|row| record_of(self.cipher(), row)).transpose()
             }
 
             async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
@@ -213,7 +228,8 @@ macro_rules! webhook_store {
                     .fetch_all(self.readers())
                     .await
                     .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
+                let record = |row| record_of(self.cipher(), row);
+                rows.into_iter().map(record).collect()
             }
 
             async fn remove_webhook(
@@ -237,13 +253,29 @@ macro_rules! webhook_store {
                 known: &Secrets,
                 new: &Secrets,
             ) -> Result<bool, StoreError> {
+                let cipher = self.cipher();
+                let stored: Option<(String, bool)> = sqlx::query_as(STORED)
+                    .bind(tenant.as_str())
+                    .bind(id.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let Some((stored, sealed)) = stored else {
+                    return Ok(false);
+                };
+                if secret_of(cipher, id.as_str(), stored.clone(), sealed)? != known.current {
+                    return Ok(false);
+                }
+                let seal = |secret: &Secret| {
+                    cipher.seal(&owner::webhook(id.as_str()), secret.expose().as_bytes())
+                };
                 let previous = new.previous.as_ref();
                 let rotated = sqlx::query(ROTATE)
                     .bind(tenant.as_str())
                     .bind(id.as_str())
-                    .bind(known.current.expose())
-                    .bind(new.current.expose())
-                    .bind(previous.map(|(secret, _)| secret.expose()))
+                    .bind(&stored)
+                    .bind(seal(&new.current)?)
+                    .bind(previous.map(|(secret, _)| seal(secret)).transpose()?)
                     .bind(previous.map(|(_, until)| until.as_microsecond()))
                     .execute(self.writer()?)
                     .await
@@ -280,7 +312,7 @@ macro_rules! webhook_store {
                     .map_err(backend)?;
                 transaction.commit().await.map_err(backend)?;
                 Ok(Some(WebhookClaim {
-                    webhook: record_of(row)?,
+                    webhook: record_of(self.cipher(), row)?,
                     fence: Fence(fence),
                 }))
             }
@@ -410,15 +442,18 @@ macro_rules! webhook_store {
 
 /// Adds a subscription, of a single run or (`None`) of its tenant, and answers its number.
 macro_rules! add {
-    ($transaction:expr, $webhook:expr, $run:expr) => {
+    ($cipher:expr, $transaction:expr, $webhook:expr, $run:expr) => {
         async {
             let webhook: &WebhookRecord = $webhook;
             let run: Option<i64> = $run;
+            let owner = $crate::domain::sealing::owner::webhook(webhook.id.as_str());
+            let secret = webhook.secrets.current.expose().as_bytes();
+            let secret = $cipher.seal(&owner, secret)?;
             let number: i64 = sqlx::query_scalar($crate::store::webhooks::ADD)
                 .bind(webhook.id.as_str())
                 .bind(webhook.tenant.as_str())
                 .bind($crate::store::webhooks::settings_of(webhook)?)
-                .bind(webhook.secrets.current.expose())
+                .bind(&secret)
                 .bind(run)
                 .bind(webhook.created_at.as_microsecond())
                 .bind(column("webhook", "circuit").text(&webhook.circuit)?)

@@ -60,7 +60,7 @@ impl KeyFile {
             |cause: String| NoSigningKey::Unusable(format!("{}: {cause}", self.path.display()));
         let text = match std::fs::read_to_string(&self.path) {
             Err(cause) if self.makes && cause.kind() == io::ErrorKind::NotFound => {
-                make(&self.path).map_err(|cause| unusable(cause.to_string()))?;
+                create(&self.path).map_err(|cause| unusable(cause.to_string()))?;
                 std::fs::read_to_string(&self.path)
             }
             read => read,
@@ -81,7 +81,7 @@ impl SigningKey for KeyFile {
 }
 
 /// Makes a key, whole or not at all, for its owner's eyes only. Of several processes that make one at once, one does.
-fn make(path: &Path) -> io::Result<()> {
+pub(super) fn create(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     // Such files can be read by nobody else.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

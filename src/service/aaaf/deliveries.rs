@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use super::webhooks::owner;
 use crate::domain::aaaf::notice::schedule::{Outcome, next};
 use crate::domain::retry_after::retry_after;
+use crate::domain::sealing::owner;
 use crate::domain::webhook::{Secret, Secrets, standard_headers};
 use crate::ports::aaaf::{Attempted, DueDelivery, NoticeClaim, NoticeWebhook};
 use crate::ports::{Clock, Ids, Store, StoreError, Undelivered};
@@ -157,7 +157,7 @@ impl Deliverer {
     /// Makes attempts until none is due, the endpoint is given up or the time is over.
     async fn serve(&self, claim: &NoticeClaim, shutdown: &CancellationToken) -> Result<(), Ended> {
         let store = &self.means.store;
-        let secrets = self.secrets(&claim.webhook).await?;
+        let secrets = self.secrets(&claim.webhook)?;
         let mut health = claim.webhook.health;
         let ends = Instant::now() + TURN;
         loop {
@@ -249,19 +249,20 @@ impl Deliverer {
         f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX)
     }
 
-    async fn secrets(&self, webhook: &NoticeWebhook) -> Result<Secrets, Ended> {
-        let current = self.opened(webhook, &webhook.secrets.current).await?;
+    fn secrets(&self, webhook: &NoticeWebhook) -> Result<Secrets, Ended> {
+        let current = self.opened(webhook, &webhook.secrets.current)?;
         let previous = match &webhook.secrets.previous {
             Some((sealed, until)) if self.means.clock.now() < *until => {
-                Some((self.opened(webhook, sealed).await?, *until))
+                Some((self.opened(webhook, sealed)?, *until))
             }
             _ => None,
         };
         Ok(Secrets { current, previous })
     }
 
-    async fn opened(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Ended> {
-        let octets = self.means.vault.open(&owner(&webhook.id), sealed).await?;
+    fn opened(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Ended> {
+        let owner = owner::notice_webhook(&webhook.id);
+        let octets = self.means.vault.open(&owner, sealed)?;
         let text = String::from_utf8(octets).map_err(|_| Ended::NoSecret)?;
         Ok(Secret::kept(text))
     }

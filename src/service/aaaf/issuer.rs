@@ -11,6 +11,7 @@ use crate::domain::aaaf::place::Place;
 use crate::domain::credential::did::{DidDocument, Signatory};
 use crate::domain::credential::{served, status_list};
 use crate::domain::pack::keys::{PublicKey, SecretKey};
+use crate::domain::sealing::owner;
 use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, BadgeRecord, BadgeState, Issued, IssuerKeyRecord,
     OrganizationRecord,
@@ -218,7 +219,7 @@ impl Issuer {
         if let Some(key) = self.current(organization).await? {
             return Ok(key);
         }
-        let key = self.fresh_key(organization).await?;
+        let key = self.fresh_key(organization)?;
         match self.store.add_issuer_key(organization.number, &key).await {
             // Another replica may have been faster.
             Ok(()) | Err(StoreError::Exists(_)) => {}
@@ -232,12 +233,12 @@ impl Issuer {
     ///
     /// # Errors
     /// It cannot be sealed.
-    pub(super) async fn fresh_key(
+    pub(super) fn fresh_key(
         &self,
         organization: &OrganizationRecord,
     ) -> Result<IssuerKeyRecord, NotIssued> {
         let octets = self.ids.secret();
-        let sealed = self.vault.seal(&label(organization), &octets).await;
+        let sealed = self.vault.seal(&owner::issuer(&organization.id), &octets);
         Ok(IssuerKeyRecord {
             public: SecretKey::from_random(octets).public(),
             sealed: sealed.map_err(NotIssued::Key)?,
@@ -254,17 +255,18 @@ impl Issuer {
         let keys = self.store.issuer_keys(organization.number).await?;
         let current = keys.iter().find(|key| key.retired_at.is_none());
         match current {
-            Some(key) => self.opened(organization, key).await.map(Some),
+            Some(key) => self.opened(organization, key).map(Some),
             None => Ok(None),
         }
     }
 
-    async fn opened(
+    fn opened(
         &self,
         organization: &OrganizationRecord,
         key: &IssuerKeyRecord,
     ) -> Result<SecretKey, NotIssued> {
-        let octets = self.vault.open(&label(organization), &key.sealed).await;
+        let owner = owner::issuer(&organization.id);
+        let octets = self.vault.open(&owner, &key.sealed);
         let octets: [u8; 32] = octets
             .map_err(NotIssued::Key)?
             .try_into()
@@ -298,7 +300,7 @@ impl Issuer {
             } else {
                 continue;
             };
-            let secret = self.opened(organization, key).await?;
+            let secret = self.opened(organization, key)?;
             return Ok((secret, signatory, key.compromised));
         }
         Err(NotIssued::OtherKey)
@@ -333,11 +335,6 @@ impl Issuer {
     pub(super) fn did(&self, organization: &OrganizationRecord) -> Option<String> {
         self.place.did(&organization.id)
     }
-}
-
-/// What a sealed key is sealed as.
-fn label(organization: &OrganizationRecord) -> String {
-    format!("aaaf-issuer:{}", organization.id)
 }
 
 fn party(id: &str, name: &str) -> Result<Party, NotIssued> {

@@ -61,7 +61,7 @@ impl Aaaf {
         }
         let successor = match current {
             true => {
-                let fresh = self.gallery.issuer.fresh_key(&organization).await;
+                let fresh = self.gallery.issuer.fresh_key(&organization);
                 Some(fresh.map_err(|cause| internal(&cause))?)
             }
             false => None,

@@ -7,6 +7,7 @@ use tracing::info;
 use super::{Aaaf, Member, changed_meanwhile, is_id, not_there};
 use crate::domain::aaaf::notice::Registration;
 use crate::domain::aaaf::notice::schedule::Health;
+use crate::domain::sealing::owner;
 use crate::domain::webhook::Secret;
 use crate::ports::aaaf::{DeliveryRecord, NoticeWebhook, Position, Redelivery, SealedSecrets};
 use crate::ports::{StoreError, Undelivered};
@@ -26,11 +27,6 @@ pub struct Keyed {
     pub secret: Secret,
 }
 
-/// Of what a sealed secret is the secret.
-pub(super) fn owner(webhook: &str) -> String {
-    format!("aaaf-webhook:{webhook}")
-}
-
 impl Aaaf {
     /// Makes a webhook.
     ///
@@ -45,7 +41,7 @@ impl Aaaf {
             Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
         })?;
         let id = self.fresh_id();
-        let (secret, current) = self.fresh_secret(&id).await?;
+        let (secret, current) = self.fresh_secret(&id)?;
         let webhook = NoticeWebhook {
             organization: member.organization.number,
             id,
@@ -123,7 +119,7 @@ impl Aaaf {
     /// `not_found`; `conflict` if somebody else has just done the same.
     pub async fn rotate_webhook(&self, member: &Member, id: &str) -> Result<Keyed, Problem> {
         let mut webhook = self.webhook(member, id).await?;
-        let (secret, current) = self.fresh_secret(id).await?;
+        let (secret, current) = self.fresh_secret(id)?;
         let until = self.clock.now().checked_add(OVERLAP);
         let before = webhook.secrets.current.clone();
         let secrets = SealedSecrets {
@@ -211,11 +207,11 @@ impl Aaaf {
     }
 
     /// A secret, and the same sealed.
-    async fn fresh_secret(&self, id: &str) -> Result<(Secret, String), Problem> {
+    fn fresh_secret(&self, id: &str) -> Result<(Secret, String), Problem> {
         let secret = Secret::minted_standard(self.ids.secret());
-        let owner = owner(id);
+        let owner = owner::notice_webhook(id);
         let sealed = self.vault.seal(&owner, secret.expose().as_bytes());
-        let sealed = sealed.await.map_err(|cause| internal(&cause))?;
+        let sealed = sealed.map_err(|cause| internal(&cause))?;
         Ok((secret, sealed))
     }
 }

@@ -22,7 +22,7 @@ use crate::domain::workflow::interrupt::{Refusal, answer, deadline};
 use crate::domain::workflow::node::NodeKind;
 use crate::domain::workflow::step::{Circumstances, Step, next};
 use crate::domain::workflow::token::{Intent, InterruptToken};
-use crate::ports::Beside;
+use crate::ports::{Beside, INTERRUPT_TOKENS};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, InterruptKind, NewEvent};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
@@ -31,8 +31,6 @@ use crate::service::fault::internal;
 
 /// How long a token is good for, unless its interrupt ends before.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
-/// The name of the secret that signs tokens.
-const TOKEN_SECRET: &str = "interrupt-tokens";
 /// The workflow of the runs that ask people for an approval on the host's behalf.
 const APPROVAL_GATE: &str = "approval-gate";
 
@@ -354,7 +352,7 @@ impl Runs {
 
     async fn token_secret(&self) -> Result<[u8; 32], Problem> {
         self.store
-            .host_secret(TOKEN_SECRET, self.ids.secret())
+            .host_secret(INTERRUPT_TOKENS, self.ids.secret())
             .await
             .map_err(|cause| internal(&cause))
     }

@@ -24,6 +24,7 @@ use touchstone::store;
 
 use super::deployments::{audit, moved, path, refused};
 use super::host::{AGENT, Lab, SIGNING_KEY, TestHost, create_body, says};
+use crate::support::host_keys;
 
 const TASKS: usize = 20;
 
@@ -63,9 +64,12 @@ impl Lucky {
     /// A host whose gate asks for a score with this confidence.
     async fn new(pause: Duration, score: f64, confidence: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = store::open(dir.path().join("host.db").to_str().unwrap())
-            .await
-            .unwrap();
+        let store = store::open(
+            dir.path().join("host.db").to_str().unwrap(),
+            host_keys::usual(),
+        )
+        .await
+        .unwrap();
         let good = Arc::new(AtomicBool::new(true));
         let agent = Moody {
             info: ModelInfo {

@@ -67,6 +67,7 @@ use url::Url;
 use super::clerk;
 use super::examiner::Examiner;
 use crate::store::runs_in;
+use crate::support::host_keys;
 use crate::support::openapi;
 
 pub const AGENT: &str = "community.bench.echo.default";
@@ -245,9 +246,12 @@ impl TestHost {
 
     pub async fn with(settings: HttpSettings) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = store::open(dir.path().join("host.db").to_str().unwrap())
-            .await
-            .unwrap();
+        let store = store::open(
+            dir.path().join("host.db").to_str().unwrap(),
+            host_keys::usual(),
+        )
+        .await
+        .unwrap();
         let mut host = Self::over(store, settings).await;
         host.dir = Some(dir);
         host
@@ -357,7 +361,7 @@ impl TestHost {
             projections.clone(),
             eval,
         );
-        let vault = Arc::new(Vault::new(store.clone(), ids.clone(), None));
+        let vault = Arc::new(Vault::new(host_keys::usual(), ids.clone()));
         let issuer = Arc::new(Issuer::new(
             store.clone(),
             clock.clone(),

@@ -1,11 +1,15 @@
 //! Runs that ask somebody: approvals, clarifications, gates with a quorum; answers by node and by token.
 
 use axum::http::{Method, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use rstest::rstest;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::workflow::gate::GatePolicy;
+use touchstone::domain::workflow::token::InterruptToken;
 use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 use touchstone::service::runs::{GATE_NODE, GateDecision};
@@ -57,6 +61,49 @@ async fn by_token(host: &TestHost, token: &str, value: &Value) -> Reply {
     let path = format!("/v1/interrupts/{token}");
     let call = host.request(Method::POST, &path).anonymous();
     call.json(&json!({"resumeValue": value})).send().await
+}
+
+/// Earlier versions stored the secret of tokens in plaintext: whoever has a copy of the database forges no token.
+#[rstest]
+#[tokio::test]
+async fn a_token_forged_with_what_the_database_holds_is_refused(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    drop(database.open().await);
+    let plain = match engine {
+        Engine::Sqlite => format!("x'{}'", "6b".repeat(32)),
+        Engine::Postgres => format!("'\\x{}'::bytea", "6b".repeat(32)),
+    };
+    database
+        .execute(format!(
+            "INSERT INTO host_secret (name, secret) VALUES ('interrupt-tokens', {plain})"
+        ))
+        .await;
+    let host = TestHost::over(database.open().await, HttpSettings::default()).await;
+    host.work();
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    let good = token(&host, &run).await;
+    let (payload, _) = good.split_once('.').unwrap();
+    let payload = URL_SAFE_NO_PAD.decode(payload).unwrap();
+    let claims: InterruptToken = serde_json::from_slice(&payload).unwrap();
+    let stored = "SELECT secret FROM host_secret WHERE name = 'interrupt-tokens'";
+    let stored = database.bytes(stored).await;
+    let text = std::str::from_utf8(&stored).unwrap();
+    let sealed = STANDARD_NO_PAD.decode(text.rsplit('.').next().unwrap());
+    let sealed = sealed.unwrap();
+    let windows = stored.windows(32).chain(sealed.windows(32));
+    let mut secrets: Vec<[u8; 32]> = windows.map(|it| it.try_into().unwrap()).collect();
+    secrets.extend([[b'k'; 32], Sha256::digest(&stored).into()]);
+    for secret in secrets {
+        let forged = claims.sign(&secret).unwrap();
+        let refused = by_token(&host, &forged, &json!({"action": "accept"})).await;
+        assert_eq!(refused.status, StatusCode::NOT_FOUND, "{refused:?}");
+    }
+    let taken = by_token(&host, &good, &json!({"action": "accept"})).await;
+    assert_eq!(taken.status, StatusCode::OK, "{taken:?}");
 }
 
 #[tokio::test]

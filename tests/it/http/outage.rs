@@ -9,6 +9,7 @@ use touchstone::http::HttpSettings;
 use touchstone::store;
 
 use super::host::{TestHost, create_body, says};
+use crate::support::host_keys;
 use crate::support::line::Line;
 use crate::support::postgres::TestDatabase;
 
@@ -25,7 +26,7 @@ async fn an_outage_is_answered_soon_and_gone_when_it_is_over(#[case] silent: boo
         return;
     };
     let mut line = Line::to(&database);
-    let store = store::open(&line.url()).await.unwrap();
+    let store = store::open(&line.url(), host_keys::usual()).await.unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;
     host.equip(&says(&["a", "b"])).await;
     host.work();
@@ -76,9 +77,12 @@ fn assert_come_again(reply: &super::host::Reply) {
 async fn a_host_without_its_database_is_not_ready_and_takes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let away = tempfile::tempdir().unwrap();
-    let store = store::open(dir.path().join("host.db").to_str().unwrap())
-        .await
-        .unwrap();
+    let store = store::open(
+        dir.path().join("host.db").to_str().unwrap(),
+        host_keys::usual(),
+    )
+    .await
+    .unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;
     host.equip(&says(&["a", "b"])).await;
     let body = json!({"name": "Initech", "tenant": "initech"});

@@ -11,11 +11,15 @@ use touchstone::service::access::Scope;
 use touchstone::store;
 
 use super::host::{AGENT, Lab, Reply, TestHost, create_body, says, suite};
+use crate::support::host_keys;
 
 async fn host(dir: &tempfile::TempDir, quotas: Quotas, retention: Retention) -> TestHost {
-    let store = store::open(dir.path().join("host.db").to_str().unwrap())
-        .await
-        .unwrap();
+    let store = store::open(
+        dir.path().join("host.db").to_str().unwrap(),
+        host_keys::usual(),
+    )
+    .await
+    .unwrap();
     let lab = Lab {
         quotas,
         retention,

@@ -18,6 +18,7 @@ use touchstone::store;
 use super::calibrations::{ended, scored, tone};
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack, id_of, says, suite};
 use super::workflows::start;
+use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 use crate::webhooks::receiver::{Answer, Receiver};
 
@@ -373,6 +374,67 @@ async fn another_tenants_anything_looks_like_nothing_at_all_to_the_last_octet() 
     assert_eq!(subscriptions["webhooks"].as_array().unwrap().len(), 1);
 }
 
+/// Everything that `key create --scope all` grants reaches nothing of another tenant, and no metrics of the host.
+#[tokio::test]
+async fn a_key_of_every_scope_within_its_tenant_reaches_no_other_tenant() {
+    let furnished = Furnished::new().await;
+    let (host, names) = (&furnished.host, furnished.names());
+    let key = host
+        .issue(|issue| {
+            issue.tenant = "globex".into();
+            issue.scopes = Scope::within_tenant().collect();
+            issue.test = true;
+        })
+        .await;
+    let before = of_the_first_tenant(host, names).await;
+    let ids = [
+        names.run,
+        names.slow,
+        names.asking,
+        names.webhook,
+        names.calibration,
+    ];
+    let keyed = |o: &Operation| o.keyed || o.path == "/metrics";
+    for operation in operations().into_iter().filter(keyed) {
+        let reply = send(host, operation, names, Some(&key)).await;
+        match operation.path {
+            "/metrics" => assert_eq!(reply.status, StatusCode::FORBIDDEN),
+            // It answers each of the ids it was sent.
+            "/v1/runs:bulk-cancel" => {
+                let error = &reply.json()["results"][0]["error"]["code"];
+                assert_eq!(error, "not_found");
+            }
+            _ => {
+                let text = reply.text();
+                let seen = ids.iter().find(|id| text.contains(**id));
+                assert_eq!(seen, None, "{operation:?}: {text}");
+            }
+        }
+    }
+    assert_eq!(of_the_first_tenant(host, names).await, before);
+}
+
+async fn of_the_first_tenant(host: &TestHost, names: Names<'_>) -> Vec<Value> {
+    let mut found = Vec::new();
+    for list in [
+        "webhooks",
+        "packs",
+        "suites",
+        "gates",
+        "audit",
+        "judge/calibrations",
+        "agent-cards/watches",
+    ] {
+        let path = format!("/v1/host/touchstone/{list}");
+        found.push(host.get(&path).await.json());
+    }
+    for run in [names.run, names.slow, names.asking] {
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        found.push(snapshot["status"].clone());
+    }
+    found
+}
+
 #[tokio::test]
 async fn another_tenants_run_takes_no_longer_than_none() {
     let furnished = Furnished::new().await;
@@ -639,7 +701,9 @@ async fn no_text_is_a_fault_of_ours_on_postgres() {
     let Some(database) = TestDatabase::create().await else {
         return;
     };
-    let store = store::open(&database.url()).await.unwrap();
+    let store = store::open(&database.url(), host_keys::usual())
+        .await
+        .unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;
     host.equip(&tasks()).await;
     no_text_is_a_fault_of_ours_on(host).await;

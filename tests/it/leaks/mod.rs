@@ -3,6 +3,8 @@
 //! Every secret thing carries a canary of its own. The canaries are looked for where they must not be, and, so that the
 //! test cannot pass by doing nothing, where they must be.
 
+mod secrets;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 

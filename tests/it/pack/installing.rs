@@ -1,5 +1,6 @@
 //! Installing: in one step, for one tenant, and never half.
 
+use crate::support::host_keys;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,7 +64,7 @@ struct World {
 async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(
-        SqliteStore::open(&folder.path().join("store.db"))
+        SqliteStore::open(&folder.path().join("store.db"), host_keys::usual())
             .await
             .unwrap(),
     );

@@ -44,6 +44,11 @@ impl Site {
         })
     }
 
+    /// Where its PostgreSQL database is, if it has one.
+    pub fn database_url(&self) -> Option<String> {
+        self.database.as_ref().map(TestDatabase::url)
+    }
+
     /// Where everything of this site lies.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -36,6 +36,7 @@ use touchstone::store;
 use touchstone::system::{SystemClock, SystemIds};
 
 use crate::support::asyncapi;
+use crate::support::host_keys;
 
 /// A text that begins so is judged by a rubric.
 pub const JUDGED: &str = "judge: ";
@@ -158,9 +159,12 @@ pub struct Bench {
 impl Bench {
     pub async fn new(behaviour: Behaviour) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = store::open(dir.path().join("bench.db").to_str().unwrap())
-            .await
-            .unwrap();
+        let store = store::open(
+            dir.path().join("bench.db").to_str().unwrap(),
+            host_keys::usual(),
+        )
+        .await
+        .unwrap();
         Self {
             _dir: Some(dir),
             ..Self::on(store, behaviour)

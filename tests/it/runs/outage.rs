@@ -11,7 +11,6 @@ use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fold::RunStatus;
 use touchstone::ports::Store;
 use touchstone::service::worker::{Worker, WorkerSettings};
-use touchstone::store;
 use touchstone::system::SystemClock;
 
 use super::bench::{Bench, echo};
@@ -95,7 +94,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
     let Some(database) = engine.database().await else {
         return;
     };
-    let store: Arc<dyn Store> = store::open(&database.location()).await.unwrap();
+    let store: Arc<dyn Store> = database.open().await;
     let place = Place {
         database,
         away: TempDir::new().unwrap(),

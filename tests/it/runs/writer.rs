@@ -1,5 +1,6 @@
 //! The one writer of a log, when its flusher or its store is gone.
 
+use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,9 @@ struct Desk {
 impl Desk {
     async fn new() -> Self {
         let dir = TempDir::new().unwrap();
-        let store = store::open(&location(&dir)).await.unwrap();
+        let store = store::open(&location(&dir), host_keys::usual())
+            .await
+            .unwrap();
         let (run, fence) = claimed(&*store, "run_1").await;
         let claim = Claim {
             run: Arc::new(record("run_1", "acme", 1)),

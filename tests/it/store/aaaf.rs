@@ -16,7 +16,7 @@ use touchstone::ports::{KeyRecord, Store, StoreError};
 
 use super::{Engine, Engine::*, at, open, tenant};
 
-fn organization(id: &str) -> OrganizationRecord {
+pub fn organization(id: &str) -> OrganizationRecord {
     OrganizationRecord {
         number: OrganizationNumber::default(),
         id: id.to_owned(),
@@ -31,7 +31,7 @@ fn organization(id: &str) -> OrganizationRecord {
     }
 }
 
-fn key(id: &str, hash: [u8; 32]) -> KeyRecord {
+pub fn key(id: &str, hash: [u8; 32]) -> KeyRecord {
     KeyRecord {
         id: format!("key{id}").as_str().into(),
         tenant: tenant(id),
@@ -48,7 +48,7 @@ fn key(id: &str, hash: [u8; 32]) -> KeyRecord {
     }
 }
 
-fn decision(action: &str) -> Decision {
+pub fn decision(action: &str) -> Decision {
     Decision {
         at: at(1),
         principal: "operator".to_owned(),

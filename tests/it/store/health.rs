@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{Database, Engine, Engine::*, TTL, claimed, events, open, record};
+use crate::support::host_keys;
 use touchstone::ports::{CancelRequest, Claimable, Store, StoreError};
 
 /// The result of a check is shared for a second.
@@ -189,7 +190,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
     let dir = TempDir::new().unwrap();
     let other = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::store::open(path.to_str().unwrap())
+    let store = touchstone::store::open(path.to_str().unwrap(), host_keys::usual())
         .await
         .unwrap();
     let (run, _) = claimed(&*store, "run_1").await;
@@ -200,7 +201,9 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
                 std::fs::remove_file(dir.path().join(name)).unwrap();
             }
             if way == "replaced" {
-                let fresh = touchstone::store::SqliteStore::open(&path).await.unwrap();
+                let fresh = touchstone::store::SqliteStore::open(&path, host_keys::usual())
+                    .await
+                    .unwrap();
                 fresh.close().await;
             }
         }
@@ -296,7 +299,7 @@ async fn a_proxy_without_its_server_is_an_outage(#[case] answer: &'static [u8]) 
         }
     });
     let url = format!("postgres://someone@{address}/x?sslmode=prefer");
-    match touchstone::store::open(&url).await {
+    match touchstone::store::open(&url, host_keys::usual()).await {
         Ok(_) => panic!("there is no server"),
         Err(refused) => assert_unavailable(Err::<(), _>(refused)),
     }

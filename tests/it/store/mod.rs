@@ -16,10 +16,10 @@ mod queue;
 mod records;
 mod recovery;
 mod scope;
+mod secrets;
 mod signals;
 mod storage;
 mod throughput;
-mod vault;
 mod webhooks;
 
 use std::sync::Arc;
@@ -30,11 +30,12 @@ use serde_json::{Map, json};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
+use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
 use touchstone::domain::run::record::{EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work};
-use touchstone::ports::{Claimable, Fence, Head, Store, StoredEvent};
+use touchstone::ports::{Claimable, Fence, Head, HostKeys, Store, StoreError, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 
 pub const TTL: Duration = Duration::from_secs(30);
@@ -105,6 +106,39 @@ impl Database {
         }
     }
 
+    /// Everything that whoever takes a copy of the database has.
+    pub async fn raw(&self) -> Raw {
+        match self {
+            Self::Sqlite(folder) => {
+                let mut bytes = Vec::new();
+                for entry in std::fs::read_dir(folder.path()).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_file() {
+                        bytes.extend(std::fs::read(path).unwrap());
+                    }
+                }
+                Raw(bytes)
+            }
+            Self::Postgres(database) => Raw(dump(&database.url()).await),
+        }
+    }
+
+    /// The bytes that a query answers.
+    pub async fn bytes(&self, sql: &'static str) -> Vec<u8> {
+        match self {
+            Self::Sqlite(_) => {
+                let mut connection = SqliteConnection::connect(&self.location()).await.unwrap();
+                let found = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
+                found.unwrap()
+            }
+            Self::Postgres(_) => {
+                let mut connection = PgConnection::connect(&self.location()).await.unwrap();
+                let found = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
+                found.unwrap()
+            }
+        }
+    }
+
     /// The runs a tenant has, the newest first.
     pub async fn runs(&self, tenant: &str) -> Vec<RunRecord> {
         runs_in(&self.location(), tenant).await
@@ -112,8 +146,45 @@ impl Database {
 
     /// One more replica on this database.
     pub async fn open(&self) -> Arc<dyn Store> {
-        touchstone::store::open(&self.location()).await.unwrap()
+        self.open_with(host_keys::usual()).await.unwrap()
     }
+
+    /// The same with other keys for secrets.
+    pub async fn open_with(&self, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
+        touchstone::store::open(&self.location(), keys).await
+    }
+}
+
+/// The bytes of a database.
+pub struct Raw(pub Vec<u8>);
+
+impl Raw {
+    /// Whether these bytes are in it, as they are or as hexadecimal digits.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+        let within = |part: &[u8]| self.0.windows(part.len()).any(|window| window == part);
+        within(bytes) || within(hex.as_bytes())
+    }
+}
+
+/// Every row of every table, as text.
+pub async fn dump(url: &str) -> Vec<u8> {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+    let tables: Vec<String> = sqlx::query_scalar(tables)
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    let mut dumped = Vec::new();
+    for table in tables {
+        let rows = AssertSqlSafe(format!("SELECT t::text FROM \"{table}\" t"));
+        let rows: Vec<String> = sqlx::query_scalar(rows)
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        dumped.extend(rows.concat().into_bytes());
+    }
+    dumped
 }
 
 /// The runs a tenant has in the database at this location, the newest first: nothing of ours lists them.

@@ -1,5 +1,6 @@
 //! What is left after interruptions: everything that was acknowledged, and no halves.
 
+use crate::support::host_keys;
 use std::time::Duration;
 
 use rstest::rstest;
@@ -106,7 +107,9 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
     let openers = (0..8).map(|n| {
         let location = location.clone();
         tokio::spawn(async move {
-            let store = touchstone::store::open(&location).await.unwrap();
+            let store = touchstone::store::open(&location, host_keys::usual())
+                .await
+                .unwrap();
             let run = record(&format!("run_{n}"), "acme", 1);
             store.create(&run, None).await.unwrap();
         })
@@ -124,7 +127,7 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
 #[case::no_server("postgres://user:hunter2@127.0.0.1:1/x")]
 #[tokio::test]
 async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location: &str) {
-    let error = match touchstone::store::open(location).await {
+    let error = match touchstone::store::open(location, host_keys::usual()).await {
         Ok(_) => panic!("{location} was opened"),
         Err(error) => error,
     };
@@ -171,7 +174,9 @@ async fn a_locked_file_is_a_matter_of_the_moment() {
 async fn the_concrete_stores_close_in_order() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::store::SqliteStore::open(&path).await.unwrap();
+    let store = touchstone::store::SqliteStore::open(&path, host_keys::usual())
+        .await
+        .unwrap();
     let run = record("run_1", "acme", 1);
     store.create(&run, None).await.unwrap();
     store.close().await;

@@ -1,5 +1,6 @@
 //! Signals: nobody sleeps through news, and nobody asks the database while he waits.
 
+use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -121,7 +122,7 @@ async fn work_wakes_whoever_waits_or_is_about_to(#[values(Sqlite, Postgres)] eng
 #[tokio::test]
 async fn waiting_asks_nothing_of_the_database() {
     let dir = tempfile::TempDir::new().unwrap();
-    let store = SqliteStore::open(&dir.path().join("test.db"))
+    let store = SqliteStore::open(&dir.path().join("test.db"), host_keys::usual())
         .await
         .unwrap();
     let run = record("run_1", "acme", 1);

@@ -19,6 +19,7 @@ use super::assessments::{assessed, tasks_since, work};
 use super::{Engine, Site, refusal, site};
 use crate::http::host::{Reply, TestHost};
 use crate::support::badges::Case;
+use crate::support::host_keys;
 
 /// The address the host says it is reached at.
 const HOST: &str = "https://assess.example.org";
@@ -334,7 +335,11 @@ async fn a_badge_that_expires_is_marked_and_stays_verifiable() {
 #[tokio::test]
 async fn without_a_public_name_the_issuer_is_its_own_key() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store::open(folder.path().join("host.db").to_str().unwrap()).await;
+    let store = store::open(
+        folder.path().join("host.db").to_str().unwrap(),
+        host_keys::usual(),
+    )
+    .await;
     let place = Place::listening("127.0.0.1:7800");
     let host = TestHost::at(store.unwrap(), HttpSettings::default(), place).await;
     let site = Site::of(host, None).await;
@@ -400,7 +405,7 @@ pub async fn served(folder: &Path) -> Vec<Case> {
             None => "key",
         });
         std::fs::create_dir(&at).unwrap();
-        let store = store::open(at.join("host.db").to_str().unwrap()).await;
+        let store = store::open(at.join("host.db").to_str().unwrap(), host_keys::usual()).await;
         let host = TestHost::at(store.unwrap(), HttpSettings::default(), place.clone()).await;
         let site = Site::of(host, None).await;
         let write = |name: &str, octets: &[u8]| {

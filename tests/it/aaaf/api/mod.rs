@@ -26,6 +26,7 @@ use touchstone::store;
 
 use crate::http::host::{Reply, TestHost};
 use crate::store::Engine;
+use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 
 /// A host with two organizations that share nothing else.
@@ -62,7 +63,9 @@ impl Site {
             Engine::Sqlite => (TestHost::with(settings).await, None),
             Engine::Postgres => {
                 let database = TestDatabase::create().await?;
-                let store = store::open(&database.url()).await.unwrap();
+                let store = store::open(&database.url(), host_keys::usual())
+                    .await
+                    .unwrap();
                 (TestHost::over(store, settings).await, Some(database))
             }
         };

@@ -74,7 +74,9 @@ async fn another_host_goes_on_where_one_was_killed(#[values(Sqlite, Postgres)] e
     let (pack, body) = (front_desk(&script), request(&FRONT, &script, 2));
     let asked = actor.clone();
     let started = process.spawn(async move {
-        let store = touchstone::store::open(&location).await.unwrap();
+        let store = touchstone::store::open(&location, crate::support::host_keys::usual())
+            .await
+            .unwrap();
         let lab = crate::http::host::Lab {
             agent: Some(actor),
             providers: super::evaluation::providers(url, std::time::Duration::from_secs(20)),

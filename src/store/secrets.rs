@@ -1,0 +1,370 @@
+//! Secrets in tables: encrypted with the host's key before they are written, and encrypted again when that key changes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::convert::{backend, column};
+use super::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
+use super::{PostgresStore, SqliteStore};
+use crate::domain::sealing::{HostKeyRing, SealingKey, owner};
+use crate::ports::{HostKeys, Reencrypt, SecretsAtRest, StoreError};
+
+/// Rows of one transaction.
+const BATCH: i64 = 200;
+/// The key that hosts without a key file used to keep in the database.
+const KEY_IN_DATABASE: &str = "sealing";
+
+/// Encrypts and decrypts what a store keeps.
+pub(super) struct Cipher(Arc<dyn HostKeys>);
+
+impl Cipher {
+    pub(super) fn new(keys: Arc<dyn HostKeys>) -> Self {
+        Self(keys)
+    }
+
+    fn ring(&self) -> Result<Arc<HostKeyRing>, StoreError> {
+        self.0.ring().map_err(StoreError::HostKey)
+    }
+
+    /// Encrypts a secret of `owner`.
+    pub(super) fn seal(&self, owner: &str, secret: &[u8]) -> Result<String, StoreError> {
+        seal(&*self.ring()?, owner, secret)
+    }
+
+    /// Decrypts a secret of `owner`.
+    pub(super) fn open(
+        &self,
+        table: &'static str,
+        owner: &str,
+        sealed: &str,
+    ) -> Result<Vec<u8>, StoreError> {
+        open(&*self.ring()?, table, owner, sealed)
+    }
+}
+
+fn seal(ring: &HostKeyRing, owner: &str, secret: &[u8]) -> Result<String, StoreError> {
+    let sealed = ring.seal(rand::random(), owner, secret);
+    sealed.ok_or_else(|| StoreError::Backend("the cipher refused to encrypt".into()))
+}
+
+fn open(
+    ring: &HostKeyRing,
+    table: &'static str,
+    owner: &str,
+    sealed: &str,
+) -> Result<Vec<u8>, StoreError> {
+    let opened = ring.open(owner, sealed);
+    opened.map_err(|source| StoreError::Undecryptable { table, source })
+}
+
+/// A table of rows with a number, an owner, and one or two secrets.
+struct Numbered {
+    name: &'static str,
+    /// Number, owner's id, secret, previous secret, and whether both are encrypted.
+    select: &'static str,
+    /// The same of rows in plaintext, where there can be any.
+    select_plain: Option<&'static str>,
+    update: &'static str,
+    owner: fn(&str) -> String,
+}
+
+const NUMBERED: &[Numbered] = &[
+    Numbered {
+        name: "webhook",
+        select: "SELECT number, id, secret, previous_secret, sealed FROM webhook
+            WHERE number > $1 ORDER BY number LIMIT $2",
+        select_plain: Some(
+            "SELECT number, id, secret, previous_secret, sealed FROM webhook
+            WHERE number > $1 AND NOT sealed ORDER BY number LIMIT $2",
+        ),
+        update: "UPDATE webhook SET secret = $2, previous_secret = $3, sealed = TRUE
+            WHERE number = $1 AND secret = $4",
+        owner: owner::webhook,
+    },
+    Numbered {
+        name: "aaaf_webhook",
+        select: "SELECT number, id, secret, previous_secret, 1 = 1 FROM aaaf_webhook
+            WHERE number > $1 ORDER BY number LIMIT $2",
+        select_plain: None,
+        update: "UPDATE aaaf_webhook SET secret = $2, previous_secret = $3
+            WHERE number = $1 AND secret = $4",
+        owner: owner::notice_webhook,
+    },
+    Numbered {
+        name: "aaaf_issuer_key",
+        select: "SELECT k.number, o.id, k.sealed, CAST(NULL AS TEXT), 1 = 1
+            FROM aaaf_issuer_key k JOIN aaaf_organization o ON o.number = k.organization
+            WHERE k.number > $1 ORDER BY k.number LIMIT $2",
+        select_plain: None,
+        update: "UPDATE aaaf_issuer_key SET sealed = $2
+            WHERE number = $1 AND CAST($3 AS TEXT) IS NULL AND sealed = $4",
+        owner: owner::issuer,
+    },
+];
+
+type NumberedRow = (i64, String, String, Option<String>, bool);
+
+/// What is written in the place of a row's secrets; `None` if they are encrypted with the current key.
+fn rewritten(
+    ring: &HostKeyRing,
+    table: &Numbered,
+    (_, id, secret, previous, sealed): &NumberedRow,
+) -> Result<Option<(String, Option<String>)>, StoreError> {
+    let texts = [Some(secret), previous.as_ref()];
+    let is_current = texts.iter().flatten().all(|text| ring.is_current(text));
+    if *sealed && is_current {
+        return Ok(None);
+    }
+    let owner = (table.owner)(id);
+    let again = |text: &String| {
+        let secret = match sealed {
+            true => open(ring, table.name, &owner, text)?,
+            false => text.clone().into_bytes(),
+        };
+        seal(ring, &owner, &secret)
+    };
+    let previous = previous.as_ref().map(again).transpose()?;
+    Ok(Some((again(secret)?, previous)))
+}
+
+const ANSWERS: &str = "SELECT tenant, endpoint, key_hash, body, sealed FROM idempotency
+    WHERE status IS NOT NULL AND body IS NOT NULL AND (tenant, endpoint, key_hash) > ($1, $2, $3)
+    ORDER BY tenant, endpoint, key_hash LIMIT $4";
+const PLAIN_ANSWERS: &str = "SELECT tenant, endpoint, key_hash, body, sealed FROM idempotency
+    WHERE NOT sealed AND status IS NOT NULL AND body IS NOT NULL
+        AND (tenant, endpoint, key_hash) > ($1, $2, $3)
+    ORDER BY tenant, endpoint, key_hash LIMIT $4";
+const REPLACE_ANSWER: &str = "UPDATE idempotency SET body = $4, sealed = TRUE
+    WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND body = $5";
+
+type AnswerRow = (String, String, Vec<u8>, Vec<u8>, bool);
+
+/// The body that is written in the place of a kept answer; `None` if it is encrypted with the current key.
+fn rewritten_answer(
+    ring: &HostKeyRing,
+    (tenant, endpoint, key_hash, body, sealed): &AnswerRow,
+) -> Result<Option<String>, StoreError> {
+    let owner = owner::idempotent_answer(tenant, endpoint, key_hash);
+    if !sealed {
+        return seal(ring, &owner, body).map(Some);
+    }
+    let place = column("idempotency", "body");
+    let text = std::str::from_utf8(body).map_err(|_| place.inconsistent())?;
+    if ring.is_current(text) {
+        return Ok(None);
+    }
+    let body = open(ring, "idempotency", &owner, text)?;
+    seal(ring, &owner, &body).map(Some)
+}
+
+const HOST_SECRETS: &str = "SELECT name, secret FROM host_secret";
+const FORGET_SECRET: &str = "DELETE FROM host_secret WHERE name = $1 AND secret = $2";
+
+macro_rules! secrets_at_rest {
+    ($store:ty) => {
+        impl $store {
+            async fn reencrypt_numbered(
+                &self,
+                ring: &HostKeyRing,
+                table: &Numbered,
+                select: &'static str,
+            ) -> Result<u64, StoreError> {
+                let (mut after, mut changed) = (i64::MIN, 0);
+                loop {
+                    let rows: Vec<NumberedRow> = sqlx::query_as(select)
+                        .bind(after)
+                        .bind(BATCH)
+                        .fetch_all(self.readers())
+                        .await
+                        .map_err(backend)?;
+                    let Some(last) = rows.last() else {
+                        return Ok(changed);
+                    };
+                    after = last.0;
+                    let mut transaction = self.begin_write().await?;
+                    for row in &rows {
+                        let Some((secret, previous)) = rewritten(ring, table, row)? else {
+                            continue;
+                        };
+                        let updated = sqlx::query(table.update)
+                            .bind(row.0)
+                            .bind(secret)
+                            .bind(previous)
+                            .bind(&row.2)
+                            .execute(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                        changed += updated.rows_affected();
+                    }
+                    transaction.commit().await.map_err(backend)?;
+                }
+            }
+
+            async fn reencrypt_answers(
+                &self,
+                ring: &HostKeyRing,
+                select: &'static str,
+            ) -> Result<u64, StoreError> {
+                let mut after = (String::new(), String::new(), Vec::new());
+                let mut changed = 0;
+                loop {
+                    let rows: Vec<AnswerRow> = sqlx::query_as(select)
+                        .bind(&after.0)
+                        .bind(&after.1)
+                        .bind(&after.2)
+                        .bind(BATCH)
+                        .fetch_all(self.readers())
+                        .await
+                        .map_err(backend)?;
+                    let Some((tenant, endpoint, key_hash, ..)) = rows.last() else {
+                        return Ok(changed);
+                    };
+                    after = (tenant.clone(), endpoint.clone(), key_hash.clone());
+                    let mut transaction = self.begin_write().await?;
+                    for row in &rows {
+                        let Some(body) = rewritten_answer(ring, row)? else {
+                            continue;
+                        };
+                        let updated = sqlx::query(REPLACE_ANSWER)
+                            .bind(&row.0)
+                            .bind(&row.1)
+                            .bind(&row.2)
+                            .bind(body.as_bytes())
+                            .bind(&row.3)
+                            .execute(&mut *transaction)
+                            .await
+                            .map_err(backend)?;
+                        changed += updated.rows_affected();
+                    }
+                    transaction.commit().await.map_err(backend)?;
+                }
+            }
+
+            /// Replaces the secrets the host made for itself: whoever had the old key may know them.
+            async fn replace_host_secrets(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
+                let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(HOST_SECRETS)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let mut changed = 0;
+                for (name, stored) in rows {
+                    let text = std::str::from_utf8(&stored).unwrap_or_default();
+                    if name == KEY_IN_DATABASE || ring.is_current(text) {
+                        continue;
+                    }
+                    let owner = owner::host_secret(&name);
+                    let fresh = seal(ring, &owner, &rand::random::<[u8; 32]>())?;
+                    let updated = sqlx::query(REPLACE_SECRET)
+                        .bind(&name)
+                        .bind(fresh.as_bytes())
+                        .bind(&stored)
+                        .execute(self.writer()?)
+                        .await
+                        .map_err(backend)?;
+                    changed += updated.rows_affected();
+                }
+                Ok(changed)
+            }
+
+            /// Encrypts with the host's key what was encrypted with a key in the database, and deletes that key.
+            async fn leave_key_in_database(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
+                let stored: Option<Vec<u8>> = sqlx::query_scalar(SECRET)
+                    .bind(KEY_IN_DATABASE)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let Some(stored) = stored else { return Ok(0) };
+                let key = <&[u8; PLAIN_BYTES]>::try_from(stored.as_slice()).ok();
+                let key = key.and_then(SealingKey::of);
+                let ring = match key {
+                    Some(key) => ring.with_previous(key),
+                    None => return Err(column("host_secret", "secret").inconsistent()),
+                };
+                let mut changed = 0;
+                loop {
+                    let before = changed;
+                    for table in NUMBERED.iter().filter(|it| it.select_plain.is_none()) {
+                        let select = table.select;
+                        changed += self.reencrypt_numbered(&ring, table, select).await?;
+                    }
+                    if changed == before {
+                        break;
+                    }
+                }
+                sqlx::query(FORGET_SECRET)
+                    .bind(KEY_IN_DATABASE)
+                    .bind(&stored)
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(backend)?;
+                Ok(changed)
+            }
+        }
+
+        #[async_trait]
+        impl SecretsAtRest for $store {
+            async fn reencrypt(&self, which: Reencrypt) -> Result<u64, StoreError> {
+                let ring = self.cipher().ring()?;
+                let all = which == Reencrypt::All;
+                self.clear_old_content(true).await?;
+                let mut changed = self.leave_key_in_database(&ring).await?;
+                for table in NUMBERED {
+                    let select = match all {
+                        true => Some(table.select),
+                        false => table.select_plain,
+                    };
+                    if let Some(select) = select {
+                        changed += self.reencrypt_numbered(&ring, table, select).await?;
+                    }
+                }
+                let answers = if all { ANSWERS } else { PLAIN_ANSWERS };
+                changed += self.reencrypt_answers(&ring, answers).await?;
+                if all {
+                    changed += self.replace_host_secrets(&ring).await?;
+                }
+                if changed > 0 {
+                    self.fold_log().await?;
+                }
+                self.clear_old_content(false).await?;
+                Ok(changed)
+            }
+        }
+    };
+}
+
+impl SqliteStore {
+    /// Has pages that become free overwritten with zeros, or only what is replaced within a page.
+    async fn clear_old_content(&self, free_pages_too: bool) -> Result<(), StoreError> {
+        let statement = match free_pages_too {
+            true => "PRAGMA secure_delete = ON",
+            false => "PRAGMA secure_delete = FAST",
+        };
+        let done = sqlx::query(statement).execute(self.writer()?).await;
+        done.map(drop).map_err(backend)
+    }
+
+    /// Folds the write-ahead log into the file and empties it: it holds pages as they were before. A reader that is under way
+    /// may put that off to the next time.
+    async fn fold_log(&self) -> Result<(), StoreError> {
+        let statement = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let done = sqlx::query(statement).execute(self.writer()?).await;
+        done.map(drop).map_err(backend)
+    }
+}
+
+impl PostgresStore {
+    /// The server's own vacuum clears what was replaced.
+    #[expect(clippy::unused_async, reason = "as on the other engine")]
+    async fn clear_old_content(&self, _: bool) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    #[expect(clippy::unused_async, reason = "as on the other engine")]
+    async fn fold_log(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+secrets_at_rest!(SqliteStore);
+secrets_at_rest!(PostgresStore);

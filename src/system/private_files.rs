@@ -1,0 +1,95 @@
+//! Files that only their owner may read: databases and keys, whoever created the folder they are in.
+
+use std::path::Path;
+
+/// Creates the database file, if there is none, for its owner only, and takes permissions of others from files that are
+/// there. SQLite gives its log and its shared memory the permissions of the database.
+pub fn create_private(database: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let created = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(database);
+        // Whatever else is wrong with the place, opening the database says it.
+        drop(created);
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            let mut path = database.as_os_str().to_owned();
+            path.push(suffix);
+            restrict(Path::new(&path));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = database;
+}
+
+/// Takes the permissions of others from a file of this host; a file that is not there is left alone.
+pub fn restrict(file: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        if !file.is_file() || !is_open_to_others(file) {
+            return;
+        }
+        match std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)) {
+            Ok(()) => tracing::warn!(
+                file = %file.display(),
+                "other users could read this file; its permissions are now 0600"
+            ),
+            Err(cause) => tracing::warn!(
+                file = %file.display(), %cause,
+                "other users can read this file and its permissions cannot be changed; run chmod 600 as its owner"
+            ),
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+}
+
+/// Says so if others may read a file or a folder that the operator chose.
+pub fn warn_if_open(path: &Path, remedy: &'static str) {
+    if is_open_to_others(path) {
+        tracing::warn!(path = %path.display(), remedy, "other users can read this");
+    }
+}
+
+fn is_open_to_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn a_database_is_its_owners_alone_whether_it_was_there_or_not() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        use super::create_private;
+
+        let mode =
+            |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("test.db");
+        create_private(&database);
+        assert_eq!(mode(&database), 0o600);
+        let log = folder.path().join("test.db-wal");
+        for file in [&database, &log] {
+            std::fs::write(file, "").unwrap();
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        create_private(&database);
+        assert_eq!((mode(&database), mode(&log)), (0o600, 0o600));
+    }
+}

@@ -1,0 +1,24 @@
+//! Keys for secrets at rest that tests know.
+
+use std::sync::Arc;
+
+use touchstone::domain::sealing::HostKeyRing;
+use touchstone::ports::{HostKeys, NoSigningKey};
+
+struct TestKeys(Arc<HostKeyRing>);
+
+impl HostKeys for TestKeys {
+    fn ring(&self) -> Result<Arc<HostKeyRing>, NoSigningKey> {
+        Ok(self.0.clone())
+    }
+}
+
+/// These keys, the current one first.
+pub fn of(secrets: &[[u8; 32]]) -> Arc<dyn HostKeys> {
+    Arc::new(TestKeys(Arc::new(HostKeyRing::of(secrets).unwrap())))
+}
+
+/// The key of every host that tests make.
+pub fn usual() -> Arc<dyn HostKeys> {
+    of(&[[5; 32]])
+}
