@@ -104,15 +104,10 @@ pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
     !other.is_replay()
         && eval.oasis.is_none()
         && named.tenant == other.tenant
-        && same_subject(asked, eval)
         && same_measure(asked, eval)
+        && named.evaluated_identity() == other.evaluated_identity()
         // A run that left members out of matching asked for less. It may be evidence of a run that did so, too.
         && (eval.ignore.is_empty() || !asked.ignore.is_empty())
-}
-
-/// The same agent content and model.
-fn same_subject(a: &EvalSpec, b: &EvalSpec) -> bool {
-    a.agent_id == b.agent_id && a.pack_integrity == b.pack_integrity && a.model == b.model
 }
 
 /// The same suite, scored in the same way.
