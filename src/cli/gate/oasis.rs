@@ -35,7 +35,7 @@ pub struct Demands {
     /// Accept scenarios that were judged by a higher tolerance than the profile's
     #[arg(long, requires = "oasis")]
     oasis_allow_raised_tolerances: bool,
-    /// Accept an evaluation in which a command, a remote agent or a script answered in place of the pack's agent
+    /// Accept an evaluation in which a command, a remote agent, a script or a cassette answered in place of the pack's agent
     #[arg(long, requires = "oasis")]
     oasis_allow_substitute: bool,
     /// Accept an evaluation whose suite no trusted signature covers

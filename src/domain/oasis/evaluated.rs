@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::adapter::Identity;
-use crate::domain::run::record::EvalSpec;
+use crate::domain::run::record::{COMMAND_PROVIDER, EndpointPin, EvalSpec};
 
 /// What answered, and by what it was measured. Digests are `sha256-<base64>`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,13 @@ pub struct Evaluated {
     pub model_provider: String,
     /// The model, as the run pins it.
     pub model: String,
+    /// Where it is, without credentials and query, and the digest of how it is set up, or of the command line; absent in
+    /// older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+    /// Digest of the cassette that answered in place of the model, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_from: Option<String>,
     /// The agent that was asked for.
     pub agent_id: String,
     /// Its version.
@@ -54,6 +61,8 @@ pub enum Answerer {
     RemoteAgent,
     /// A file of answers.
     Script,
+    /// Answers that were recorded earlier.
+    Cassette,
 }
 
 /// Who reported an identity.
@@ -69,8 +78,11 @@ pub enum IdentitySource {
 impl Answerer {
     /// What answers for the agent of a run.
     pub fn of(spec: &EvalSpec) -> Self {
+        if spec.execution.replayed_from.is_some() {
+            return Self::Cassette;
+        }
         match spec.model.provider.as_str() {
-            "command" => Self::Command,
+            COMMAND_PROVIDER => Self::Command,
             "a2a" | "openwop" => Self::RemoteAgent,
             "scripted" => Self::Script,
             _ => Self::Model,
@@ -84,6 +96,7 @@ impl Answerer {
             Self::Command => "a command on the evaluating host, not the agent's pack",
             Self::RemoteAgent => "a remote agent, not the agent's pack",
             Self::Script => "a file of scripted answers, not the agent's pack",
+            Self::Cassette => "a cassette of recorded answers",
         }
     }
 }
@@ -106,6 +119,8 @@ impl Evaluated {
             answered_by: Answerer::of(spec),
             model_provider: spec.model.provider.clone(),
             model: spec.model.model.clone(),
+            endpoint: spec.execution.endpoint.clone(),
+            replayed_from: spec.execution.replayed_from.clone(),
             agent_id: spec.agent_id.to_string(),
             agent_version: spec.agent_version.clone(),
             agent_pack: spec.pack_integrity.clone(),
@@ -119,5 +134,41 @@ impl Evaluated {
             declared,
             clock_tolerance_s,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(execution: &Value) -> EvalSpec {
+        serde_json::from_value(json!({
+            "suiteId": "s", "suiteVersion": "1.0.0", "suiteDigest": "sha256-s", "suiteSigned": true, "suiteTaskCount": 1,
+            "agentId": "vendor.acme.clerk.default", "agentVersion": "1.2.0", "packIntegrity": "sha256-a",
+            "modelClass": "general", "model": {"provider": "openai", "model": "m"}, "modes": ["golden"], "tasks": ["a"],
+            "concurrency": 1, "execution": execution,
+            "oasis": {"profile": "p", "profileVersion": "0.1.0", "tier": 1, "provider": "lab", "evaluator": "QA",
+                "profilePack": "sha256-p"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_run_pins_is_what_answered() {
+        let endpoint = json!({"url": "https://models.example/v1", "digest": "sha256-e"});
+        let of = |execution: Value| {
+            let found = Evaluated::of(&spec(&execution), IdentitySource::Pack, None, None);
+            serde_json::to_value(found.unwrap()).unwrap()
+        };
+        let found = of(json!({"endpoint": endpoint}));
+        assert_eq!(found["endpoint"], endpoint);
+        assert_eq!(found["answered_by"], "model");
+        let replayed = of(json!({"replayedFrom": "sha256-c"}));
+        assert_eq!(replayed["replayed_from"], "sha256-c");
+        assert_eq!(replayed["answered_by"], "cassette");
+        // Runs of earlier versions pin names only.
+        assert_eq!(of(json!({})).get("endpoint"), None);
     }
 }

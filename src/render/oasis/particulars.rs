@@ -86,6 +86,13 @@ fn evaluated(it: &Evaluated) -> Vec<Fact> {
             format!("{} at provider {}", it.model, it.model_provider),
         ),
     ];
+    if let Some(endpoint) = &it.endpoint {
+        let place = endpoint.url.as_deref().unwrap_or("no address");
+        facts.push(fact("Endpoint", format!("{place}, {}", endpoint.digest)));
+    }
+    if let Some(cassette) = &it.replayed_from {
+        facts.push(fact("Replayed from cassette", cassette.clone()));
+    }
     if let Some(declared) = &it.declared {
         let name = format!("{} {}", declared.name, declared.version);
         facts.push(fact("Identity its pack declares instead", name));

@@ -7,6 +7,7 @@ use crate::domain::oasis::applicability::FailingCondition;
 use crate::domain::oasis::evaluated::{Answerer, Evaluated, IdentitySource};
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::verdict::document::Status;
+use crate::domain::run::record::EndpointPin;
 
 fn profile() -> Profile {
     serde_json::from_value(json!({
@@ -382,6 +383,11 @@ fn evaluated() -> Evaluated {
         answered_by: Answerer::Model,
         model_provider: text("openai"),
         model: text("small-1"),
+        endpoint: Some(EndpointPin {
+            url: Some(text("https://models.example/v1")),
+            digest: text("sha256-endpoint"),
+        }),
+        replayed_from: None,
         agent_id: text("vendor.acme.clerk.default"),
         agent_version: text("1.4.0"),
         agent_pack: text("sha256-agent"),

@@ -27,6 +27,7 @@ fn json_of(facts: Facts) -> Value {
 #[case::provider("/metadata/environment_provider", json!({"name": "desk-lab", "version": "2.1.0"}))]
 #[case::preflight("/metadata/preflight/checked", json!(3))]
 #[case::answered_by("/metadata/evaluated/answered_by", json!("model"))]
+#[case::endpoint("/metadata/evaluated/endpoint/url", json!("https://models.example/v1"))]
 #[case::suite_digest("/metadata/evaluated/suite_digest", json!("sha256-suite"))]
 #[case::preflight_answer("/metadata/preflight/requirements/1/answer", json!(2))]
 // 2.2

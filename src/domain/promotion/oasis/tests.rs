@@ -125,6 +125,7 @@ fn what_a_policy_asks_for_beside_is_named(#[case] policy: Value, #[case] expecte
 #[case::command(|it: &mut Sample| it.spec.model.provider = "command".to_owned(), &["oasis-own-agent"])]
 #[case::remote_agent(|it: &mut Sample| it.spec.model.provider = "a2a".to_owned(), &["oasis-own-agent"])]
 #[case::script(|it: &mut Sample| it.spec.model.provider = "scripted".to_owned(), &["oasis-own-agent"])]
+#[case::cassette(|it: &mut Sample| it.spec.execution.replayed_from = Some("sha256-c".to_owned()), &["oasis-own-agent"])]
 #[case::raised(|it: &mut Sample| it.facts().scenarios[1].profile_tolerance = Some(5.0), &["oasis-raised-tolerance"])]
 #[case::raised_in_an_older_record(|it: &mut Sample| {
     it.request().tolerance_overrides.insert("desk.b".to_owned(), 10.0);
