@@ -39,7 +39,7 @@ from hosting import Serving, Touchstone, binary  # noqa: E402
 
 TENANTS = ("default", "other")
 MODEL = "shared-name"
-LEASE_S = 3
+LEASE_S = 10
 ENDED_WITHIN_S = 600
 CONFIGURATION = """
 [worker]
@@ -66,7 +66,8 @@ class Endpoint(ThreadingHTTPServer):
         self.open = threading.Event()
         self.open.set()
         self.lock = threading.Lock()
-        self.answered = 0
+        # Another attempt at a call has the same key.
+        self.answered: set[str] = set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -74,9 +75,9 @@ class Endpoint(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def taken(self) -> int:
-        """Answers since the last call."""
+        """Calls answered since the last question."""
         with self.lock:
-            taken, self.answered = self.answered, 0
+            taken, self.answered = len(self.answered), set()
             return taken
 
 
@@ -94,7 +95,7 @@ class Completion(BaseHTTPRequestHandler):
         right = secrets.randbelow(10_000) < endpoint.probability * 10_000
         text = harness.answer(item) if right else "wrong"
         with endpoint.lock:
-            endpoint.answered += 1
+            endpoint.answered.add(self.headers.get("Idempotency-Key") or secrets.token_hex(8))
         reply = json.dumps({
             "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 10, "completion_tokens": 2},
@@ -179,17 +180,15 @@ class Campaign:
             if done.returncode not in (0, 1, 4):
                 self.violations.append(f"eval ended with {done.returncode}: {done.stderr[-300:]}")
             self.count("foreign commands", 1)
-        own = self.options.commands * self.options.tasks
-        answers = self.generous.taken()
-        self.count("answers of the foreign endpoint to its own runs", min(answers, own))
-        self.count("tasks of others answered by the foreign endpoint", answers - own, 0)
-        exchanges = sum(tape.read_text().count('"kind":"exchange"') for tape in self.folder.glob("tape-*.jsonl"))
-        recordings = len(list(self.folder.glob("tape-*.jsonl")))
-        self.count("foreign exchanges on cassettes", exchanges - recordings * self.options.tasks, 0)
+        self.count("calls that the foreign endpoint answered", self.generous.taken())
+        for tape in self.folder.glob("tape-*.jsonl"):
+            # A call that was made again is on it more than once, but the first of each task is there once.
+            exchanges = tape.read_text().count('"nth":0')
+            self.count("foreign exchanges on cassettes", exchanges - self.options.tasks, 0)
         refused = sum(self.retry(run).returncode == 2 for run, tenant in runs.items() if tenant == "default")
         asked = sum(tenant == "default" for tenant in runs.values())
         self.count("retries of API runs with the foreign endpoint refused", refused, asked)
-        self.count("tasks of others answered by the foreign endpoint", self.generous.taken(), 0)
+        self.count("calls of those retries", self.generous.taken(), 0)
 
     def retry(self, run: str) -> subprocess.CompletedProcess:
         return self.command("run", "retry", run, "--json", *self.at_generous())
@@ -244,7 +243,7 @@ class Campaign:
             serving.stop()
         changed = sum("model_changed" in " ".join(report["reasons"]) for report in reports.values())
         self.count("runs refused by a host with another endpoint", changed, len(runs))
-        self.count("tasks of others answered by the foreign endpoint", self.generous.taken(), 0)
+        self.count("tasks scored by a host with another endpoint", self.generous.taken(), 0)
         self.count("runs shown with both identities", int(all(self.names_both(run, runs[run]) for run in kept)), 1)
 
     def names_both(self, run: str, tenant: str) -> bool:
@@ -257,6 +256,7 @@ class Campaign:
         return self.honest.url in message and self.generous.url in message
 
     def own_host(self, runs: dict[str, str]) -> None:
+        back_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         serving = Serving(self.touchstone, self.folder / "own.log")
         try:
             for run, tenant in runs.items():
@@ -266,12 +266,17 @@ class Campaign:
                 judged = report["verdict"] in ("pass", "fail")
                 own = report["evaluated"]["endpoint"]["url"] == f"{self.honest.url}/v1"
                 self.count("API runs judged by their own endpoint", int(judged and own))
+                events = harness.Api(serving.base_url, self.keys[tenant]).events(run)
+                scored = [event for event in events if event["type"] == "eval.scored"]
+                early = sum(event["timestamp"] < back_at for event in scored)
+                self.count("tasks of API runs scored before their host came back", early, 0)
+                self.count("tasks of API runs scored by their host", len(scored) - early)
         finally:
             serving.stop()
         self.count("answers of the host's endpoint", self.honest.taken())
         if self.counts["API runs judged by their own endpoint"] != len(runs):
             self.violations.append("not every API run was judged by its own endpoint")
-        self.count("tasks of others answered by the foreign endpoint", self.generous.taken(), 0)
+        self.count("calls of the foreign endpoint by the host of the runs", self.generous.taken(), 0)
 
     def wait(self, serving: Serving, tenant: str, run: str) -> None:
         harness.Api(serving.base_url, self.keys[tenant]).wait(run)
