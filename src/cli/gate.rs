@@ -13,6 +13,7 @@ use super::client::Call;
 use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
 use super::exit::{Exit, Failure};
+use crate::domain::aaaf::evidence::Recorder;
 use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::card::points::Points;
 use crate::domain::eval::attempts::AttemptIds;
@@ -145,6 +146,12 @@ pub struct Set {
     /// Oldest rating, in days from its end
     #[arg(long, value_name = "DAYS", requires = "rating")]
     rating_max_age_days: Option<u32>,
+    /// A kind of principal the rating's evidence must come from: host, person, grader, organization, agent; repeat for several
+    #[arg(long = "rating-source", value_name = "SOURCE", requires = "rating", value_parser = source)]
+    rating_sources: Vec<Recorder>,
+    /// How much of the rating's evidence must come from these sources, in percent [default: 100]
+    #[arg(long, value_name = "PERCENT", requires = "rating_sources", value_parser = clap::value_parser!(u8).range(1..=100))]
+    rating_source_percent: Option<u8>,
     /// Accept a rating without a badge that holds
     #[arg(long, requires = "rating")]
     allow_no_badge: bool,
@@ -245,6 +252,9 @@ impl Set {
             minimum_capability_tier: self.capability_tier,
             valid_badge: !self.allow_no_badge,
             max_age_days: self.rating_max_age_days,
+            evidence_sources: (!self.rating_sources.is_empty())
+                .then(|| self.rating_sources.iter().copied().collect()),
+            minimum_evidence_percent: self.rating_source_percent,
         });
         Ok(json!(PromotionPolicy {
             eval,
@@ -435,6 +445,13 @@ fn words(policy: &PromotionPolicy) -> String {
     parts.join("; ")
 }
 
+fn source(name: &str) -> Result<Recorder, String> {
+    Recorder::parse(name).ok_or_else(|| {
+        let known: Vec<&str> = Recorder::ALL.iter().map(|it| it.as_str()).collect();
+        format!("expected one of {}", known.join(", "))
+    })
+}
+
 fn rating_in_words(rating: &RatingPolicy) -> String {
     let mut parts = vec!["a rating of the version".to_owned()];
     let tiers = Axis::ALL
@@ -443,6 +460,14 @@ fn rating_in_words(rating: &RatingPolicy) -> String {
     parts.extend(tiers.map(|tier| format!("{} {tier} or better", tier.axis())));
     if let Some(days) = rating.max_age_days {
         parts.push(format!("not older than {days} days"));
+    }
+    if let Some(sources) = &rating.evidence_sources {
+        let names: Vec<&str> = sources.iter().map(|it| it.as_str()).collect();
+        let percent = rating.evidence_percent();
+        parts.push(format!(
+            "{percent} % of its evidence from {}",
+            names.join(" or ")
+        ));
     }
     parts.push(match rating.valid_badge {
         true => "a badge that holds".to_owned(),

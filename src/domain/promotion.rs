@@ -85,6 +85,11 @@ pub enum Senseless {
     /// A tolerance no scenario can have.
     #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
     OasisTolerance,
+    /// Sources that nobody could meet, or that say nothing.
+    #[error(
+        "`rating.evidenceSources` must name at least one source, and `rating.minimumEvidencePercent`, if given, must be 1 to 100 and go with it"
+    )]
+    EvidenceSources,
     /// A tier of the other axis.
     #[error(
         "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
@@ -117,6 +122,10 @@ impl PromotionPolicy {
         }
         if let Some(field) = self.rating.as_ref().and_then(RatingPolicy::misplaced) {
             return Err(Senseless::Tier(field));
+        }
+        let rating = self.rating.as_ref();
+        if rating.is_some_and(|it| !it.names_sources_soundly()) {
+            return Err(Senseless::EvidenceSources);
         }
         if self
             .agent_card

@@ -125,7 +125,7 @@ pub struct Keys {
 }
 
 /// Id of the key for calls from within the process.
-const LOCAL: &str = "local";
+pub const LOCAL: &str = "local";
 
 impl Keys {
     /// The use cases over their ports, on a host without roles.

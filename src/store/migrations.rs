@@ -122,6 +122,11 @@ pub(super) fn sqlite() -> Migrator {
             "attempts",
             include_str!("migrations/sqlite/0039_attempts.sql"),
         ),
+        (
+            32,
+            "recorders",
+            include_str!("migrations/sqlite/0032_recorders.sql"),
+        ),
     ])
 }
 
@@ -259,6 +264,11 @@ pub(super) fn postgres() -> Migrator {
             39,
             "attempts",
             include_str!("migrations/postgres/0039_attempts.sql"),
+        ),
+        (
+            32,
+            "recorders",
+            include_str!("migrations/postgres/0032_recorders.sql"),
         ),
     ])
 }

@@ -122,7 +122,16 @@ async fn take(client: &Client, named: &str, form: Form) -> Result<(String, Vec<u
             _ => Failure::new(
                 Exit::Negative,
                 "NOT_FOUND",
-                format!("assessment {} has no badge", plain(&assessed.id)),
+                match &assessed.not_certified {
+                    Some(why) => {
+                        format!(
+                            "assessment {} has no badge: {}",
+                            plain(&assessed.id),
+                            plain(why)
+                        )
+                    }
+                    None => format!("assessment {} has no badge", plain(&assessed.id)),
+                },
             )
             .or_try("an assessment that rated both axes"),
         };

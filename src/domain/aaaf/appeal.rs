@@ -70,6 +70,10 @@ pub enum Idle {
     #[error("the assessment has no event `{event_id}` among its evidence; name one of its events")]
     Event { event_id: String },
     #[error(
+        "event `{event_id}` was recorded by the agent itself or by an unknown principal, so what it says of outcomes does not count; record the outcome under another id, or name another event"
+    )]
+    ActivityOnly { event_id: String },
+    #[error(
         "a {kind} event says nothing by `{field}` that is scored; name a member of its data that is read"
     )]
     Field { kind: EventType, field: String },
@@ -108,6 +112,9 @@ pub fn idle(events: &[Event], overrides: &[Override]) -> Option<(usize, Idle)> {
             event_id, field, ..
         } => match by_id.get(event_id.as_str()) {
             None => Some(Idle::Event {
+                event_id: event_id.clone(),
+            }),
+            Some(event) if event.is_activity_only() => Some(Idle::ActivityOnly {
                 event_id: event_id.clone(),
             }),
             Some(event) => {
@@ -199,7 +206,11 @@ fn corrected(event: &Event, fields: &BTreeMap<&str, &Value>) -> Result<Event, Ov
             data.insert((*field).to_owned(), (*value).clone());
         }
     }
-    Event::read(&document).map_err(|fault| OverrideFault {
+    let read = Event::read(&document).map(|it| Event {
+        recorder: event.recorder,
+        ..it
+    });
+    read.map_err(|fault| OverrideFault {
         event_id: event.id.clone().unwrap_or_default(),
         field: fields.keys().copied().collect::<Vec<_>>().join(", "),
         reason: fault.to_string(),

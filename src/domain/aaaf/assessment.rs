@@ -10,7 +10,7 @@ use super::composite::AxisRating;
 use super::config::Config;
 use super::digest;
 use super::dimension::{Axis, Dimension};
-use super::evidence::Event;
+use super::evidence::{Event, RETENTION_DAYS, Sources};
 use super::measure::Measure;
 use super::performance::{self, Weighed};
 use super::selection::Selection;
@@ -63,17 +63,59 @@ pub struct Assessment {
     pub window_end: Timestamp,
 }
 
+/// Days of evidence that may be gone from the store at the begin of the longest window.
+const RETENTION_MARGIN: i64 = 7;
+
+/// Why an assessment that rated both axes certifies nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncertified {
+    /// Its window is too short, or too long ago.
+    #[error(
+        "a badge needs a window of at least {days} days that ends less than 24 hours before the assessment is asked for"
+    )]
+    Window {
+        /// The days of a window, as the organization has set them.
+        days: u32,
+    },
+    /// Nothing was recorded when its window began.
+    #[error(
+        "a badge needs {days} days of collection, and nothing about this agent had been recorded by {since}; ask again once evidence has been collected for that long"
+    )]
+    Collection {
+        /// The days of a window, as the organization has set them.
+        days: u32,
+        /// When there should have been something.
+        since: Timestamp,
+    },
+}
+
 /// How long before it is asked for an assessment's window may end that is to be certified.
 const CURRENT: SignedDuration = SignedDuration::from_hours(24);
 
 impl Assessment {
-    /// Whether what is found may be certified, when it is asked for at that moment: a badge speaks of how an agent is now, and
-    /// wants as long a collection as the organization has set (AAAF assessments).
-    pub fn certifies(&self, asked_at: Timestamp, config: &Config) -> bool {
-        let days = i64::from(config.rules.assessment_window_days);
-        let long = self.window_end.duration_since(self.window_start)
-            >= SignedDuration::from_hours(24 * days);
-        long && asked_at.duration_since(self.window_end) <= CURRENT
+    /// When evidence must have been collected already for what is found to be certified, when it is asked for at that moment:
+    /// a badge speaks of how an agent is now, and of as long a collection as the organization has set (AAAF assessments).
+    /// `None` where nothing but the assessment's own stress test counts.
+    ///
+    /// # Errors
+    /// A window that is too short, or too long ago.
+    pub fn collected_by(
+        &self,
+        asked_at: Timestamp,
+        config: &Config,
+    ) -> Result<Option<Timestamp>, Uncertified> {
+        let days = config.rules.assessment_window_days;
+        let hours = |days: i64| SignedDuration::from_hours(24 * days);
+        let long = self.window_end.duration_since(self.window_start) >= hours(i64::from(days));
+        if !long || asked_at.duration_since(self.window_end) > CURRENT {
+            return Err(Uncertified::Window { days });
+        }
+        if self.kind == Kind::StressTestOnly {
+            return Ok(None);
+        }
+        let kept = i64::from(days).min(RETENTION_DAYS - RETENTION_MARGIN);
+        let since = self.window_end.checked_sub(hours(kept));
+        Ok(Some(since.unwrap_or(Timestamp::MIN)))
     }
 }
 
@@ -214,6 +256,9 @@ pub struct Single {
 pub struct EvidenceBasis {
     /// Events that counted.
     pub events: usize,
+    /// How many of them which kind of principal recorded; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Sources::is_empty")]
+    pub sources: Sources,
     /// SHA-256 over their sorted ids.
     pub digest: String,
 }

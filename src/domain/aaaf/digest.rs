@@ -5,22 +5,37 @@ use std::collections::BTreeSet;
 use sha2::{Digest as _, Sha256};
 
 use super::assessment::EvidenceBasis;
-use super::evidence::Event;
+use super::evidence::{Event, Sources};
 use super::selection::Selection;
 use crate::domain::hex::hex;
 
 /// Of what counted, and of the assignments that say what the tasks are.
 pub fn basis(selection: &Selection<'_>) -> EvidenceBasis {
-    let counted = selection.events.iter().map(|it| it.event);
+    let counted = selection.events.iter().chain(&selection.activity);
+    let counted = counted.map(|it| it.event);
     let tasks: BTreeSet<&str> = counted.clone().map(|it| it.task_id.as_str()).collect();
     let assignments = selection.assignments.iter();
     let said = assignments
         .filter(|(task, _)| tasks.contains(*task))
         .map(|(_, (event, _))| *event);
+    let mut sources = Sources::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
     // Both may name the same event.
-    let mut names: Vec<String> = counted.map(name).collect();
-    let known: BTreeSet<String> = names.iter().cloned().collect();
-    names.extend(said.map(name).filter(|it| !known.contains(it)));
+    let counts = counted.map(|event| (event, false));
+    for (event, is_assignment) in counts.chain(said.map(|event| (event, true))) {
+        let name = name(event);
+        if is_assignment && known.contains(&name) {
+            continue;
+        }
+        if let Some(recorder) = event.recorder {
+            *sources.entry(recorder).or_default() += 1;
+        }
+        if !is_assignment {
+            known.insert(name.clone());
+        }
+        names.push(name);
+    }
     names.sort_unstable();
     let mut hash = Sha256::new();
     for name in &names {
@@ -29,6 +44,7 @@ pub fn basis(selection: &Selection<'_>) -> EvidenceBasis {
     }
     EvidenceBasis {
         events: names.len(),
+        sources,
         digest: format!("sha256:{}", hex(&hash.finalize())),
     }
 }

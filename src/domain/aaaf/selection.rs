@@ -1,6 +1,6 @@
 //! Which events count for an assessment (AAAF selection), in their order, with what each weighs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
 
@@ -22,6 +22,8 @@ pub struct Selected<'a> {
 pub struct Selection<'a> {
     /// What counts, by time, then arrival.
     pub events: Vec<Selected<'a>>,
+    /// What the agent itself tells of tasks that others vouch for, by time: calls of tools, and nothing else of it counts.
+    pub activity: Vec<Selected<'a>>,
     /// The earliest assignment of each task, even one before the window: the assigner's word beats the agent's.
     pub assignments: BTreeMap<&'a str, (&'a Event, &'a TaskAssigned)>,
     pub window_end: Timestamp,
@@ -36,7 +38,7 @@ impl<'a> Selection<'a> {
     ) -> Self {
         let window_end = assessment.window_end;
         let mut seen = HashSet::new();
-        let (mut selected, mut background) = (Vec::new(), Vec::new());
+        let (mut selected, mut activity, mut background) = (Vec::new(), Vec::new(), Vec::new());
         for event in events {
             if event.id.as_deref().is_some_and(|id| !seen.insert(id)) {
                 continue;
@@ -47,7 +49,8 @@ impl<'a> Selection<'a> {
                 // Another assessment's stress test.
                 Some(_) => continue,
             };
-            if !active && event.timestamp < window_end {
+            let own = event.is_activity_only();
+            if !own && !active && event.timestamp < window_end {
                 background.push(event);
             }
             let counts = match assessment.kind {
@@ -61,7 +64,8 @@ impl<'a> Selection<'a> {
                 } else {
                     rules.recency_weights.weight(event.timestamp, window_end)
                 };
-                selected.push(Selected {
+                let counted = if own { &mut activity } else { &mut selected };
+                counted.push(Selected {
                     event,
                     active,
                     weight,
@@ -81,8 +85,15 @@ impl<'a> Selection<'a> {
                     .or_insert((event, assigned.as_ref()));
             }
         }
+        let vouched: BTreeSet<&str> = selected
+            .iter()
+            .map(|it| it.event.task_id.as_str())
+            .collect();
+        activity.retain(|it| vouched.contains(it.event.task_id.as_str()));
+        activity.sort_by_key(|it| it.event.timestamp);
         Self {
             events: selected,
+            activity,
             assignments,
             window_end,
         }

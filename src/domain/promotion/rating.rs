@@ -1,9 +1,12 @@
 //! A rating as a condition of promotion: the version that is to serve has been rated, reaches the tiers that are asked for,
 //! and its badge holds (AAAF S6, S12). Fail-closed: what is not known is not met.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::aaaf::evidence::{Recorder, Sources, in_words};
 use crate::domain::aaaf::{Axis, Tier};
 
 /// What is demanded of a rating.
@@ -18,6 +21,10 @@ pub struct RatingPolicy {
     pub valid_badge: bool,
     /// How old the rating may be, in days from its end.
     pub max_age_days: Option<u32>,
+    /// The kinds of principals whose events the evidence must come from.
+    pub evidence_sources: Option<BTreeSet<Recorder>>,
+    /// How much of it must come from these, in percent of the events; all of it unless this says otherwise.
+    pub minimum_evidence_percent: Option<u8>,
 }
 
 impl Default for RatingPolicy {
@@ -27,6 +34,8 @@ impl Default for RatingPolicy {
             minimum_capability_tier: None,
             valid_badge: true,
             max_age_days: None,
+            evidence_sources: None,
+            minimum_evidence_percent: None,
         }
     }
 }
@@ -38,6 +47,42 @@ impl RatingPolicy {
             Axis::Performance => self.minimum_performance_tier,
             Axis::Capability => self.minimum_capability_tier,
         }
+    }
+
+    /// The share of the events that must come from the sources, in percent.
+    pub fn evidence_percent(&self) -> u8 {
+        self.minimum_evidence_percent.unwrap_or(100)
+    }
+
+    /// Whether what is said of sources can be met, and says something.
+    pub fn names_sources_soundly(&self) -> bool {
+        match (&self.evidence_sources, self.minimum_evidence_percent) {
+            (Some(sources), percent) => {
+                !sources.is_empty() && percent.is_none_or(|it| (1..=100).contains(&it))
+            }
+            (None, percent) => percent.is_none(),
+        }
+    }
+
+    /// Why evidence of these sources does not do.
+    fn insufficient(&self, sources: &Sources) -> Option<String> {
+        let asked = self.evidence_sources.as_ref()?;
+        let total: usize = sources.values().sum();
+        let counted = sources.iter().filter(|(it, _)| asked.contains(it));
+        let from: usize = counted.map(|(_, events)| events).sum();
+        let percent = usize::from(self.evidence_percent());
+        if total > 0 && from.saturating_mul(100) >= total.saturating_mul(percent) {
+            return None;
+        }
+        let names: Vec<&str> = asked.iter().map(|it| it.as_str()).collect();
+        let found = match in_words(sources) {
+            words if words.is_empty() => "unknown".to_owned(),
+            words => words,
+        };
+        Some(format!(
+            "{percent} % of its evidence must come from {}, and its sources are {found}",
+            names.join(" or ")
+        ))
     }
 
     /// The first member that names a tier of the other axis.
@@ -76,6 +121,8 @@ pub struct Rated {
     pub review: Review,
     /// What its badge is worth.
     pub badge: Badge,
+    /// Who recorded its evidence; empty where that is not known.
+    pub sources: Sources,
 }
 
 /// What people say of a rating.
@@ -131,6 +178,8 @@ pub enum Condition {
     PerformanceTier,
     /// Wide enough.
     CapabilityTier,
+    /// From evidence of the sources that are asked for.
+    RatingEvidence,
     /// With a badge that holds.
     Badge,
 }
@@ -146,6 +195,7 @@ impl Condition {
             Self::RatingAge => "rating-age",
             Self::PerformanceTier => "performance-tier",
             Self::CapabilityTier => "capability-tier",
+            Self::RatingEvidence => "rating-evidence",
             Self::Badge => "badge",
         }
     }
@@ -235,6 +285,9 @@ pub fn unmet(
             None => refuse(condition, format!("its {axis} was not rated")),
         }
     }
+    if let Some(why) = policy.insufficient(&rated.sources) {
+        refuse(Condition::RatingEvidence, why);
+    }
     if policy.valid_badge {
         let why = match rated.badge {
             Badge::Holds => None,
@@ -267,6 +320,7 @@ mod tests {
             at: NOW - SignedDuration::from_hours(24 * 10),
             review: Review::Stands,
             badge: Badge::Holds,
+            sources: Sources::from([(Recorder::Host, 80), (Recorder::Organization, 20)]),
         }
     }
 
@@ -313,6 +367,37 @@ mod tests {
         let mut rated = rated();
         change(&mut rated);
         assert_eq!(names(&strict(), &Standing::Rated(rated)), expected);
+    }
+
+    #[rstest]
+    #[case::all_of_it(json!({"evidenceSources": ["host"]}), &["rating-evidence"])]
+    #[case::enough(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 80}), &[])]
+    #[case::too_little(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 81}), &["rating-evidence"])]
+    #[case::together(json!({"evidenceSources": ["host", "organization"]}), &[])]
+    #[case::others(json!({"evidenceSources": ["person"], "minimumEvidencePercent": 1}), &["rating-evidence"])]
+    fn evidence_comes_from_the_sources_that_are_asked_for(
+        #[case] policy: serde_json::Value,
+        #[case] expected: &[&str],
+    ) {
+        let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
+        assert!(policy.names_sources_soundly());
+        assert_eq!(names(&policy, &Standing::Rated(rated())), expected);
+        let mut unknown = rated();
+        unknown.sources.clear();
+        assert_eq!(
+            names(&policy, &Standing::Rated(unknown)),
+            ["rating-evidence"]
+        );
+    }
+
+    #[rstest]
+    #[case(json!({"evidenceSources": []}))]
+    #[case(json!({"minimumEvidencePercent": 50}))]
+    #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 0}))]
+    #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 101}))]
+    fn sources_that_say_nothing_are_refused(#[case] policy: serde_json::Value) {
+        let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
+        assert!(!policy.names_sources_soundly());
     }
 
     #[test]

@@ -142,17 +142,20 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
     let kind = asked.assessment.kind;
     let (badge_id, badge_state) = badge(it);
     let (mut result, mut calibration, mut review, mut error) = (None, None, None, None);
+    let mut not_certified = None;
     match &it.finding {
         None => {}
         Some(Finding::Scored {
             result: scores,
             calibration: compared,
+            uncertified,
             review: decided,
             ..
         }) => {
             result = Some(scores);
             calibration = compared.as_ref();
             review = decided.as_ref();
+            not_certified = uncertified.as_ref();
         }
         Some(Finding::Failed {
             code,
@@ -182,6 +185,7 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
         "review": review,
         "badge_id": badge_id,
         "badge_state": badge_state,
+        "not_certified": not_certified,
         "error": error,
     })
 }

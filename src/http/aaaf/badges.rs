@@ -20,10 +20,10 @@ use crate::http::answer::{Answer, json};
 use crate::http::etag::conditional_as;
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::http::idempotency::{Done, once};
-use crate::ports::aaaf::Revocation;
+use crate::ports::aaaf::{AssessmentRecord, BadgeState, Revocation};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::aaaf::Member;
-use crate::service::aaaf::badges::Seen;
+use crate::service::aaaf::badges::{Seen, Since};
 use crate::service::fault::internal;
 
 /// What a verifiable credential is served as.
@@ -118,7 +118,9 @@ pub async fn verify(
     let seen = seen.await?;
     let verification = state.aaaf.verified(&seen).await?;
     let appealed = state.aaaf.is_appealed(&seen).await?;
-    json(StatusCode::OK, &verified(&seen, &verification, appealed)?)
+    let since = state.aaaf.since(&seen).await?;
+    let verified = verified(&seen, &verification, appealed, &since)?;
+    json(StatusCode::OK, &verified)
 }
 
 /// `POST /api/v1/badges/{badgeId}/revoke`.
@@ -195,7 +197,24 @@ fn record(seen: &Seen) -> Result<Value, Problem> {
     Ok(record)
 }
 
-fn verified(seen: &Seen, verification: &Verification, appealed: bool) -> Result<Value, Problem> {
+/// A later rating, by id: what it found is for those to see who may see its badge.
+fn newer_rating(newer: &AssessmentRecord) -> Value {
+    let badge = newer.badge.as_ref();
+    let issued = badge.filter(|it| matches!(it.state, BadgeState::Issued | BadgeState::Revoked));
+    json!({
+        "assessment_id": newer.id,
+        "completed_at": newer.ended_at,
+        "badge_id": issued.map(|it| it.id.as_str()),
+        "badge_state": badge.map_or("none", |it| it.state.as_str()),
+    })
+}
+
+fn verified(
+    seen: &Seen,
+    verification: &Verification,
+    appealed: bool,
+    since: &Since,
+) -> Result<Value, Problem> {
     let badge = &seen.badge.badge;
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
@@ -223,6 +242,8 @@ fn verified(seen: &Seen, verification: &Verification, appealed: bool) -> Result<
         "revoked": revocation.is_some(),
         "revoke_reason": revocation.map(|it| it.reason),
         "appeal_open": appealed,
+        "newer_rating": since.newer.as_ref().map(newer_rating),
+        "agent_archived": since.archived,
         "reasons": verification.reasons,
     }))
 }

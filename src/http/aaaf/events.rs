@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::page::Page;
+use crate::domain::aaaf::evidence::Refusal;
 use crate::domain::aaaf::order::Collection;
 use crate::domain::fields::{Fields, Nulls};
 use crate::http::HttpState;
@@ -61,9 +62,14 @@ pub async fn record_batch(
         let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
         let rejected = ingested.errors.len();
         if accepted == 0 {
+            let is_conflict = |it: &Refusal| it.code == Some(Refusal::CONFLICT);
+            let code = match ingested.errors.iter().all(is_conflict) {
+                true => ErrorCode::Conflict,
+                false => ErrorCode::ValidationError,
+            };
             return Err(Problem::new(
-                ErrorCode::ValidationError,
-                "no event of the batch is sound; `details.errors` says why of each",
+                code,
+                "no event of the batch was recorded; `details.errors` gives the reason for each",
             )
             .with("accepted", accepted)
             .with("rejected", rejected)
@@ -140,6 +146,8 @@ fn shown(event: &EventRecord) -> Value {
         "timestamp": event.occurred_at,
         "recorded_at": event.recorded_at,
         "source": event.source,
+        "recorder": event.recorder,
+        "recorded_by": event.recorded_by,
         "data": event.data,
     })
 }

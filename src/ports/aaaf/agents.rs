@@ -82,6 +82,12 @@ pub trait Agents: Send + Sync {
         organization: OrganizationNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, Known>, StoreError>;
+    /// Whether one, archived or not, has this id or name: a key of this principal is an agent's own.
+    async fn is_agent(
+        &self,
+        organization: OrganizationNumber,
+        principal: &str,
+    ) -> Result<bool, StoreError>;
     /// Those that are not archived and stand for an OpenWOP agent of about this id: whoever asks looks closer.
     async fn agents_standing_for(
         &self,

@@ -64,6 +64,9 @@ pub struct Asked {
     pub config: Value,
     /// Who asked.
     pub triggered_by: String,
+    /// Whether what an event states counts by who recorded it (ADR 0030); not for assessments from before that was kept.
+    #[serde(default)]
+    pub weighs_sources: bool,
     /// The stress test, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stress_test: Option<StressTest>,
@@ -95,6 +98,9 @@ pub enum Finding {
         /// How they compare with the time before; `None` for a single dimension.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calibration: Option<Calibration>,
+        /// Why both axes are rated and nothing is certified.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uncertified: Option<String>,
         /// What a person decided, where one had to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         review: Option<Reviewed>,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{AgentNumber, OrganizationNumber};
+use crate::domain::aaaf::evidence::Recorder;
 use crate::ports::StoreError;
 
 /// An event to be recorded, judged sound.
@@ -28,6 +29,20 @@ pub struct NewEvent {
     pub data: String,
 }
 
+/// The source of what a host projects from its own eval runs.
+pub const PROJECTED: &str = "openwop_eval";
+
+/// How events came to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// What made them: the API, or the eval runs of this host.
+    pub source: &'a str,
+    /// What kind of principal recorded them.
+    pub recorder: Recorder,
+    /// The principal.
+    pub principal: &'a str,
+}
+
 /// An event as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRecord {
@@ -45,8 +60,12 @@ pub struct EventRecord {
     pub occurred_at: Timestamp,
     /// When it was recorded.
     pub recorded_at: Timestamp,
-    /// Who made it.
+    /// What made it: the API, or the eval runs of this host.
     pub source: String,
+    /// What kind of principal recorded it.
+    pub recorder: Recorder,
+    /// The principal; `None` for events from before it was kept.
+    pub recorded_by: Option<String>,
     /// What it says.
     pub data: Value,
     /// How long that is, in octets.
@@ -97,7 +116,7 @@ pub trait EvidenceLog: Send + Sync {
         &self,
         organization: OrganizationNumber,
         events: &[NewEvent],
-        source: &str,
+        origin: Origin<'_>,
         now: Timestamp,
     ) -> Result<Vec<bool>, StoreError>;
     /// The one of this id.
@@ -106,6 +125,12 @@ pub trait EvidenceLog: Send + Sync {
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<EventRecord>, StoreError>;
+    /// Those of these ids, in any order.
+    async fn events_named(
+        &self,
+        organization: OrganizationNumber,
+        ids: &[&str],
+    ) -> Result<Vec<EventRecord>, StoreError>;
     /// Events after a position, by agent, time and arrival.
     async fn events(
         &self,
@@ -123,6 +148,14 @@ pub trait EvidenceLog: Send + Sync {
         after: Option<EventPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
+    /// Whether evidence about an agent was collected at a moment already: an event that others than agents had recorded by
+    /// then, or that a run of this host had made by then.
+    async fn is_collected_by(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        moment: Timestamp,
+    ) -> Result<bool, StoreError>;
     /// Which of these tasks were assigned to an agent as a source says.
     async fn assigned_by(
         &self,

@@ -21,7 +21,9 @@ pub use badges::{
     BadgeRecord, BadgeStanding, BadgeState, Badges, Issued, IssuerKeyRecord, Retirement,
     Revocation, StatusListNumber, StatusListRecord,
 };
-pub use events::{EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent};
+pub use events::{
+    EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent, Origin, PROJECTED,
+};
 pub use notices::{
     Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,
     Redelivery, SealedSecrets,

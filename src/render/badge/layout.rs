@@ -7,6 +7,7 @@ use super::picture::{Picture, Style};
 use super::{HEIGHT, Mark, WIDTH, colours};
 use crate::domain::aaaf::Axis;
 use crate::domain::aaaf::badge::{Badge, axis_name};
+use crate::domain::aaaf::evidence::in_words;
 
 pub(super) const INK: &str = "#111111";
 pub(super) const FAINT: &str = "#454B54";
@@ -48,14 +49,26 @@ pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs) -> String {
 
     let dated = Style::new(9.0, Weight::Medium, INK);
     let certified = format!("Certified {}", day(badge.certified_at));
-    let until = format!("Valid until {}", day(badge.valid_until));
+    let until = format!("Valid until {}", day(badge.shown_until()));
     line(&mut picture, 117.0, dated, &certified, Cut::End);
     picture.text(RIGHT, 117.0, dated.to_the_right(), &until);
     let assessment = format!("Assessment {}", badge.assessment_id);
     line(&mut picture, 129.5, small, &assessment, Cut::End);
+    source(&mut picture, badge, &assessment, small);
     let url = badge.verification_url.trim_start_matches("https://");
     line(&mut picture, 141.0, small, &shown(url), Cut::Middle);
     picture.finish()
+}
+
+/// The largest source of the evidence, where the line of the assessment leaves room for it.
+fn source(picture: &mut Picture, badge: &Badge, assessment: &str, style: Style) {
+    const GAP: f32 = 6.0;
+    let words = in_words(&badge.sources);
+    let largest = words.split(", ").next().unwrap_or_default();
+    let room = ROOM - GAP - width(assessment, style.weight, style.size);
+    if !largest.is_empty() && width(largest, style.weight, style.size) <= room {
+        picture.text(RIGHT, 129.5, style.to_the_right(), largest);
+    }
 }
 
 /// The agent by its name, or by how its id begins where nothing of the name can be shown: two such agents are still told apart.
@@ -139,12 +152,16 @@ fn title(badge: &Badge, mark: Mark) -> String {
         .text()
         .map_or_else(String::new, |word| format!("{word}. "));
     let [performance, capability] = Axis::ALL.map(rating);
+    let sources = match in_words(&badge.sources) {
+        words if words.is_empty() => words,
+        words => format!("; evidence from {words}"),
+    };
     let text = format!(
-        "{mark}AAAF badge of {} ({}), assessed by {}: {performance}; {capability}; valid until {}",
+        "{mark}AAAF badge of {} ({}), assessed by {}: {performance}; {capability}{sources}; valid until {}",
         badge.agent.name,
         badge.agent.id,
         badge.organization.name,
-        day(badge.valid_until),
+        day(badge.shown_until()),
     );
     presentable(&text, Glyphs::Any)
 }

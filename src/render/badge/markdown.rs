@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::Mark;
 use crate::domain::aaaf::Axis;
 use crate::domain::aaaf::badge::{Badge, axis_name};
+use crate::domain::aaaf::evidence::in_words;
 use crate::render::markdown::escaped;
 
 /// The badge as a Markdown table.
@@ -29,6 +30,9 @@ pub fn markdown(badge: &Badge, mark: Mark) -> String {
             axis_name(axis),
             &format!("**{tier}** {}{covered}", rating.score),
         );
+    }
+    if !badge.sources.is_empty() {
+        row("Evidence by source", &in_words(&badge.sources));
     }
     row(
         "Certified",

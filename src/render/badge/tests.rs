@@ -80,6 +80,7 @@ fn it_shows_what_a_badge_says() {
         "Certified 2026-04-16",
         "Valid until 2026-07-15",
         "Assessment 00000000-0000-0000-0000-000000000044",
+        "host 80 %",
     ] {
         assert!(
             shown.iter().any(|text| text == expected),
@@ -121,6 +122,7 @@ fn it_reads_well_as_markdown() {
          | Organization | Acme Quality |\n\
          | Performance | **Elite** 0.93 |\n\
          | Capability | **Versatile** 0.64 (0.85 of weights assessed) |\n\
+         | Evidence by source | host 80 %, person 20 % |\n\
          | Certified | 2026-04-16 |\n\
          | Valid until | 2026-07-15 |\n\
          | Assessment | `00000000-0000-0000-0000-000000000044` |\n\

@@ -13,6 +13,7 @@ use super::table;
 use super::words::plain;
 use crate::domain::aaaf::assessment::EvidenceBasis;
 use crate::domain::aaaf::calibration::Calibration;
+use crate::domain::aaaf::evidence::in_words;
 use crate::domain::aaaf::{Axis, Config, Dimension};
 use view::{AxisFound, Found, Measured};
 
@@ -97,6 +98,9 @@ pub fn line(found: &Found) -> String {
 fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
     let digest = ink.faint(&plain(&basis.digest));
     let _ = writeln!(text, "evidence     {} events  {digest}", basis.events);
+    if !basis.sources.is_empty() {
+        let _ = writeln!(text, "recorded by  {}", in_words(&basis.sources));
+    }
 }
 
 fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {

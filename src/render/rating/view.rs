@@ -55,6 +55,9 @@ pub struct Assessed {
     /// What became of its badge.
     #[serde(default)]
     pub badge_state: Option<String>,
+    /// Why no badge comes of it.
+    #[serde(default)]
+    pub not_certified: Option<String>,
 }
 
 impl Assessed {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Badge, Line, Moment, Report, Summary};
 use crate::domain::aaaf::badge::{Shown, axis_name, dimension_name};
+use crate::domain::aaaf::evidence::{Sources, in_words};
 use crate::domain::aaaf::{Axis, Config, Dimension, standards};
 use crate::render::plain;
 use crate::render::rating::view::Assessed;
@@ -162,9 +163,17 @@ pub fn evidence(report: &Report) -> Vec<Fact> {
             ),
         );
         add("Events", rated.evidence.events.to_string());
+        add("Recorded by", recorded_by(&rated.evidence.sources));
         add("Digest of their ids", plain(&rated.evidence.digest));
     }
     facts
+}
+
+fn recorded_by(sources: &Sources) -> String {
+    match in_words(sources) {
+        words if words.is_empty() => "not known: rated before this was kept".to_owned(),
+        words => words,
+    }
 }
 
 /// What moved since the rating before, and who has decided about it.

@@ -24,11 +24,17 @@ use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
+/// How often a dimension of an assessment can be appealed.
+const MOST_APPEALS: usize = 3;
+/// Appeals of an assessment that are looked at: more than there can be of all dimensions.
+const MOST_LISTED: u32 = 1000;
+
 impl Aaaf {
     /// Challenges scores of an assessment.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for an assessment that certifies nothing; `APPEAL_WINDOW_CLOSED`; `APPEAL_OPEN`.
+    /// `not_found`; `conflict` for an assessment that certifies nothing; `APPEAL_WINDOW_CLOSED`; `APPEAL_OPEN`; `conflict` for a dimension
+    /// that was appealed too often.
     pub async fn file_appeal(
         &self,
         member: &Member,
@@ -50,6 +56,7 @@ impl Aaaf {
             return Err(Problem::new(ErrorCode::AppealWindowClosed, message)
                 .with("completedAt", ended_at.to_string()));
         }
+        self.not_appealed_too_often(&assessment, &filing).await?;
         let record = AppealRecord {
             id: self.fresh_id(),
             organization: assessment.organization,
@@ -71,6 +78,36 @@ impl Aaaf {
                 "one of these dimensions has an open appeal already; wait until it is resolved",
             )),
             Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// A dimension of an assessment is appealed a few times, however the appeals end: each holds evidence and a reviewer.
+    async fn not_appealed_too_often(
+        &self,
+        assessment: &AssessmentRecord,
+        filing: &Filing,
+    ) -> Result<(), Problem> {
+        let (organization, id) = (assessment.organization, &assessment.id);
+        let earlier = self
+            .store
+            .appeals(organization, id, None, MOST_LISTED)
+            .await;
+        let earlier = earlier.map_err(|cause| internal(&cause))?;
+        let often = filing.dimensions.iter().find(|dimension| {
+            let of_it = earlier.iter();
+            let of_it = of_it.filter(|it| it.filing.dimensions.contains(dimension));
+            of_it.count() >= MOST_APPEALS
+        });
+        match often {
+            None => Ok(()),
+            Some(dimension) => Err(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "{dimension} of this assessment was appealed {MOST_APPEALS} times already, which is the limit; ask for another assessment"
+                ),
+            )
+            .with("dimension", dimension.as_str())
+            .with("limit", MOST_APPEALS)),
         }
     }
 
@@ -129,10 +166,10 @@ impl Aaaf {
         let assessment = self.assessment(member, assessment).await?;
         let mut appeal = self.appeal(member, &assessment.id, id).await?;
         let principal = &member.caller.principal;
-        if *principal == appeal.filed_by || *principal == assessment.agent {
+        if *principal == appeal.filed_by || self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "whoever filed an appeal does not resolve it, nor does the agent; use another principal's key",
+                "an appeal is resolved neither by who filed it nor by an agent; use another principal's key",
             ));
         }
         if !appeal.state.is_open() {
@@ -266,7 +303,14 @@ impl Aaaf {
         let config = Config::read(&assessment.asked.config).map_err(|cause| internal(&cause))?;
         let (organization, agent) = (assessment.organization, assessment.agent_number);
         let until = evidence_until(assessment);
-        let events = collect(self.store.as_ref(), organization, agent, &asked, until).await;
+        let events = collect(
+            self.store.as_ref(),
+            organization,
+            agent,
+            &assessment.asked,
+            until,
+        )
+        .await;
         let events = events.map_err(uncollected)?.events;
         let rated = tokio::task::spawn_blocking(move || {
             // What was accepted before was looked at then, and some of it may be past its time by now.

@@ -42,25 +42,26 @@ impl Aaaf {
             }
             false => None,
         };
-        // What a stress test may still bring is not missed yet.
-        if stress_test.is_none() {
-            self.enough(&agent, organization, &assessment, config.clone())
-                .await?;
-        }
         let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;
+        let asked = Asked {
+            assessment,
+            config: snapshot,
+            triggered_by: member.caller.principal.clone(),
+            weighs_sources: true,
+            stress_test,
+            agent_version: agent.profile.rated_version().map(str::to_owned),
+        };
+        // What a stress test may still bring is not missed yet.
+        if asked.stress_test.is_none() {
+            self.enough(&agent, organization, &asked, config).await?;
+        }
         let record = AssessmentRecord {
             id,
             organization,
             agent_number: agent.number,
             agent: agent.id,
             stage: Stage::Pending,
-            asked: Asked {
-                assessment,
-                config: snapshot,
-                triggered_by: member.caller.principal.clone(),
-                stress_test,
-                agent_version: agent.profile.rated_version().map(str::to_owned),
-            },
+            asked,
             finding: None,
             badge: None,
             created_at: now,
@@ -86,13 +87,13 @@ impl Aaaf {
         &self,
         agent: &AgentRecord,
         organization: OrganizationNumber,
-        assessment: &Assessment,
+        asked: &Asked,
         config: Config,
     ) -> Result<(), Problem> {
         let (store, number) = (self.store.as_ref(), agent.number);
-        let collected = collect(store, organization, number, assessment, None).await;
+        let collected = collect(store, organization, number, asked, None).await;
         let events = collected.map_err(uncollected)?.events;
-        match compute(events, assessment.clone(), config).await? {
+        match compute(events, asked.assessment.clone(), config).await? {
             Ok(_) => Ok(()),
             Err(Unscored::Insufficient(insufficient)) => Err(too_little(&insufficient)),
             Err(cause) => Err(internal(&cause)),
@@ -150,10 +151,10 @@ impl Aaaf {
     ) -> Result<AssessmentRecord, Problem> {
         let mut assessment = self.assessment(member, id).await?;
         let principal = &member.caller.principal;
-        if *principal == assessment.asked.triggered_by || *principal == assessment.agent {
+        if *principal == assessment.asked.triggered_by || self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "whoever asked for an assessment does not review it, nor does the agent; use another principal's key",
+                "an assessment is reviewed neither by who asked for it nor by an agent; use another principal's key",
             ));
         }
         let nothing = || {

@@ -16,6 +16,7 @@ use super::assessments::{compute, too_little};
 use super::collection::{CollectError, collect};
 use super::issuer::{Issuer, Keeps, NotIssued};
 use super::stress_tests::{Bench, Standing};
+use crate::domain::aaaf::assessment::Uncertified;
 use crate::domain::aaaf::calibration::{BadgeDecision, Calibration, Scores, calibrate};
 use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Unscored};
@@ -252,7 +253,7 @@ impl Assessor {
         let config = Config::read(&record.asked.config).map_err(broken)?;
         let (organization, agent) = (record.organization, record.agent_number);
         let store = self.store.as_ref();
-        let collected = collect(store, organization, agent, assessment, None).await;
+        let collected = collect(store, organization, agent, &record.asked, None).await;
         let (events, until) = match collected {
             Ok(collected) => (collected.events, collected.recorded_until),
             Err(CollectError::Store(cause)) => return Err(cause),
@@ -267,13 +268,14 @@ impl Assessor {
             Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
             Err(problem) => return Ok(failed_by(&problem).into()),
         };
-        let (calibration, draft) = match &scored {
-            Scored::Rating(rating) => (
-                Some(self.calibrated(record, rating, &config).await?),
-                self.drafted(record, rating, &config).await?,
-            ),
-            Scored::Single(_) => (None, None),
-        };
+        let (mut calibration, mut draft, mut uncertified) = (None, None, None);
+        if let Scored::Rating(rating) = &scored {
+            calibration = Some(self.calibrated(record, rating, &config).await?);
+            match self.uncertified(record, &config).await? {
+                Some(why) => uncertified = Some(why.to_string()),
+                None => draft = self.drafted(record, rating, &config).await?,
+            }
+        }
         let result = serde_json::to_value(&scored).map_err(|_| StoreError::Inconsistent {
             table: "aaaf_assessment",
             column: "finding",
@@ -283,10 +285,29 @@ impl Assessor {
                 result,
                 evidence_until: until,
                 calibration,
+                uncertified,
                 review: None,
             },
             draft,
         })
+    }
+
+    /// Why nothing is certified, whatever was rated.
+    async fn uncertified(
+        &self,
+        record: &AssessmentRecord,
+        config: &Config,
+    ) -> Result<Option<Uncertified>, StoreError> {
+        let asked = &record.asked.assessment;
+        let since = match asked.collected_by(record.created_at, config) {
+            Ok(Some(since)) => since,
+            Ok(None) => return Ok(None),
+            Err(why) => return Ok(Some(why)),
+        };
+        let (organization, agent) = (record.organization, record.agent_number);
+        let collected = self.store.is_collected_by(organization, agent, since);
+        let days = config.rules.assessment_window_days;
+        Ok((!collected.await?).then_some(Uncertified::Collection { days, since }))
     }
 
     async fn drafted(
@@ -295,9 +316,6 @@ impl Assessor {
         rating: &Rating,
         config: &Config,
     ) -> Result<Option<BadgeRecord>, StoreError> {
-        if !record.asked.assessment.certifies(record.created_at, config) {
-            return Ok(None);
-        }
         let validity = Validity::of(record.created_at, config.rules.validity_period_days);
         let Some(Validity { valid_until }) = validity else {
             // It would hold for longer than there are dates.

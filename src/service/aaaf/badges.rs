@@ -14,14 +14,15 @@ use super::{Aaaf, Member, is_id, not_there};
 use crate::domain::aaaf::badge::{
     Mark, OnRecord, Reason, RevocationReason, Scale, Standing, Verification, unsound, verify_at,
 };
+use crate::domain::aaaf::order::Verdict;
 use crate::domain::credential::baking::{png, svg};
 use crate::domain::credential::did::{DidDocument, multibase};
 use crate::domain::credential::proof::issuer;
 use crate::domain::credential::status_list::{self, Bits};
 use crate::domain::credential::{parse, served};
 use crate::ports::aaaf::{
-    BadgeRecord, BadgeState, Issued, OrganizationRecord, Revocation, StatusListNumber,
-    StatusListRecord,
+    AssessmentRecord, BadgeRecord, BadgeState, Finding, Issued, OrganizationRecord, Revocation,
+    StatusListNumber, StatusListRecord,
 };
 use crate::ports::{Painter, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -105,6 +106,28 @@ impl Gallery {
             worked
         });
         worked.await.map_err(|cause| internal(&cause))
+    }
+}
+
+/// Ratings in a row that a reviewer rejected, of which an earlier one is still looked for.
+const MOST_REJECTED: usize = 100;
+
+/// What has happened to an agent since its badge was issued.
+#[derive(Clone, Debug)]
+pub struct Since {
+    /// A later rating that no reviewer rejected.
+    pub newer: Option<AssessmentRecord>,
+    /// Whether the agent was archived.
+    pub archived: bool,
+}
+
+fn is_rejected(assessment: &AssessmentRecord) -> bool {
+    match &assessment.finding {
+        Some(Finding::Scored {
+            review: Some(review),
+            ..
+        }) => review.decision == Verdict::Reject,
+        _ => false,
     }
 }
 
@@ -326,6 +349,41 @@ impl Aaaf {
         let assessment = seen.badge.badge.assessment_id.to_string();
         let appealed = self.store.is_appealed(&assessment).await;
         appealed.map_err(|cause| internal(&cause))
+    }
+
+    /// What has happened to the agent since its badge was issued: a newer rating, and whether it was archived.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn since(&self, seen: &Seen) -> Result<Since, Problem> {
+        let found = self.looked_up(seen).await;
+        found.map_err(|cause| internal(&cause))
+    }
+
+    async fn looked_up(&self, seen: &Seen) -> Result<Since, StoreError> {
+        let (badge, organization) = (&seen.badge, seen.badge.organization);
+        let id = badge.badge.agent.id.to_string();
+        let agent = self.store.agent(organization, &id).await?;
+        let mut since = Since {
+            newer: None,
+            archived: agent.is_some_and(|it| it.archived),
+        };
+        let own = badge.badge.assessment_id.to_string();
+        let Some(own) = self.store.assessment(organization, &own).await? else {
+            return Ok(since);
+        };
+        let mut before = Timestamp::MAX;
+        for _ in 0..MOST_REJECTED {
+            let last = self.store.last_rating(badge.agent, before).await?;
+            match last.filter(|it| it.id != own.id && it.created_at >= own.created_at) {
+                Some(rejected) if is_rejected(&rejected) => before = rejected.created_at,
+                newer => {
+                    since.newer = newer;
+                    break;
+                }
+            }
+        }
+        Ok(since)
     }
 
     /// Takes a badge of the organization back.

@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::gathering::SOURCE as JUDGED_HERE;
-use crate::domain::aaaf::{Assessment, Event};
-use crate::ports::aaaf::{AgentNumber, EventFilter, EventRecord, OrganizationNumber};
+use crate::domain::aaaf::Event;
+use crate::ports::aaaf::{
+    AgentNumber, Asked, EventFilter, EventRecord, OrganizationNumber, PROJECTED as JUDGED_HERE,
+};
 use crate::ports::{Store, StoreError};
 
 /// Events of one assessment: more are refused, so that it cannot take more memory than a host has.
@@ -39,6 +40,8 @@ pub struct Collected {
     /// When the last of it was recorded.
     pub recorded_until: Option<Timestamp>,
     octets: usize,
+    /// Whether what an event states counts by who recorded it.
+    weighs_sources: bool,
     /// Of each event, whether this host has made it.
     made_here: Vec<bool>,
 }
@@ -51,16 +54,20 @@ pub async fn collect(
     store: &dyn Store,
     organization: OrganizationNumber,
     agent: AgentNumber,
-    assessment: &Assessment,
+    asked: &Asked,
     known_at: Option<Timestamp>,
 ) -> Result<Collected, CollectError> {
+    let assessment = &asked.assessment;
     let window = EventFilter {
         agent: Some(agent),
         kind: None,
         from: Some(assessment.window_start),
         to: Some(assessment.window_end),
     };
-    let mut collected = Collected::default();
+    let mut collected = Collected {
+        weighs_sources: asked.weighs_sources,
+        ..Collected::default()
+    };
     let mut after = None;
     loop {
         let page = store.events(organization, &window, after, PAGE).await?;
@@ -112,7 +119,10 @@ impl Collected {
                 table: "aaaf_event",
                 column: "data",
             })?;
-            self.events.push(event);
+            self.events.push(match self.weighs_sources {
+                true => event.recorded_by(record.recorder),
+                false => event,
+            });
             self.made_here.push(record.source == JUDGED_HERE);
         }
         Ok(())

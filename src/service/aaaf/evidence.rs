@@ -6,14 +6,17 @@ use serde_json::Value;
 
 use uuid::{Uuid, Version};
 
-use super::gathering::SOURCE as JUDGED_HERE;
 use super::{Aaaf, Member, is_id};
 use crate::domain::aaaf::evidence::{
-    Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Refusal, Sound, judge,
+    Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Recorder, Refusal, Sound, judge,
 };
-use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord, Known, NewEvent};
+use crate::domain::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
+use crate::ports::aaaf::{
+    EventFilter, EventPosition, EventRecord, Known, NewEvent, Origin, PROJECTED as JUDGED_HERE,
+};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+use crate::service::keys::LOCAL;
 
 /// Events of one batch.
 pub const MOST: usize = 1000;
@@ -24,6 +27,13 @@ const OWN_NAME: &str =
     "An agent's own key cannot use ids of version 5: those of evidence that is projected";
 const SETTLED: &str = "An eval run of this host has judged this task; correct its score, or appeal";
 const STRAY: &str = "Unknown assessment_id: no assessment of this agent under way has it";
+const OTHER_AGENT: &str =
+    "This id is that of an event about another agent; send the event under another id";
+const OTHER_CONTENT: &str =
+    "An event with this id was recorded with other content; send the event under another id";
+const WEAKER: &str = "An event with this id was recorded by the agent or by an unknown principal, so its outcome does not count; send the event under another id";
+/// What the identity of a model grader begins with.
+const GRADER: &str = "sha256-";
 /// What came over the API.
 const SOURCE: &str = "api";
 
@@ -36,6 +46,28 @@ pub struct Ingested {
     pub errors: Vec<Refusal>,
 }
 
+/// Events that were looked at, and by whom they are recorded.
+struct Judged {
+    batch: Batch,
+    agents: HashMap<String, Known>,
+    recorder: Recorder,
+}
+
+/// What became of an event that is sound.
+enum Fate {
+    New,
+    Known,
+    /// Its id is that of another event.
+    Conflict(&'static str),
+}
+
+/// An event that is sound, by the id it has or was given.
+struct Kept {
+    index: usize,
+    id: String,
+    fate: Fate,
+}
+
 /// What became of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
@@ -46,7 +78,7 @@ pub struct Recorded {
 }
 
 impl Aaaf {
-    /// Records a batch: what is unsound in it is refused alone. What comes without an id is given one, from the name space
+    /// Records a batch: what is unsound in it, or has the id of another event, is refused alone. What comes without an id is given one, from the name space
     /// of the request if it has one.
     ///
     /// # Errors
@@ -57,18 +89,35 @@ impl Aaaf {
         documents: &[Value],
         names: Option<Uuid>,
     ) -> Result<Ingested, Problem> {
-        let (batch, agents) = self.judged(member, documents).await?;
-        self.record(member, &batch, &agents, names).await?;
+        let judged = self.judged(member, documents).await?;
+        let kept = self.record(member, &judged, names).await?;
+        let Judged { mut batch, .. } = judged;
+        let mut conflicts = 0;
+        for Kept { index, id, fate } in &kept {
+            let Fate::Conflict(why) = fate else { continue };
+            conflicts += 1;
+            batch.errors.push(Refusal::conflict(*index, why));
+            // The same event again in the same batch.
+            let is_same = |place: &usize| {
+                let named = documents.get(*place).and_then(|it| it.get("id"));
+                named.and_then(Value::as_str) == Some(id)
+            };
+            let (same, others) = batch.duplicates.into_iter().partition(is_same);
+            batch.duplicates = others;
+            let refused = |place: usize| Refusal::conflict(place, why);
+            batch.errors.extend(Vec::into_iter(same).map(refused));
+        }
+        batch.errors.sort_by_key(|refusal| refusal.index);
         Ok(Ingested {
-            accepted: batch.accepted(),
+            accepted: batch.accepted() - conflicts,
             errors: batch.errors,
         })
     }
 
-    /// Records one event; one whose id is known is left as it was recorded first.
+    /// Records one event; the same one again is left as it was recorded first.
     ///
     /// # Errors
-    /// `INVALID_EVENT_TYPE`, `validation_error`.
+    /// `INVALID_EVENT_TYPE`, `validation_error`; `conflict` for the id of another event.
     pub async fn ingest_one(
         &self,
         member: &Member,
@@ -80,20 +129,23 @@ impl Aaaf {
             return Err(no_such_type());
         }
         let documents = [document];
-        let (batch, agents) = self.judged(member, &documents).await?;
-        if let Some(refusal) = batch.errors.first() {
+        let judged = self.judged(member, &documents).await?;
+        if let Some(refusal) = judged.batch.errors.first() {
             return Err(Problem::new(
                 ErrorCode::ValidationError,
                 refusal.error.clone(),
             ));
         }
-        let recorded = self.record(member, &batch, &agents, names).await?;
-        let (id, new) = recorded.first().ok_or_else(nothing_recorded)?;
+        let kept = self.record(member, &judged, names).await?;
+        let Kept { id, fate, .. } = kept.first().ok_or_else(nothing_recorded)?;
+        if let Fate::Conflict(why) = fate {
+            return Err(Problem::new(ErrorCode::Conflict, *why).with("id", id.as_str()));
+        }
         let event = self.store.event(member.organization.number, id).await;
         let event = event.map_err(|cause| internal(&cause))?;
         Ok(Recorded {
             event: event.ok_or_else(nothing_recorded)?,
-            new: *new,
+            new: matches!(fate, Fate::New),
         })
     }
 
@@ -126,16 +178,12 @@ impl Aaaf {
         events.await.map_err(|cause| internal(&cause))
     }
 
-    async fn judged(
-        &self,
-        member: &Member,
-        documents: &[Value],
-    ) -> Result<(Batch, HashMap<String, Known>), Problem> {
-        let principal = member.caller.principal.as_str();
+    async fn judged(&self, member: &Member, documents: &[Value]) -> Result<Judged, Problem> {
+        let recorder = self.recorder(member).await?;
         let named = documents
             .iter()
             .filter_map(|it| it.get("agent_id")?.as_str());
-        let named: BTreeSet<&str> = named.chain([principal]).filter(|id| is_id(id)).collect();
+        let named: BTreeSet<&str> = named.filter(|id| is_id(id)).collect();
         let named: Vec<&str> = named.into_iter().collect();
         let known = self
             .store
@@ -151,15 +199,49 @@ impl Aaaf {
                 is_known: &is_known,
             },
         );
-        // A key that an agent acts by is one whose principal is the agent.
-        if known.contains_key(principal) {
+        if recorder == Recorder::Agent {
             refuse(&mut batch, tells_ground_truth, GROUND_TRUTH);
             refuse(&mut batch, |it| it.assessment_id.is_some(), OWN_TEST);
             refuse(&mut batch, is_named_like_projected, OWN_NAME);
         }
         self.refuse_settled(member, &mut batch, &known).await?;
         self.refuse_stray(member, &mut batch, &known).await?;
-        Ok((batch, known))
+        Ok(Judged {
+            batch,
+            agents: known,
+            recorder,
+        })
+    }
+
+    /// What kind of principal a member's key stands for, when it records something now.
+    async fn recorder(&self, member: &Member) -> Result<Recorder, Problem> {
+        let caller = &member.caller;
+        let principal = caller.principal.as_str();
+        if self.is_agents_key(member).await? {
+            return Ok(Recorder::Agent);
+        }
+        if principal.starts_with(GRADER) {
+            let found = self.store.calibration(&caller.tenant, principal).await;
+            let found = found.map_err(|cause| internal(&cause))?;
+            let doubt = doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now());
+            return Ok(match doubt {
+                None => Recorder::Grader,
+                Some(_) => Recorder::UncalibratedGrader,
+            });
+        }
+        let is_operator = caller.key_id.as_str() == LOCAL;
+        let names_somebody = principal != caller.key_id.as_str();
+        Ok(match is_operator || names_somebody {
+            true => Recorder::Person,
+            false => Recorder::Organization,
+        })
+    }
+
+    /// Whether a member acts by a key of an agent of the organization: one whose principal is an agent's id or name.
+    pub(super) async fn is_agents_key(&self, member: &Member) -> Result<bool, Problem> {
+        let organization = member.organization.number;
+        let found = self.store.is_agent(organization, &member.caller.principal);
+        found.await.map_err(|cause| internal(&cause))
     }
 
     /// Takes out what is about a task that the host itself has judged: nobody's word stands beside that.
@@ -226,14 +308,14 @@ impl Aaaf {
         Ok(())
     }
 
-    /// Records what a batch holds; says of each its id and whether it is new.
+    /// Records what a batch holds, and says of each event what became of it.
     async fn record(
         &self,
         member: &Member,
-        batch: &Batch,
-        agents: &HashMap<String, Known>,
+        judged: &Judged,
         names: Option<Uuid>,
-    ) -> Result<Vec<(String, bool)>, Problem> {
+    ) -> Result<Vec<Kept>, Problem> {
+        let Judged { batch, agents, .. } = judged;
         let mut events = Vec::with_capacity(batch.events.len());
         for Sound { index, event, data } in &batch.events {
             let agent = agents.get(&event.agent_id).ok_or_else(nothing_recorded)?;
@@ -256,10 +338,58 @@ impl Aaaf {
         }
         let now = self.clock.now();
         let organization = member.organization.number;
-        let recorded = self.store.record_events(organization, &events, SOURCE, now);
+        let origin = Origin {
+            source: SOURCE,
+            recorder: judged.recorder,
+            principal: &member.caller.principal,
+        };
+        let recorded = self.store.record_events(organization, &events, origin, now);
         let recorded = recorded.await.map_err(|cause| internal(&cause))?;
-        let ids = events.into_iter().map(|event| event.id);
-        Ok(ids.zip(recorded).collect())
+        let there = events.iter().zip(&recorded).filter(|(_, new)| !**new);
+        let there: Vec<&str> = there.map(|(event, _)| event.id.as_str()).collect();
+        let mut earlier = HashMap::new();
+        if !there.is_empty() {
+            let found = self.store.events_named(organization, &there).await;
+            let found = found.map_err(|cause| internal(&cause))?;
+            earlier.extend(found.into_iter().map(|it| (it.id.clone(), it)));
+        }
+        let sent = batch.events.iter().zip(events).zip(recorded);
+        let kept = sent.map(|((sound, event), new)| {
+            let conflict = earlier
+                .get(&event.id)
+                .and_then(|it| conflict(it, &event, &sound.event, judged.recorder));
+            Kept {
+                index: sound.index,
+                fate: match conflict {
+                    _ if new => Fate::New,
+                    None => Fate::Known,
+                    Some(why) => Fate::Conflict(why),
+                },
+                id: event.id,
+            }
+        });
+        Ok(kept.collect())
+    }
+}
+
+/// Why an event cannot be taken for the one that was recorded under its id before.
+fn conflict(
+    earlier: &EventRecord,
+    sent: &NewEvent,
+    event: &Event,
+    recorder: Recorder,
+) -> Option<&'static str> {
+    let data: Option<Value> = serde_json::from_str(&sent.data).ok();
+    let is_same = earlier.kind == sent.kind
+        && earlier.occurred_at.as_microsecond() == sent.occurred_at.as_microsecond()
+        && data.as_ref() == Some(&earlier.data);
+    let (before, now) = (earlier.recorder.entitlement(), recorder.entitlement());
+    if earlier.agent_number != sent.agent {
+        Some(OTHER_AGENT)
+    } else if !is_same {
+        Some(OTHER_CONTENT)
+    } else {
+        (before < now && event.exceeds(before)).then_some(WEAKER)
     }
 }
 
@@ -286,10 +416,7 @@ fn refuse(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     batch.events.retain(|it| {
         let refused = is_refused(&it.event);
         if refused {
-            errors.push(Refusal {
-                index: it.index,
-                error: why.to_owned(),
-            });
+            errors.push(Refusal::unsound(it.index, why.to_owned()));
         }
         !refused
     });

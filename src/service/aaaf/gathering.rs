@@ -11,14 +11,16 @@ use serde::Serialize;
 use super::projected::projected;
 use super::{Aaaf, Member};
 use crate::domain::aaaf::agent::OpenwopAgent;
-use crate::domain::aaaf::evidence::RETENTION_DAYS;
+use crate::domain::aaaf::evidence::{RETENTION_DAYS, Recorder};
 use crate::domain::aaaf::order::Collection;
 use crate::domain::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
 use crate::domain::eval::rubric::rubric;
 use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::domain::run::record::EvalSpec;
-use crate::ports::aaaf::{AgentRecord, Gathered, LeftOut, NewEvent, OrganizationNumber, RunsOf};
+use crate::ports::aaaf::{
+    AgentRecord, Gathered, LeftOut, NewEvent, OrganizationNumber, Origin, PROJECTED, RunsOf,
+};
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
@@ -35,8 +37,12 @@ const MOST_NAMED: u32 = 100;
 const AGENTS: u32 = 200;
 /// A run that was created so long before a window may still have ended in it.
 const BEFORE_WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Who made these events.
-pub const SOURCE: &str = "openwop_eval";
+/// How these events come to be recorded.
+const ORIGIN: Origin<'static> = Origin {
+    source: PROJECTED,
+    recorder: Recorder::Host,
+    principal: "host",
+};
 
 /// What gathering came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -292,7 +298,7 @@ pub(super) async fn is_taken(
 ) -> Result<bool, StoreError> {
     for batch in events.chunks(BATCH) {
         let ids: Vec<&str> = batch.iter().map(|event| event.id.as_str()).collect();
-        if store.is_taken(organization, SOURCE, &ids).await? {
+        if store.is_taken(organization, PROJECTED, &ids).await? {
             return Ok(true);
         }
     }
@@ -309,7 +315,7 @@ pub(super) async fn keep(
     let mut new = 0;
     for batch in events.chunks(BATCH) {
         let recorded = store
-            .record_events(organization, batch, SOURCE, now)
+            .record_events(organization, batch, ORIGIN, now)
             .await?;
         new += recorded.into_iter().filter(|new| *new).count();
     }

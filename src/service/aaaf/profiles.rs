@@ -26,11 +26,7 @@ impl Aaaf {
         suite: &str,
         document: &Value,
     ) -> Result<(ProfileRecord, bool), Problem> {
-        if self
-            .agent_number(member, &member.caller.principal)
-            .await?
-            .is_some()
-        {
+        if self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
                 "a profile holds ground truth, which an agent does not tell of itself; use another principal's key",

@@ -3,6 +3,7 @@
 use super::Aaaf;
 use super::assessments::needs_review;
 use super::badges::{Asking, Seen};
+use crate::domain::aaaf::evidence::Sources;
 use crate::domain::aaaf::order::Verdict;
 use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::ids::TenantId;
@@ -68,7 +69,8 @@ impl Aaaf {
         // Tiers are asked of the finding, which is not signed: the badge vouches for those that it names.
         let vouched = Axis::ALL
             .into_iter()
-            .all(|axis| tier(assessment, axis) == Some(seen.badge.badge.rating(axis).tier));
+            .all(|axis| tier(assessment, axis) == Some(seen.badge.badge.rating(axis).tier))
+            && sources(assessment) == seen.badge.badge.sources;
         Ok(match state {
             BadgeState::Issued if !vouched => Badge::Unproven,
             BadgeState::Issued if verification.valid => Badge::Holds,
@@ -87,6 +89,16 @@ fn tier(assessment: &AssessmentRecord, axis: Axis) -> Option<Tier> {
     };
     let named = result.get(axis.as_str())?.get("tier")?.as_str()?;
     named.parse().ok()
+}
+
+/// Who recorded the evidence of an assessment; empty where that is not known.
+fn sources(assessment: &AssessmentRecord) -> Sources {
+    let Some(Finding::Scored { result, .. }) = &assessment.finding else {
+        return Sources::new();
+    };
+    let said = result.pointer("/evidence/sources");
+    let said = said.and_then(|said| serde_json::from_value(said.clone()).ok());
+    said.unwrap_or_default()
 }
 
 /// A rating as a gate looks at it; `None` for what is none.
@@ -108,5 +120,6 @@ fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
             _ => Review::Stands,
         },
         badge,
+        sources: sources(assessment),
     })
 }

@@ -24,6 +24,9 @@ const CHANGE: &str = "UPDATE aaaf_agent
     SET name = $4, archived = $5, profile = $6, updated_at = $7, revision = revision + 1
     WHERE organization = $1 AND number = $2 AND revision = $3";
 
+const IS_AGENT: &str =
+    "SELECT COUNT(*) FROM aaaf_agent WHERE organization = $1 AND (id = $2 OR name = $2)";
+
 const NAME: &str = "an agent of this name";
 
 macro_rules! standing_for {
@@ -148,6 +151,20 @@ macro_rules! agents {
                     .into_iter()
                     .map(|(id, number, archived)| (id, known(number, archived)))
                     .collect())
+            }
+
+            async fn is_agent(
+                &self,
+                organization: OrganizationNumber,
+                principal: &str,
+            ) -> Result<bool, StoreError> {
+                let found: i64 = sqlx::query_scalar(IS_AGENT)
+                    .bind(organization.0)
+                    .bind(principal)
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(found > 0)
             }
 
             async fn agents_standing_for(

@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
+use crate::domain::aaaf::evidence::Recorder;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent, OrganizationNumber,
+    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent,
+    OrganizationNumber, Origin, PROJECTED,
 };
 use crate::store::convert::{Column, backend, column};
 use crate::store::{PostgresStore, SqliteStore};
@@ -20,19 +22,19 @@ static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
 
 /// Parameters without names: SQLite looks named ones up one by one.
 fn insert(rows: usize) -> String {
-    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
     format!(
         "INSERT INTO aaaf_event
-            (organization, recorded_at, source, agent, id, kind, occurred_at, task, assessment, data)
+            (organization, recorded_at, source, recorder, recorded_by, agent, id, kind, occurred_at, task, assessment, data)
         VALUES {values} ON CONFLICT (organization, id) DO NOTHING RETURNING id"
     )
 }
 
 /// The order of the arrays is that of arrival.
 const INSERT: &str = "INSERT INTO aaaf_event
-        (organization, recorded_at, source, agent, id, kind, occurred_at, task, assessment, data)
-    SELECT $1, $2, $3, item.agent, item.id, item.kind, item.occurred_at, item.task, item.assessment, item.data
-    FROM UNNEST($4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[], $10::text[])
+        (organization, recorded_at, source, recorder, recorded_by, agent, id, kind, occurred_at, task, assessment, data)
+    SELECT $1, $2, $3, $4, $5, item.agent, item.id, item.kind, item.occurred_at, item.task, item.assessment, item.data
+    FROM UNNEST($6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[])
         WITH ORDINALITY AS item (agent, id, kind, occurred_at, task, assessment, data, place)
     ORDER BY item.place
     ON CONFLICT (organization, id) DO NOTHING RETURNING id";
@@ -40,7 +42,7 @@ const INSERT: &str = "INSERT INTO aaaf_event
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT e.number, e.id, a.id, e.agent, e.kind, e.occurred_at, e.recorded_at, e.source, e.data
+            "SELECT e.number, e.id, a.id, e.agent, e.kind, e.occurred_at, e.recorded_at, e.source, e.recorder, e.recorded_by, e.data
             FROM aaaf_event e JOIN aaaf_agent a ON a.number = e.agent
             WHERE e.organization = $1 ",
             $rest
@@ -63,14 +65,33 @@ const OF_ALL: &str = select!(
     ORDER BY e.agent, e.occurred_at, e.number LIMIT $8"
 );
 
-type Row = (i64, String, String, i64, String, i64, i64, String, String);
+type Row = (
+    i64,
+    String,
+    String,
+    i64,
+    String,
+    i64,
+    i64,
+    String,
+    Option<String>,
+    Option<String>,
+    String,
+);
 
 fn at(name: &'static str) -> Column {
     column("aaaf_event", name)
 }
 
 fn record_of(row: Row) -> Result<EventRecord, StoreError> {
-    let (number, id, agent, agent_number, kind, occurred_at, recorded_at, source, data) = row;
+    let (number, id, agent, agent_number, kind, occurred_at, recorded_at, ..) = row;
+    let (.., source, recorder, recorded_by, data) = row;
+    let recorder = match recorder {
+        Some(name) => Recorder::parse(&name).ok_or_else(|| at("recorder").inconsistent())?,
+        // What this host made has always been told apart.
+        None if source == PROJECTED => Recorder::Host,
+        None => Recorder::Unknown,
+    };
     Ok(EventRecord {
         number,
         id,
@@ -80,6 +101,8 @@ fn record_of(row: Row) -> Result<EventRecord, StoreError> {
         occurred_at: at("occurred_at").time(occurred_at)?,
         recorded_at: at("recorded_at").time(recorded_at)?,
         source,
+        recorder,
+        recorded_by,
         data: at("data").document(&data)?,
         octets: data.len(),
     })
@@ -88,12 +111,20 @@ fn record_of(row: Row) -> Result<EventRecord, StoreError> {
 /// What the events of a batch have in common.
 struct Batch<'a> {
     organization: OrganizationNumber,
-    source: &'a str,
+    origin: Origin<'a>,
     now: Timestamp,
     events: &'a [NewEvent],
 }
 
+/// An event is taken up to so many microseconds before it happens.
+const AHEAD: i64 = 300_000_000;
+const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM aaaf_event
+    WHERE organization = $1 AND agent = $2 AND occurred_at <= $3
+        AND (recorder IS NULL OR recorder <> 'agent')
+        AND (recorded_at <= $4 OR (source = $5 AND occurred_at <= $4)) LIMIT 1) AS found";
+
 impl SqliteStore {
+    const NAMED: &str = select!("AND e.id IN (SELECT value FROM json_each($2))");
     const ASSIGNED: &str = select!(
         "AND e.agent = $2 AND e.kind = 'task_assigned'
             AND e.task IN (SELECT value FROM json_each($3)) AND e.occurred_at < $4
@@ -119,7 +150,9 @@ impl SqliteStore {
                     insert = insert
                         .bind(batch.organization.0)
                         .bind(batch.now.as_microsecond())
-                        .bind(batch.source)
+                        .bind(batch.origin.source)
+                        .bind(batch.origin.recorder.as_str())
+                        .bind(batch.origin.principal)
                         .bind(event.agent.0)
                         .bind(&event.id)
                         .bind(event.kind)
@@ -138,6 +171,7 @@ impl SqliteStore {
 }
 
 impl PostgresStore {
+    const NAMED: &str = select!("AND e.id IN (SELECT jsonb_array_elements_text($2::text::jsonb))");
     const ASSIGNED: &str = select!(
         "AND e.agent = $2 AND e.kind = 'task_assigned'
             AND e.task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND e.occurred_at < $4
@@ -167,7 +201,9 @@ impl PostgresStore {
         sqlx::query_scalar(INSERT)
             .bind(batch.organization.0)
             .bind(batch.now.as_microsecond())
-            .bind(batch.source)
+            .bind(batch.origin.source)
+            .bind(batch.origin.recorder.as_str())
+            .bind(batch.origin.principal)
             .bind(agents)
             .bind(texts(|event| &event.id))
             .bind(texts(|event| event.kind))
@@ -189,12 +225,12 @@ macro_rules! evidence_log {
                 &self,
                 organization: OrganizationNumber,
                 events: &[NewEvent],
-                source: &str,
+                origin: Origin<'_>,
                 now: Timestamp,
             ) -> Result<Vec<bool>, StoreError> {
                 let batch = Batch {
                     organization,
-                    source,
+                    origin,
                     now,
                     events,
                 };
@@ -218,6 +254,20 @@ macro_rules! evidence_log {
                     .await
                     .map_err(backend)?;
                 row.map(record_of).transpose()
+            }
+
+            async fn events_named(
+                &self,
+                organization: OrganizationNumber,
+                ids: &[&str],
+            ) -> Result<Vec<EventRecord>, StoreError> {
+                let rows: Vec<Row> = sqlx::query_as(Self::NAMED)
+                    .bind(organization.0)
+                    .bind(at("id").text(&ids)?)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
             }
 
             async fn events(
@@ -272,6 +322,25 @@ macro_rules! evidence_log {
                     .await
                     .map_err(backend)?;
                 rows.into_iter().map(record_of).collect()
+            }
+
+            async fn is_collected_by(
+                &self,
+                organization: OrganizationNumber,
+                agent: AgentNumber,
+                moment: Timestamp,
+            ) -> Result<bool, StoreError> {
+                let moment = moment.as_microsecond();
+                let found: i64 = sqlx::query_scalar(COLLECTED)
+                    .bind(organization.0)
+                    .bind(agent.0)
+                    .bind(moment.saturating_add(AHEAD))
+                    .bind(moment)
+                    .bind(PROJECTED)
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)?;
+                Ok(found > 0)
             }
 
             async fn assigned_by(

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::home::{Done, Home};
 use super::serve::Server;
+use crate::support::evidence::collecting_in;
 
 fn ago(seconds: i64) -> String {
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
@@ -36,7 +37,13 @@ pub fn write(home: &Home, file: &str, events: &[Value]) {
 /// A folder in which an agent is enrolled, with so many tasks.
 pub fn with_evidence(many: usize) -> Home {
     let home = Home::empty();
-    assert_good(&home.run(&["enroll", "triage", "--domain", "code", "--tool", "grep"]));
+    let enroll = ["enroll", "triage", "--domain", "code", "--tool", "grep"];
+    let done = home.run(&[&enroll[..], &["--json"]].concat());
+    assert_good(&done);
+    let enrolled = done.document();
+    let text = |name: &str| enrolled[name].as_str().unwrap();
+    let collecting = collecting_in(&home.data(), text("organization_id"), text("id"));
+    tokio::runtime::Runtime::new().unwrap().block_on(collecting);
     if many == 0 {
         return home;
     }

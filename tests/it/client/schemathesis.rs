@@ -19,6 +19,7 @@ use crate::oasis::desk::provider::Options;
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Host, Site};
+use crate::support::evidence::collecting_in;
 use crate::webhooks::receiver::{Answer, Receiver};
 
 /// The same requests every time; another seed is one more test of the host, not of a change.
@@ -291,9 +292,11 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
 }
 
 /// The last of the assessments of an agent, one after each batch of tasks, which somebody else asked for.
-async fn rated(asker: &Api, name: &str, batches: &[(&str, usize, &str)]) -> String {
+async fn rated(site: &Site, asker: &Api, name: &str, batches: &[(&str, usize, &str)]) -> String {
     let agent = post(asker, "/api/v1/agents", json!({"name": name})).await;
+    let organization = agent["organization_id"].as_str().unwrap();
     let agent = agent["id"].as_str().unwrap();
+    collecting_in(&site.folder().join("data"), organization, agent).await;
     let mut last = String::new();
     for (batch, many, status) in batches {
         let batch = tasks(agent, &format!("{name}-{batch}"), *many, status);
@@ -310,8 +313,8 @@ async fn rated(asker: &Api, name: &str, batches: &[(&str, usize, &str)]) -> Stri
 }
 
 /// An assessment that may be appealed, and an appeal of it by somebody else.
-async fn furnish_appeals(asker: &Api, material: &mut Material) {
-    let assessment = rated(asker, "appealed", &[("good", 36, "accepted")]).await;
+async fn furnish_appeals(site: &Site, asker: &Api, material: &mut Material) {
+    let assessment = rated(site, asker, "appealed", &[("good", 36, "accepted")]).await;
     let filing = |dimension: &str| {
         json!({"dimensions": [dimension], "justification": "It was right.",
             "counter_evidence": [{"task_id": "appealed-good-1", "claim": "It was accepted."}]})
@@ -335,7 +338,7 @@ async fn furnish_appeals(asker: &Api, material: &mut Material) {
 
 /// Organizations, agents and evidence. The operations that change an organization have one to themselves: a suspended one
 /// would take all others down with it.
-async fn furnish_aaaf(host: &Host, api: &Api, asker: &Api, material: &mut Material) {
+async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material: &mut Material) {
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
     let body = json!({"name": "Probe", "tenant": "acme"});
     let own = id(&post(api, "/api/v1/organizations", body).await);
@@ -373,16 +376,16 @@ async fn furnish_aaaf(host: &Host, api: &Api, asker: &Api, material: &mut Materi
     material.names("getAssessment", &[("path.assessmentId", &ordered)]);
     // Its scores moved far.
     let moved = [("good", 36, "accepted"), ("bad", 60, "rejected")];
-    let moved = rated(asker, "moved", &moved).await;
+    let moved = rated(site, asker, "moved", &moved).await;
     material.names("reviewAssessment", &[("path.assessmentId", &moved)]);
     furnish_profiles(api, material).await;
     furnish_webhooks(api, &order, material).await;
-    furnish_appeals(asker, material).await;
-    furnish_badges(asker, &own, material).await;
+    furnish_appeals(site, asker, material).await;
+    furnish_badges(site, asker, &own, material).await;
     // A key that falls into other hands takes the badges of its organization with it.
     let signing = post(api, "/api/v1/organizations", json!({"name": "Signing"})).await;
     let theirs = host.api(signing["api_key"].as_str().unwrap());
-    rated(&theirs, "signed", &[("good", 36, "accepted")]).await;
+    rated(site, &theirs, "signed", &[("good", 36, "accepted")]).await;
     material.names("rotateIssuerKey", &[("path.organizationId", &id(&signing))]);
     material.sends("rotateIssuerKey", json!({}));
     material.sends("orderAssessment", order);
@@ -494,8 +497,8 @@ async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
 }
 
 /// A badge, what signs it and what would revoke it.
-async fn furnish_badges(asker: &Api, organization: &str, material: &mut Material) {
-    let assessment = rated(asker, "certified", &[("good", 36, "accepted")]).await;
+async fn furnish_badges(site: &Site, asker: &Api, organization: &str, material: &mut Material) {
+    let assessment = rated(site, asker, "certified", &[("good", 36, "accepted")]).await;
     let path = format!("/api/v1/assessments/{assessment}");
     let certified = asker.get(&path).await;
     let badge = certified["badge_id"].as_str().unwrap();
@@ -569,7 +572,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         "asker",
     ];
     let asker = host.api(site.run(&asker).trim());
-    furnish_aaaf(&host, &api, &asker, &mut material).await;
+    furnish_aaaf(&site, &host, &api, &asker, &mut material).await;
     furnish_agent_cards(&mut material);
     furnish_oasis(&site, &api, &mut material).await;
     site.write("schemathesis.toml", &material.configuration());

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rstest::rstest;
 use serde_json::{Map, json};
 use touchstone::domain::aaaf::agent::Profile;
+use touchstone::domain::aaaf::evidence::Recorder;
 use touchstone::domain::aaaf::organization::Status;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::ports::aaaf::{
     AgentNumber, AgentRecord, EventFilter, Known, NewEvent, OrganizationNumber, OrganizationRecord,
-    Position,
+    Origin, PROJECTED, Position,
 };
 use touchstone::ports::{KeyRecord, Store, StoreError};
 
@@ -230,6 +231,12 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
     store.change_agent(ours, &renamed).await.unwrap();
 }
 
+const API: Origin<'static> = Origin {
+    source: "api",
+    recorder: Recorder::Person,
+    principal: "dana",
+};
+
 fn event(agent: AgentNumber, id: &str, seconds: i64) -> NewEvent {
     NewEvent {
         id: id.to_owned(),
@@ -254,19 +261,16 @@ async fn events_are_recorded_once_and_read_in_their_order(
         .map(|n| event(agent_a, &format!("e{n}"), 1000 - n))
         .collect();
     batch.push(event(agent_a, "e5", 5000));
-    let new = store
-        .record_events(ours, &batch, "api", at(7))
-        .await
-        .unwrap();
+    let new = store.record_events(ours, &batch, API, at(7)).await.unwrap();
     assert_eq!(new.iter().filter(|new| **new).count(), 700);
     assert!(!new[700]);
     let again = store
-        .record_events(ours, &batch[..3], "api", at(8))
+        .record_events(ours, &batch[..3], API, at(8))
         .await
         .unwrap();
     assert_eq!(again, [false, false, false]);
     let same_id = store
-        .record_events(theirs, &[event(agent_b, "e5", 1)], "api", at(8))
+        .record_events(theirs, &[event(agent_b, "e5", 1)], API, at(8))
         .await;
     assert_eq!(same_id.unwrap(), [true], "ids are an organization's own");
     let one = store.event(ours, "e5").await.unwrap().unwrap();
@@ -274,6 +278,15 @@ async fn events_are_recorded_once_and_read_in_their_order(
         (one.occurred_at, one.recorded_at, one.agent.as_str()),
         (at(995), at(7), "agent-a")
     );
+    assert_eq!(
+        (one.recorder, one.recorded_by.as_deref()),
+        (Recorder::Person, Some("dana"))
+    );
+    let named = store.events_named(ours, &["e7", "e5", "none"]).await;
+    let mut named: Vec<String> = named.unwrap().into_iter().map(|it| it.id).collect();
+    named.sort();
+    assert_eq!(named, ["e5", "e7"]);
+    assert_eq!(store.events_named(theirs, &["e7"]).await.unwrap(), []);
     assert_eq!(store.event(theirs, "e6").await.unwrap(), None);
 
     let filter = EventFilter {
@@ -309,4 +322,34 @@ async fn events_are_recorded_once_and_read_in_their_order(
         ..EventFilter::default()
     };
     assert!(store.events(ours, &kind, None, 9).await.unwrap().is_empty());
+}
+
+#[rstest]
+#[tokio::test]
+async fn events_from_before_recorders_were_kept_are_of_the_host_or_unknown(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let [(ours, agent), _] = furnish(&store).await;
+    let projected = Origin {
+        source: PROJECTED,
+        ..API
+    };
+    for (id, origin) in [("api", API), ("run", projected)] {
+        let events = [event(agent, id, 1)];
+        let recorded = store.record_events(ours, &events, origin, at(7));
+        assert_eq!(recorded.await.unwrap(), [true]);
+    }
+    drop(store);
+    for column in ["recorder", "recorded_by"] {
+        let drop = format!("ALTER TABLE aaaf_event DROP COLUMN {column}");
+        database.execute(drop).await;
+    }
+    let forget = "DELETE FROM _sqlx_migrations WHERE version = 32";
+    database.execute(forget.to_owned()).await;
+    let store = database.open().await;
+    for (id, recorder) in [("api", Recorder::Unknown), ("run", Recorder::Host)] {
+        let found = store.event(ours, id).await.unwrap().unwrap();
+        assert_eq!((found.recorder, found.recorded_by), (recorder, None));
+    }
 }

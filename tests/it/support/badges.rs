@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::Dimension;
 use touchstone::domain::aaaf::badge::{AxisResult, Badge, DimensionResult, Issuance, Party, issue};
+use touchstone::domain::aaaf::evidence::{Recorder, Sources};
 use touchstone::domain::credential::did::{DidDocument, Signatory, did_web};
 use touchstone::domain::credential::status_list::{self, Bits};
 use touchstone::domain::credential::{baking, served};
@@ -94,11 +95,17 @@ fn badge(name: &str, now: Timestamp) -> Badge {
             dimension(Dimension::Speed, "0.72"),
             dimension(Dimension::ToolProficiency, "0.88"),
         ],
+        sources: Sources::from([(Recorder::Host, 40), (Recorder::Person, 20)]),
         assessment_id: Uuid::from_u128(4),
         certified_at: now - SignedDuration::from_hours(24),
         valid_until: now + SignedDuration::from_hours(24),
         verification_url: format!("{BASE}/api/v1/badges/{}/verify", Uuid::from_u128(1)),
     }
+}
+
+/// The picture of a badge of an agent of this name.
+pub fn painted(name: &str) -> Vec<u8> {
+    png(&badge(name, Timestamp::now()), Mark::None, Scale::Two).unwrap()
 }
 
 /// Writes them into a folder. They hold today: the libraries go by the clock on the wall.

@@ -3,6 +3,7 @@
 pub mod asyncapi;
 pub mod badges;
 pub mod clock;
+pub mod evidence;
 pub mod host_keys;
 pub mod line;
 pub mod openapi;

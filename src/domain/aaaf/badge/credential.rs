@@ -156,7 +156,7 @@ fn unsigned(badge: &Badge, wording: &Wording<'_>) -> Value {
             "name": badge.organization.name,
         },
         "validFrom": moment(badge.certified_at),
-        "validUntil": moment(ceiling(badge.valid_until)),
+        "validUntil": moment(badge.shown_until()),
         "credentialSubject": {
             "id": urn(badge.agent.id),
             "type": ["AchievementSubject"],
@@ -169,18 +169,38 @@ fn unsigned(badge: &Badge, wording: &Wording<'_>) -> Value {
             "achievement": achievement(&achievement_id(wording.base_url)),
             "result": results(badge, &achievement_id(wording.base_url)),
         },
-        "evidence": [{
-            "id": badge.verification_url,
-            "type": ["Evidence"],
-            "name": format!("Assessment {}", badge.assessment_id),
-        }],
+        "evidence": [evidence(badge)],
         "credentialStatus": status_list::entry(wording.status_list, wording.status_index),
         "credentialSchema": [{"id": SCHEMA, "type": "1EdTechJsonSchemaValidator2019"}],
     })
 }
 
+/// What the evidence of a badge is called, before the id of its assessment.
+pub(super) const ASSESSMENT: &str = "Assessment ";
+/// What its description begins with, before the sources.
+pub(super) const RECORDED_BY: &str = "Events recorded by: ";
+
+fn evidence(badge: &Badge) -> Value {
+    let mut said = Map::new();
+    said.insert("id".to_owned(), json!(badge.verification_url));
+    said.insert("type".to_owned(), json!(["Evidence"]));
+    said.insert(
+        "name".to_owned(),
+        json!(format!("{ASSESSMENT}{}", badge.assessment_id)),
+    );
+    if !badge.sources.is_empty() {
+        let sources = badge.sources.iter();
+        let sources: Vec<String> = sources
+            .map(|(it, events)| format!("{it} {events}"))
+            .collect();
+        let description = format!("{RECORDED_BY}{}", sources.join(", "));
+        said.insert("description".to_owned(), json!(description));
+    }
+    Value::Object(said)
+}
+
 /// Moments are written to the second; one that holds for a part of a second holds for all of it.
-fn ceiling(at: Timestamp) -> Timestamp {
+pub(super) fn ceiling(at: Timestamp) -> Timestamp {
     match at.subsec_nanosecond() {
         0 => at,
         _ => Timestamp::from_second(at.as_second() + 1).unwrap_or(at),
@@ -191,7 +211,7 @@ fn urn(id: Uuid) -> String {
     format!("urn:uuid:{id}")
 }
 
-fn achievement_id(base_url: &str) -> String {
+pub(super) fn achievement_id(base_url: &str) -> String {
     format!("{base_url}/achievements/aaaf/{FRAMEWORK_VERSION}")
 }
 
@@ -258,7 +278,7 @@ fn descriptions(id: &str) -> Vec<Value> {
 }
 
 /// The share of an axis's weights that was assessed.
-fn coverage_key(axis: Axis) -> String {
+pub(super) fn coverage_key(axis: Axis) -> String {
     format!("{}_coverage", axis.as_str())
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Axis, Badge, FRAMEWORK_VERSION};
+use crate::domain::aaaf::evidence::shares;
 
 /// The document; `credential` as it is served.
 pub fn document(badge: &Badge, credential: &Value) -> Value {
@@ -28,6 +29,7 @@ pub fn document(badge: &Badge, credential: &Value) -> Value {
         "organization": badge.organization,
         "performance": rating(Axis::Performance),
         "capability": rating(Axis::Capability),
+        "evidence_sources": shares(&badge.sources),
         "certified_date": badge.certified_at,
         "valid_until": badge.valid_until,
         "assessment_id": badge.assessment_id,

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::evidence::Sources;
 use super::{Axis, Dimension, Rating, Score, Tier};
 
 pub use credential::{Issuance, Unissuable, issue};
@@ -151,6 +152,9 @@ pub struct Badge {
     pub capability: AxisResult,
     /// The dimensions, in any order. One that is not named was not assessed.
     pub dimensions: Vec<DimensionResult>,
+    /// How many events of its evidence which kind of principal recorded; empty on badges from before that was kept.
+    #[serde(default, skip_serializing_if = "Sources::is_empty")]
+    pub sources: Sources,
     /// The assessment behind it.
     pub assessment_id: Uuid,
     /// When it was issued.
@@ -195,6 +199,11 @@ impl Badge {
         }
     }
 
+    /// The end of its validity to the second, as its credential and its picture state it.
+    pub fn shown_until(&self) -> Timestamp {
+        credential::ceiling(self.valid_until)
+    }
+
     /// The badge of a rating.
     ///
     /// # Errors
@@ -220,6 +229,7 @@ impl Badge {
                     score: measure.raw.map(|raw| Shown::of(Score::of(raw))),
                 })
                 .collect(),
+            sources: rating.evidence.sources.clone(),
             id: occasion.id,
             agent: occasion.agent,
             organization: occasion.organization,

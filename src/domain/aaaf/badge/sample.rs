@@ -4,6 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{AxisResult, Badge, Dimension, DimensionResult, Issuance, Party, issue};
+use crate::domain::aaaf::evidence::{Recorder, Sources};
 use crate::domain::credential::did::Signatory;
 use crate::domain::credential::status_list::{self, Bits};
 use crate::domain::pack::keys::SecretKey;
@@ -52,6 +53,7 @@ pub fn badge() -> Badge {
             dimension(Dimension::ToolProficiency, Some("1.00")),
             dimension(Dimension::LearningRate, None),
         ],
+        sources: Sources::from([(Recorder::Host, 120), (Recorder::Person, 30)]),
         assessment_id: Uuid::from_u128(0x44),
         certified_at: "2026-04-16T13:45:00Z".parse().unwrap(),
         valid_until: "2026-07-15T12:00:00Z".parse().unwrap(),

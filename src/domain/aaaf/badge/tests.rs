@@ -347,6 +347,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
         capability: axis(Some(1.0), Axis::Capability, 1.0, Vec::new()),
         evidence: EvidenceBasis {
             events: 1,
+            sources: Sources::new(),
             digest: String::new(),
         },
     };

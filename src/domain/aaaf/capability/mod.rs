@@ -30,7 +30,7 @@ pub fn measure(
         ),
         (
             Dimension::ToolProficiency,
-            tools::measure(&selection.events),
+            tools::measure(&selection.events, &selection.activity),
         ),
         (Dimension::AutonomyLevel, ladder::autonomy(tasks, rules)),
         (Dimension::LearningRate, learning::measure(tasks, config)),

@@ -19,44 +19,23 @@ struct Calls {
 /// Of one tool, by the bits of their weight.
 type ByWeight = BTreeMap<u64, Calls>;
 
-pub fn measure(events: &[Selected<'_>]) -> Measure {
-    let mut tools: BTreeMap<&str, ByWeight> = BTreeMap::new();
-    let mut told_one_by_one = HashSet::new();
-    let mut evidence = 0;
-    for it in events {
-        let Data::ToolInvoked(call) = &it.event.data else {
-            continue;
-        };
-        told_one_by_one.insert((it.event.task_id.as_str(), call.tool.as_str()));
-        let by_weight = tools.entry(&call.tool).or_default();
-        let calls = by_weight.entry(it.weight.to_bits()).or_default();
-        calls.invocations += 1;
-        calls.successes += u64::from(call.success);
-        calls.unnecessary += u64::from(call.unnecessary);
-        calls.recovered += u64::from(!call.success && call.error_recovered == Some(true));
-        evidence += 1;
-    }
-    for it in events {
-        let Data::TaskCompleted(done) = &it.event.data else {
-            continue;
-        };
-        if done.completion_status == CompletionStatus::Cancelled {
-            continue;
-        }
-        for used in &done.tools_used {
-            let known = told_one_by_one.contains(&(it.event.task_id.as_str(), used.tool.as_str()));
-            if known || used.invocations.get() == 0 {
-                continue;
-            }
-            let by_weight = tools.entry(&used.tool).or_default();
-            let calls = by_weight.entry(it.weight.to_bits()).or_default();
-            calls.invocations += u64::from(used.invocations.get());
-            calls.successes += u64::from(used.successes.get());
-            calls.unnecessary += u64::from(used.unnecessary.get());
-            calls.recovered += u64::from(used.errors_recovered.get());
-            evidence += 1;
-        }
-    }
+/// Counts of all tools, and what they are of.
+#[derive(Default)]
+struct Counted<'a> {
+    tools: BTreeMap<&'a str, ByWeight>,
+    /// Tools that are told of in a task.
+    told: HashSet<(&'a str, &'a str)>,
+    evidence: usize,
+}
+
+/// What the agent itself tells, `activity`, counts where `events`, which others recorded, say nothing of a tool in a task.
+pub fn measure(events: &[Selected<'_>], activity: &[Selected<'_>]) -> Measure {
+    let mut counted = Counted::default();
+    counted.add(events);
+    counted.add(activity);
+    let Counted {
+        tools, evidence, ..
+    } = counted;
     let per_tool: BTreeMap<String, f64> = tools
         .iter()
         .filter_map(|(tool, by_weight)| Some(((*tool).to_owned(), proficiency(by_weight)?)))
@@ -68,6 +47,59 @@ pub fn measure(events: &[Selected<'_>]) -> Measure {
         tools_assessed: per_tool.len(),
         per_tool,
     })
+}
+
+impl<'a> Counted<'a> {
+    /// Adds what events say of tools that nothing was told of in their tasks before. Calls that are told one by one replace
+    /// their sum.
+    fn add(&mut self, events: &[Selected<'a>]) {
+        let mut one_by_one = HashSet::new();
+        for it in events {
+            let Data::ToolInvoked(call) = &it.event.data else {
+                continue;
+            };
+            let place = (it.event.task_id.as_str(), call.tool.as_str());
+            if self.told.contains(&place) {
+                continue;
+            }
+            one_by_one.insert(place);
+            let calls = self.calls(place.1, it.weight);
+            calls.invocations += 1;
+            calls.successes += u64::from(call.success);
+            calls.unnecessary += u64::from(call.unnecessary);
+            calls.recovered += u64::from(!call.success && call.error_recovered == Some(true));
+        }
+        let mut summed = HashSet::new();
+        for it in events {
+            let Data::TaskCompleted(done) = &it.event.data else {
+                continue;
+            };
+            if done.completion_status == CompletionStatus::Cancelled {
+                continue;
+            }
+            for used in &done.tools_used {
+                let place = (it.event.task_id.as_str(), used.tool.as_str());
+                let known = self.told.contains(&place) || one_by_one.contains(&place);
+                if known || used.invocations.get() == 0 {
+                    continue;
+                }
+                summed.insert(place);
+                let calls = self.calls(place.1, it.weight);
+                calls.invocations += u64::from(used.invocations.get());
+                calls.successes += u64::from(used.successes.get());
+                calls.unnecessary += u64::from(used.unnecessary.get());
+                calls.recovered += u64::from(used.errors_recovered.get());
+            }
+        }
+        self.told.extend(one_by_one);
+        self.told.extend(summed);
+    }
+
+    fn calls(&mut self, tool: &'a str, weight: f64) -> &mut Calls {
+        self.evidence += 1;
+        let by_weight = self.tools.entry(tool).or_default();
+        by_weight.entry(weight.to_bits()).or_default()
+    }
 }
 
 /// `None` where nothing weighs anything.

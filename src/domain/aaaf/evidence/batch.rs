@@ -1,6 +1,6 @@
 //! Which events of a batch are taken (AAAF ingest): a fault refuses its own event, never the batch.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub struct Bounds<'a> {
 pub struct Batch {
     /// What is new, with its place in the batch. That an id is known from before only the store can tell.
     pub events: Vec<Sound>,
-    /// Places of events whose id stood earlier in the batch; they count as accepted.
+    /// Places of events that stood earlier in the batch with the same id and content; they count as accepted.
     pub duplicates: Vec<usize>,
     /// What was refused.
     pub errors: Vec<Refusal>,
@@ -53,6 +53,35 @@ pub struct Refusal {
     pub index: usize,
     /// Why.
     pub error: String,
+    /// `CONFLICT` for an id that another event has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+}
+
+impl Refusal {
+    /// The code of an event whose id another event has.
+    pub const CONFLICT: &'static str = "CONFLICT";
+    /// Two events of one batch with the same id.
+    pub const SAME_ID: &'static str =
+        "Another event of this batch has the same id; give each event its own";
+
+    /// One for what is wrong with the event itself.
+    pub const fn unsound(index: usize, error: String) -> Self {
+        Self {
+            index,
+            error,
+            code: None,
+        }
+    }
+
+    /// One for an id that another event has.
+    pub fn conflict(index: usize, error: &str) -> Self {
+        Self {
+            index,
+            error: error.to_owned(),
+            code: Some(Self::CONFLICT),
+        }
+    }
 }
 
 impl Batch {
@@ -74,14 +103,25 @@ pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
         duplicates: Vec::new(),
         errors: Vec::new(),
     };
-    let mut seen = HashSet::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, document) in documents.iter().enumerate() {
         match bounds.admit(document) {
-            Err(error) => batch.errors.push(Refusal { index, error }),
-            Ok((event, data)) => match &event.id {
-                Some(id) if !seen.insert(id.clone()) => batch.duplicates.push(index),
-                _ => batch.events.push(Sound { index, event, data }),
-            },
+            Err(error) => batch.errors.push(Refusal::unsound(index, error)),
+            Ok((event, data)) => {
+                let place = batch.events.len();
+                let earlier = event.id.as_ref().and_then(|id| seen.get(id));
+                match earlier.and_then(|place| batch.events.get(*place)) {
+                    Some(earlier) if earlier.event == event => batch.duplicates.push(index),
+                    Some(_) => {
+                        let refusal = Refusal::conflict(index, Refusal::SAME_ID);
+                        batch.errors.push(refusal);
+                    }
+                    None => {
+                        seen.extend(event.id.clone().map(|id| (id, place)));
+                        batch.events.push(Sound { index, event, data });
+                    }
+                }
+            }
         }
     }
     batch

@@ -10,6 +10,7 @@ use super::data::{
     TaskCompleted, TaskRevised, ToolInvoked,
 };
 use super::kinds::EventType;
+use super::recorder::Recorder;
 
 /// Characters of an identifier or a name.
 pub(super) const MAX_NAME: usize = 256;
@@ -29,6 +30,8 @@ pub struct Event {
     pub assessment_id: Option<String>,
     /// What happened.
     pub data: Data,
+    /// Who recorded it, where that decides what counts; `None` for events that are scored as they are given.
+    pub recorder: Option<Recorder>,
 }
 
 /// What an event says, by its type.
@@ -131,6 +134,7 @@ impl<'a> Envelope<'a> {
             task_id: common.task_id,
             assessment_id: common.assessment_id,
             data,
+            recorder: None,
         })
     }
 }

@@ -64,6 +64,12 @@ async fn verified(site: &Site, badge: &Value) -> Value {
     site.anonymous(&path).await.json()
 }
 
+/// One that was filed, and that nobody has decided about.
+pub async fn open(site: &Site) -> Value {
+    let assessment = rated(site).await;
+    filed(site, &assessment, &["speed"]).await
+}
+
 /// One that was filed and rejected.
 pub async fn rejected(site: &Site) -> Value {
     let assessment = rated(site).await;
@@ -257,6 +263,30 @@ async fn a_rejected_appeal_changes_nothing(
         false
     );
     filed(&site, &before, &["accuracy"]).await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_dimension_is_appealed_three_times_at_most(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let assessment = rated(&site).await;
+    for _ in 0..3 {
+        let appeal = filed(&site, &assessment, &["speed", "accuracy"]).await;
+        reject(&site, &appeal).await;
+    }
+    let again = site.post(&path(&assessment), &filing(&["accuracy"])).await;
+    assert_eq!(
+        refusal(&again),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+    let details = &again.json()["error"]["details"];
+    assert_eq!(
+        (&details["dimension"], &details["limit"]),
+        (&json!("accuracy"), &json!(3))
+    );
+    filed(&site, &assessment, &["consistency"]).await;
 }
 
 #[tokio::test]

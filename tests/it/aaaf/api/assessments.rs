@@ -11,6 +11,7 @@ use touchstone::ports::aaaf::AssessmentClaim;
 use touchstone::service::access::Scope;
 
 use super::{Engine, Site, refusal, site};
+use crate::support::evidence::collecting;
 
 fn ago(seconds: i64) -> String {
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
@@ -38,7 +39,13 @@ pub fn tasks_since(agent: &str, name: &str, tasks: usize, status: &str, since: i
     json!({"events": events})
 }
 
+/// Has evidence about an agent collected for so many days already.
+pub async fn collecting_for(site: &Site, agent: &str, days: i64) {
+    collecting(&*site.host.store, &site.ours.id, agent, days).await;
+}
+
 pub async fn work(site: &Site, agent: &str, name: &str, many: usize, status: &str) {
+    collecting_for(site, agent, 31).await;
     let batch = tasks(agent, name, many, status);
     let recorded = site.post("events/batch", &batch).await;
     assert_eq!(recorded.json()["rejected"], 0, "{recorded:?}");
@@ -114,7 +121,10 @@ async fn an_agent_is_rated_from_its_evidence_and_the_same_again_from_what_is_kep
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| Event::read(it).unwrap())
+        .map(|it| {
+            let recorder = serde_json::from_value(it["recorder"].clone()).unwrap();
+            Event::read(it).unwrap().recorded_by(recorder)
+        })
         .collect();
     let config = Config::read(&found["config_snapshot"]).unwrap();
     let assessment = json!({"id": found["id"], "type": "passive_only", "window_start": found["window_start"],
@@ -454,4 +464,56 @@ async fn active_evidence_is_taken_for_an_assessment_of_the_agent_under_way_alone
         .post("events", &active(&agent, &assessment, "late"))
         .await;
     assert_eq!(late.status, StatusCode::BAD_REQUEST, "{late:?}");
+}
+
+#[rstest]
+#[case::a_minute(0, false)]
+#[case::a_day_less(29, false)]
+#[case::a_month(31, true)]
+#[tokio::test]
+async fn a_badge_takes_a_whole_window_of_collection(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[case] days: i64,
+    #[case] certified: bool,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    collecting_for(&site, &agent, days).await;
+    let batch = tasks(&agent, "good", 36, "accepted");
+    assert_eq!(
+        site.post("events/batch", &batch).await.json()["rejected"],
+        0
+    );
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    let state = if certified { "issued" } else { "none" };
+    assert_eq!(found["badge_state"], state, "{found}");
+    let why = found["not_certified"].as_str().unwrap_or_default();
+    assert_eq!(why.contains("30 days of collection"), !certified, "{found}");
+}
+
+/// What an agent says of itself is no collection either.
+#[rstest]
+#[tokio::test]
+async fn an_agents_own_events_begin_no_collection(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let own = super::sources::key_of(&site, Some(&agent)).await;
+    site.host.clock.ahead(-40);
+    let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": ago(40 * 86_400), "data": {"task_id": "t",
+        "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});
+    let call = site.host.request(Method::POST, "/api/v1/events").key(&own);
+    let recorded = call.json(&event).send().await;
+    assert_eq!(recorded.status, StatusCode::CREATED, "{recorded:?}");
+    site.host.clock.ahead(0);
+    let batch = tasks(&agent, "good", 36, "accepted");
+    site.post("events/batch", &batch).await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(found["badge_state"], "none", "{found}");
 }

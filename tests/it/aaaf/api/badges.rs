@@ -15,7 +15,7 @@ use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 use touchstone::store;
 
-use super::assessments::{assessed, tasks_since, work};
+use super::assessments::{assessed, collecting_for, tasks_since, work};
 use super::{Engine, Site, refusal, site};
 use crate::http::host::{Reply, TestHost};
 use crate::support::badges::Case;
@@ -301,6 +301,78 @@ async fn a_withheld_badge_waits_for_the_review(
     }
 }
 
+#[rstest]
+#[tokio::test]
+async fn an_older_badge_names_the_newer_rating_and_that_its_agent_is_archived(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let verify = async |of: &Value| {
+        let badge = of["badge_id"].as_str().unwrap();
+        shown(&site, badge, "/verify").await.json()
+    };
+    let first = assessed(&site, &order).await;
+    let found = verify(&first).await;
+    assert_eq!(
+        (&found["newer_rating"], &found["agent_archived"]),
+        (&Value::Null, &json!(false))
+    );
+    let second = assessed(&site, &order).await;
+    let found = verify(&first).await;
+    assert_eq!(
+        (&found["valid"], &found["newer_rating"]["assessment_id"]),
+        (&json!(true), &second["id"])
+    );
+    assert_eq!(
+        (
+            &found["newer_rating"]["badge_id"],
+            &found["newer_rating"]["badge_state"]
+        ),
+        (&second["badge_id"], &json!("issued"))
+    );
+    // One that waits for a reviewer is named without its badge.
+    work(&site, &agent, "bad", 60, "rejected").await;
+    let third = assessed(&site, &order).await;
+    assert_eq!(third["badge_state"], "withheld", "{third}");
+    let found = verify(&second).await;
+    assert_eq!(
+        found["newer_rating"],
+        json!({"assessment_id": third["id"], "completed_at": third["completed_at"], "badge_id": null,
+            "badge_state": "withheld"})
+    );
+    // One that was rejected is not.
+    let tenant = site.ours.id.clone();
+    let reviewer = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::AssessmentsReview];
+    });
+    let path = format!(
+        "/api/v1/assessments/{}/review",
+        third["id"].as_str().unwrap()
+    );
+    let call = site.host.request(Method::POST, &path).key(&reviewer.await);
+    let body = json!({"decision": "reject", "reason": "It was another agent."});
+    let reviewed = call.json(&body).send().await;
+    assert_eq!(reviewed.status, StatusCode::OK, "{reviewed:?}");
+    assert_eq!(verify(&second).await["newer_rating"], Value::Null);
+    assert_eq!(
+        verify(&first).await["newer_rating"]["assessment_id"],
+        second["id"]
+    );
+    let path = format!("agents/{agent}");
+    let archived = site.send(Method::DELETE, &path, None).await;
+    assert_eq!(archived.status, StatusCode::NO_CONTENT);
+    let found = verify(&second).await;
+    assert_eq!(
+        (&found["valid"], &found["agent_archived"]),
+        (&json!(true), &json!(true))
+    );
+}
+
 #[tokio::test]
 async fn a_badge_that_expires_is_marked_and_stays_verifiable() {
     site!(Engine::Sqlite => site);
@@ -419,6 +491,7 @@ pub async fn served(folder: &Path) -> Vec<Case> {
         let short = site.send(Method::PATCH, &path, Some(&short)).await;
         assert_eq!(short.status, StatusCode::OK, "{short:?}");
         let agent = site.enrol("long ago").await;
+        collecting_for(&site, &agent, 40).await;
         let batch = tasks_since(&agent, "old", 36, "accepted", 3 * 86_400);
         assert_eq!(
             site.post("events/batch", &batch).await.json()["rejected"],

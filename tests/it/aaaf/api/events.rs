@@ -130,10 +130,47 @@ async fn one_event_is_recorded_once_and_without_what_nobody_scores(
         first.json()["data"]["errors"],
         json!([{"severity": "minor"}])
     );
-    event["data"]["completion_status"] = json!("rejected");
     let again = site.post("events", &event).await;
     assert_eq!(again.status, StatusCode::OK);
     assert_eq!(again.json(), first.json(), "as it was recorded first");
+    // The id stands for this event, and for no other.
+    let conflict = (StatusCode::CONFLICT, "CONFLICT".to_owned());
+    let other = site.enrol("other").await;
+    let status = ("/data/completion_status", json!("rejected"));
+    for (pointer, value) in [
+        status,
+        ("/timestamp", json!(ago(99))),
+        ("/agent_id", json!(other)),
+    ] {
+        let changed = with(event.clone(), pointer, value);
+        let refused = site.post("events", &changed).await;
+        assert_eq!(refusal(&refused), conflict, "{pointer}");
+        let batch = json!({"events": [changed, changed, completed(&agent, pointer, 50)]});
+        let answer = site.post("events/batch", &batch).await.json();
+        assert_eq!(
+            (&answer["accepted"], &answer["rejected"]),
+            (&json!(1), &json!(2)),
+            "{answer}"
+        );
+        let errors = answer["errors"].as_array().unwrap();
+        for (place, error) in errors.iter().enumerate() {
+            assert_eq!(
+                (&error["index"], &error["code"]),
+                (&json!(place), &json!("CONFLICT"))
+            );
+        }
+        let alone = json!({"events": [changed]});
+        let refused = site.post("events/batch", &alone).await;
+        assert_eq!(refusal(&refused), conflict, "{pointer}");
+    }
+    let mut twice = completed(&agent, "twice", 40);
+    let first_of_two = twice.clone();
+    twice["data"]["revision_count"] = json!(3);
+    let batch = json!({"events": [first_of_two, twice]});
+    let answer = site.post("events/batch", &batch).await.json();
+    assert_eq!(answer["errors"][0]["index"], 1, "{answer}");
+    let kept = site.get(&format!("events?agent_id={other}")).await.json();
+    assert_eq!(kept["data"], json!([]));
     assert!(!site.get("events").await.text().contains("canary-content"));
     event.as_object_mut().unwrap().remove("id");
     let minted = site.post("events", &event).await;

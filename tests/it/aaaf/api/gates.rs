@@ -194,6 +194,32 @@ async fn a_rating_of_another_version_or_one_in_review_does_not_count(
     assert_eq!(unmet(&site).await, ["rating-enrolled"]);
 }
 
+#[rstest]
+#[tokio::test]
+async fn a_gate_asks_who_recorded_the_evidence(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let mut site = site;
+    equipped(&mut site).await;
+    site.host.assess();
+    let version = format!("{AGENT}@{VERSION}");
+    let agent = enrol(&site, json!({"name": "echo", "openwop_agent": version})).await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    rate(&site, &agent).await;
+    ask_for(&site, json!({"evidenceSources": ["organization"]})).await;
+    assert_eq!(unmet(&site).await, [""; 0]);
+    ask_for(&site, json!({"evidenceSources": ["host", "person"]})).await;
+    assert_eq!(unmet(&site).await, ["rating-evidence"]);
+    let least = json!({"evidenceSources": ["host"], "minimumEvidencePercent": 1});
+    ask_for(&site, least).await;
+    assert_eq!(unmet(&site).await, ["rating-evidence"]);
+    let policy = json!({"policy": {"rating": {"minimumEvidencePercent": 50}}});
+    let set = site.host.post("/v1/host/touchstone/gates", &policy).await;
+    assert_eq!(set.status, StatusCode::BAD_REQUEST, "{set:?}");
+    assert!(set.text().contains("evidenceSources"), "{set:?}");
+}
+
 #[tokio::test]
 async fn a_tier_of_the_other_axis_is_refused_when_the_policy_is_set() {
     site!(Engine::Sqlite => site);

@@ -14,6 +14,7 @@ mod issuer_keys;
 mod organizations;
 mod profiles;
 mod records;
+mod sources;
 mod stress_tests;
 mod suspended;
 mod walk;

@@ -1,0 +1,247 @@
+//! What an event states counts by who recorded it (ADR 0030).
+
+use axum::http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use serde_json::{Value, json};
+use touchstone::service::access::Scope;
+
+use super::assessments::{assessed, tasks, work};
+use super::{Engine, Site, refusal, site};
+use crate::http::host::Reply;
+
+/// A key of the first organization that names a principal, if one is given, and may record evidence.
+pub async fn key_of(site: &Site, principal: Option<&str>) -> String {
+    let tenant = site.ours.id.clone();
+    let key = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::EventsWrite];
+        issue.principal = principal.map(str::to_owned);
+    });
+    key.await
+}
+
+async fn record(site: &Site, key: &str, body: &Value) -> Reply {
+    let path = match body.get("events") {
+        Some(_) => "/api/v1/events/batch",
+        None => "/api/v1/events",
+    };
+    let call = site.host.request(Method::POST, path).key(key);
+    let reply = call.json(body).send().await;
+    assert_eq!(reply.status, StatusCode::CREATED, "{reply:?}");
+    reply
+}
+
+fn ago(seconds: i64) -> String {
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+    (now - SignedDuration::from_secs(seconds)).to_string()
+}
+
+fn completed(agent: &str, task: &str, status: &str, seconds_ago: i64) -> Value {
+    json!({"agent_id": agent, "type": "task_completed", "timestamp": ago(seconds_ago), "data": {"task_id": task,
+        "completion_status": status, "time_to_complete_seconds": 60, "revision_count": 0, "errors": []}})
+}
+
+fn called(agent: &str, task: &str, tool: &str, success: bool) -> Value {
+    json!({"agent_id": agent, "type": "tool_invoked", "timestamp": ago(50), "data": {"task_id": task, "tool": tool,
+        "success": success, "unnecessary": false, "error_recovered": null}})
+}
+
+async fn dimension(site: &Site, agent: &str, name: &str) -> Value {
+    let order = json!({"agent_id": agent, "type": "single_dimension", "dimension": name});
+    assessed(site, &order).await["result"].clone()
+}
+
+#[rstest]
+#[case::by_its_id(true)]
+#[case::by_its_name(false)]
+#[tokio::test]
+async fn an_agent_does_not_rate_itself(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[case] by_id: bool,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let principal = if by_id { &agent } else { "triage" };
+    let own = key_of(&site, Some(principal)).await;
+    record(&site, &own, &tasks(&agent, "t", 40, "accepted")).await;
+    let kept = site.get(&format!("events?agent_id={agent}&limit=1")).await;
+    let kept = &kept.json()["data"][0];
+    assert_eq!(
+        (&kept["recorder"], &kept["recorded_by"]),
+        (&json!("agent"), &json!(principal))
+    );
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(
+        refusal(&refused),
+        (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "INSUFFICIENT_EVIDENCE".to_owned()
+        )
+    );
+    let details = refused.json()["error"]["details"].clone();
+    assert_eq!(details["current_count"], 0, "{details}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn another_agents_key_rates_nobody(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let friend = site.enrol("friend").await;
+    let path = format!("agents/{friend}");
+    let archived = site.send(Method::DELETE, &path, None).await;
+    assert_eq!(archived.status, StatusCode::NO_CONTENT);
+    let key = key_of(&site, Some(&friend)).await;
+    record(&site, &key, &tasks(&agent, "t", 40, "accepted")).await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(refusal(&refused).1, "INSUFFICIENT_EVIDENCE");
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agents_claims_do_not_outweigh_what_others_recorded_and_its_tool_calls_count(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let own = key_of(&site, Some(&agent)).await;
+    // A harder task than it was, before anybody assigned it.
+    let boast = json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(1000), "data": {"task_id": "t0",
+        "complexity_level": 5, "domain": "legal", "assigned_at": ago(1000), "baseline_seconds": 1e6}});
+    record(&site, &own, &boast).await;
+    for n in 0..4 {
+        let task = format!("t{n}");
+        let assigned = json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(900), "data": {"task_id": task,
+            "complexity_level": 1, "domain": "code", "assigned_at": ago(900)}});
+        record(&site, &site.ours.key, &assigned).await;
+        let rejected = completed(&agent, &task, "rejected", 200);
+        record(&site, &site.ours.key, &rejected).await;
+        // The last word on a task, and an excuse.
+        record(&site, &own, &completed(&agent, &task, "accepted", 100)).await;
+        let excuse = json!({"agent_id": agent, "type": "task_revised", "timestamp": ago(90), "data": {"task_id": task,
+            "revision_number": 1, "reason_code": "minor", "changes": null, "cause": "preference"}});
+        record(&site, &own, &excuse).await;
+    }
+    let rate = dimension(&site, &agent, "task_completion_rate").await;
+    assert_eq!(rate["result"]["score"], 0.0, "{rate}");
+    let ceiling = dimension(&site, &agent, "complexity_ceiling").await;
+    assert_eq!(ceiling["result"]["score"], 0.0, "{ceiling}");
+
+    // Calls of tools that nobody else tells of count; where somebody does, theirs do. A task that nobody else knows does not.
+    record(&site, &own, &called(&agent, "t0", "search", true)).await;
+    record(&site, &own, &called(&agent, "t1", "grep", true)).await;
+    record(&site, &site.ours.key, &called(&agent, "t1", "grep", false)).await;
+    record(&site, &own, &called(&agent, "invented", "write", true)).await;
+    let tools = dimension(&site, &agent, "tool_proficiency").await;
+    let per_tool = tools["result"]["per_tool"].as_object().unwrap();
+    let names: Vec<&str> = per_tool.keys().map(String::as_str).collect();
+    assert_eq!(names, ["grep", "search"], "{tools}");
+    assert_eq!(per_tool["search"], 1.0);
+    assert!(per_tool["grep"].as_f64().unwrap() < 0.5, "{tools}");
+    let sources = &tools["evidence"]["sources"];
+    assert_eq!(sources["organization"], 9, "{tools}");
+    assert!(sources["agent"].as_u64().unwrap() > 0, "{tools}");
+}
+
+#[rstest]
+#[case::a_person(Some("dana"), "person", true)]
+#[case::a_system(None, "organization", false)]
+#[case::an_unknown_grader(Some("sha256-q2hl"), "uncalibrated_grader", false)]
+#[tokio::test]
+async fn a_grade_counts_from_a_person_or_a_calibrated_grader_alone(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[case] principal: Option<&str>,
+    #[case] recorder: &str,
+    #[case] counts: bool,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let key = key_of(&site, principal).await;
+    let mut events = Vec::new();
+    for n in 0..3 {
+        let mut event = completed(&agent, &format!("t{n}"), "accepted", 100);
+        event["data"]["quality_score"] = json!(0.0);
+        events.push(event);
+    }
+    record(&site, &key, &json!({"events": events})).await;
+    let accuracy = dimension(&site, &agent, "accuracy").await;
+    let expected = if counts { 0.6 } else { 1.0 };
+    assert_eq!(accuracy["result"]["score"], expected, "{accuracy}");
+    assert_eq!(
+        accuracy["evidence"]["sources"],
+        json!({recorder: 3}),
+        "{accuracy}"
+    );
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agents_key_decides_about_no_score_either(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let appeal = super::appeals::open(&site).await;
+    let friend = site.enrol("friend").await;
+    let tenant = site.ours.id.clone();
+    let key = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::AppealsReview];
+        issue.principal = Some(friend.clone());
+    });
+    let path = format!(
+        "/api/v1/assessments/{}/appeals/{}/resolve",
+        appeal["assessment_id"].as_str().unwrap(),
+        appeal["id"].as_str().unwrap()
+    );
+    let call = site.host.request(Method::POST, &path).key(&key.await);
+    let refused = call.json(&json!({"decision": "review"})).send().await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_badge_names_the_sources_of_its_evidence_in_every_form(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let badge = super::badges::certified(&site, "invoice-reader").await;
+    let path = format!("/api/v1/badges/{badge}");
+    let shown = async |extension: &str| site.anonymous(&format!("{path}{extension}")).await;
+    let record = shown("").await.json();
+    assert_eq!(record["evidence_sources"], json!({"organization": 1.0}));
+    let said = record["credential"]["evidence"][0]["description"].as_str();
+    assert!(said.unwrap().contains("organization 72"), "{said:?}");
+    for extension in [".svg", ".md"] {
+        let text = shown(extension).await.text();
+        assert!(text.contains("organization 100 %"), "{extension}: {text}");
+    }
+    assert_eq!(shown("/verify").await.json()["valid"], true);
+}
+
+#[tokio::test]
+async fn what_a_stronger_source_repeats_is_told_to_take_another_id() {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    let own = key_of(&site, Some(&agent)).await;
+    let mut event = completed(&agent, "t0", "accepted", 100);
+    event["id"] = json!("e1");
+    let mut call = called(&agent, "t0", "grep", true);
+    call["id"] = json!("e2");
+    record(&site, &own, &event).await;
+    record(&site, &own, &call).await;
+    let taken = site.post("events", &event).await;
+    assert_eq!(
+        refusal(&taken),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+    let same = site.post("events", &call).await;
+    assert_eq!(same.status, StatusCode::OK, "a call counts from the agent");
+    work(&site, &agent, "more", 1, "accepted").await;
+}

@@ -1,0 +1,44 @@
+//! Evidence that a host has collected for a while, which no request can bring about.
+
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use touchstone::domain::aaaf::evidence::Recorder;
+use touchstone::ports::Store;
+use touchstone::ports::aaaf::{NewEvent, Origin};
+use touchstone::store;
+
+/// Has evidence about an agent collected for so many days already: an event of then, recorded then.
+pub async fn collecting(store: &dyn Store, organization: &str, agent: &str, days: i64) {
+    let organization = store.organization(organization).await.unwrap().unwrap();
+    let agent = store.agent(organization.number, agent).await;
+    let agent = agent.unwrap().unwrap();
+    let then = Timestamp::now() - SignedDuration::from_hours(24 * days);
+    let data = json!({"task_id": "early", "tool": "grep", "success": true, "unnecessary": false,
+        "error_recovered": null});
+    let event = NewEvent {
+        id: format!("early-{}", agent.id),
+        agent: agent.number,
+        kind: "tool_invoked",
+        occurred_at: then,
+        task: "early".to_owned(),
+        assessment: None,
+        data: data.to_string(),
+    };
+    let origin = Origin {
+        source: "api",
+        recorder: Recorder::Organization,
+        principal: "ci",
+    };
+    let events = [event];
+    let recorded = store.record_events(organization.number, &events, origin, then);
+    recorded.await.unwrap();
+}
+
+/// The same for a month, in the database of a data folder.
+pub async fn collecting_in(folder: &Path, organization: &str, agent: &str) {
+    let file = folder.join("touchstone.db");
+    let store = store::open(file.to_str().unwrap()).await.unwrap();
+    collecting(&*store, organization, agent, 31).await;
+}
