@@ -10,11 +10,12 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
-use crate::domain::aaaf::badge::{Standing, Verification, verify};
+use crate::domain::aaaf::badge::{Standing, Verification, pictured, verify};
 use crate::domain::credential::baking::{self, extract};
 use crate::domain::credential::did::DidDocument;
 use crate::domain::credential::{self, proof};
 use crate::ports::Clock as _;
+use crate::render::badge::is_drawn_of;
 use crate::render::plain;
 use crate::system::SystemClock;
 
@@ -29,7 +30,7 @@ Examples:
   touchstone badge verify badge.svg --status-list list.json
   touchstone badge verify badge.json --issuer-document did.json --json";
 
-/// Check a badge offline: who signed it, whether it was changed, its dates and its revocation
+/// Check a badge offline: who signed it, whether it or its picture was changed, its dates and its revocation
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -46,7 +47,10 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let credential = badge(&arguments.file)?;
+    let Presented {
+        credential,
+        is_drawn_of_it,
+    } = badge(&arguments.file)?;
     let list = arguments.status_list.as_deref().map(document).transpose()?;
     let documents: Vec<DidDocument> = match &arguments.issuer_document {
         Some(file) => vec![did_document(file)?],
@@ -58,6 +62,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         ..Standing::default()
     };
     let verification = verify(&credential, &standing, SystemClock.now());
+    let verification = verification.in_picture(is_drawn_of_it.unwrap_or(true));
     let checked = Checked::new(&credential, &verification);
     let terminal = context.terminal();
     if terminal.json() {
@@ -137,7 +142,14 @@ impl<'a> Checked<'a> {
     }
 }
 
-fn badge(file: &Path) -> Result<Value, Failure> {
+/// What a file holds.
+struct Presented {
+    credential: Value,
+    /// Whether the picture is the one of its credential; `None` without a picture, and for credentials of other kinds.
+    is_drawn_of_it: Option<bool>,
+}
+
+fn badge(file: &Path) -> Result<Presented, Failure> {
     let octets = files::read(file, baking::MAX_OCTETS as u64)?;
     let unusable = |fault: String| {
         Failure::bad_input(
@@ -147,7 +159,15 @@ fn badge(file: &Path) -> Result<Value, Failure> {
         .or_try("give a credential in JSON, or an SVG or PNG picture with one in it")
     };
     let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
-    credential::parse(&text).map_err(|fault| unusable(fault.to_string()))
+    let credential = credential::parse(&text).map_err(|fault| unusable(fault.to_string()))?;
+    let is_picture = text != octets;
+    let said = std::str::from_utf8(&text).ok().filter(|_| is_picture);
+    let drawn = said.zip(pictured(&credential));
+    let is_drawn_of_it = drawn.map(|(said, badge)| is_drawn_of(&octets, &badge, said));
+    Ok(Presented {
+        credential,
+        is_drawn_of_it,
+    })
 }
 
 fn document(file: &Path) -> Result<Value, Failure> {

@@ -10,6 +10,7 @@ mod png;
 
 use crate::domain::aaaf::Tier;
 use crate::domain::aaaf::badge::Badge;
+use crate::domain::credential::baking;
 
 pub use crate::domain::aaaf::badge::{Mark, Scale};
 pub use markdown::markdown;
@@ -34,6 +35,25 @@ pub fn svg(badge: &Badge, mark: Mark) -> String {
 /// [`Unpainted`].
 pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted> {
     png::paint(&layout::draw(badge, mark, Glyphs::Bundled), scale)
+}
+
+/// Whether a file is the picture of a badge with this credential inside, whatever is marked across it. Pictures are drawn from
+/// nothing but the badge, so a picture that was changed anywhere differs from all of them.
+pub fn is_drawn_of(file: &[u8], badge: &Badge, credential: &str) -> bool {
+    if baking::png::is_png(file) {
+        let scales = Mark::ALL
+            .into_iter()
+            .flat_map(|mark| Scale::ALL.map(|scale| (mark, scale)));
+        return scales.into_iter().any(|(mark, scale)| {
+            let painted = png(badge, mark, scale).ok();
+            let baked = painted.and_then(|it| baking::png::bake(&it, credential).ok());
+            baked.is_some_and(|it| it == file)
+        });
+    }
+    Mark::ALL.into_iter().any(|mark| {
+        let baked = baking::svg::bake(&svg(badge, mark), credential);
+        baked.is_ok_and(|it| it.as_bytes() == file)
+    })
 }
 
 /// The colour of a tier, and of what is written on it.

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use serde_json::json;
+use touchstone::domain::credential::baking;
 
 use super::home::{Done, touchstone};
-use crate::support::badges::{Case, cases};
+use crate::support::badges::{self, Case, cases};
 
 fn verify(case: &Case, more: &[&str]) -> Done {
     let mut command = touchstone();
@@ -73,6 +74,76 @@ fn people_are_told_who_and_why() {
         assert_eq!(done.code, 1);
         assert!(done.stdout.contains(reason), "{file}: {}", done.stdout);
     }
+}
+
+#[test]
+fn a_picture_that_shows_something_else_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = cases(folder.path());
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let text = String::from_utf8(read("good.svg")).unwrap();
+    let change = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1).into_bytes()
+    };
+    let other = {
+        let other = read("named-0.svg");
+        let picture = String::from_utf8(other).unwrap();
+        let inner = |text: &str| {
+            let begin = text.find("<openbadges:credential").unwrap();
+            let end = text.find("</openbadges:credential>").unwrap();
+            text[begin..end].to_owned()
+        };
+        picture
+            .replace(&inner(&picture), &inner(&text))
+            .into_bytes()
+    };
+    // The picture alone: the proof of what is inside still holds.
+    let score = ">0.82</text>";
+    let altered = [
+        ("tier.svg", change(">Expert</text>", ">Elite</text>")),
+        ("score.svg", change(score, ">0.99</text>")),
+        (
+            "name.svg",
+            change(">invoice-reader</text>", ">other-reader</text>"),
+        ),
+        ("date.svg", change("Valid until 20", "Valid until 21")),
+        (
+            "over.svg",
+            change("</svg>", "<rect width=\"300\" height=\"150\"/></svg>"),
+        ),
+        ("title.svg", change("Expert;", "Elite;")),
+        ("of-another.svg", other),
+    ];
+    let status = cases.iter().find(|it| it.file.ends_with("good.svg"));
+    let status = status.unwrap().status.clone();
+    let judged = |file: &str| {
+        let case = Case {
+            file: folder.path().join(file),
+            status: status.clone(),
+            did: None,
+            good: false,
+        };
+        verify(&case, &["--json"])
+    };
+    for (name, octets) in altered {
+        std::fs::write(folder.path().join(name), octets).unwrap();
+        let done = judged(name);
+        assert_eq!(done.code, 1, "{name}: {}", done.stdout);
+        let reasons = &done.document()["reasons"];
+        assert_eq!(reasons[0]["code"], "picture_altered", "{name}: {reasons}");
+        assert_eq!(reasons.as_array().unwrap().len(), 1, "{name}");
+    }
+    // The pixels of a badge of somebody else around the credential.
+    let (good, other) = (read("good.png"), read("good.svg"));
+    let credential = baking::extract(&other).unwrap();
+    let painted = badges::painted("named otherwise");
+    let baked = baking::png::bake(&painted, std::str::from_utf8(&credential).unwrap()).unwrap();
+    assert_ne!(baked, good);
+    std::fs::write(folder.path().join("of-another.png"), baked).unwrap();
+    let done = judged("of-another.png");
+    assert_eq!(done.document()["reasons"][0]["code"], "picture_altered");
+    assert_eq!(judged("good.png").code, 0);
 }
 
 #[test]

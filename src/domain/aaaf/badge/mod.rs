@@ -7,6 +7,7 @@ mod credential;
 mod document;
 mod names;
 mod picture;
+mod pictured;
 mod standards;
 mod verification;
 
@@ -24,6 +25,7 @@ pub use credential::{Issuance, Unissuable, issue};
 pub use document::document;
 pub use names::{axis_name, dimension_name};
 pub use picture::{Mark, Scale};
+pub use pictured::pictured;
 pub use verification::{OnRecord, Reason, Standing, Verification, unsound, verify, verify_at};
 
 /// Version of the framework.

@@ -12,6 +12,9 @@ pub enum Mark {
 }
 
 impl Mark {
+    /// Every mark.
+    pub const ALL: [Self; 3] = [Self::None, Self::Expired, Self::Revoked];
+
     /// The word across it.
     pub const fn text(self) -> Option<&'static str> {
         match self {
@@ -30,4 +33,9 @@ pub enum Scale {
     One,
     /// 600 by 300.
     Two,
+}
+
+impl Scale {
+    /// Every scale.
+    pub const ALL: [Self; 2] = [Self::One, Self::Two];
 }

@@ -85,6 +85,21 @@ pub struct Verification {
     pub sound: bool,
 }
 
+impl Verification {
+    /// The same for a credential that came in a picture, which `is_drawn_of_it` or shows something else.
+    #[must_use]
+    pub fn in_picture(mut self, is_drawn_of_it: bool) -> Self {
+        if !is_drawn_of_it {
+            self.valid = false;
+            self.reasons.push(Reason::new(
+                "picture_altered",
+                "the picture is not the one that is drawn of its credential; go by the credential alone",
+            ));
+        }
+        self
+    }
+}
+
 /// Why a badge does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {

@@ -1,0 +1,81 @@
+//! The badge that a credential certifies, as far as its picture shows it: read back, so that a picture can be drawn again and
+//! compared.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::credential::{ASSESSMENT, RECORDED_BY, achievement_id, coverage_key};
+use super::{Axis, AxisResult, Badge, Party, Shown};
+use crate::domain::aaaf::evidence::{Recorder, Sources};
+
+const VERIFY: &str = "/verify";
+const BADGES: &str = "/api/v1/badges/";
+
+/// Reads it; `None` for a credential of another kind, whose picture this program does not draw.
+pub fn pictured(credential: &Value) -> Option<Badge> {
+    let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
+    let url = text("/evidence/0/id")?;
+    let (base_url, id) = url.strip_suffix(VERIFY)?.rsplit_once(BADGES)?;
+    let achievement = achievement_id(base_url);
+    if text("/credentialSubject/achievement/id")? != achievement {
+        return None;
+    }
+    let results = credential
+        .pointer("/credentialSubject/result")?
+        .as_array()?;
+    let result = |key: &str| {
+        let of = format!("{achievement}#{key}");
+        let named = results
+            .iter()
+            .find(|it| it.get("resultDescription").and_then(Value::as_str) == Some(&of));
+        named?.get("value")?.as_str()
+    };
+    let rating = |axis: Axis| {
+        Some(AxisResult {
+            score: result(axis.as_str())?.parse().ok()?,
+            tier: result(&format!("{}_tier", axis.as_str()))?.parse().ok()?,
+            coverage: match result(&coverage_key(axis)) {
+                Some(coverage) => coverage.parse().ok()?,
+                None => Shown::hundredths(100)?,
+            },
+        })
+    };
+    Some(Badge {
+        id: id.parse().ok()?,
+        agent: Party {
+            id: text("/credentialSubject/id")?
+                .strip_prefix("urn:uuid:")?
+                .parse()
+                .ok()?,
+            name: text("/credentialSubject/identifier/0/identityHash")?.to_owned(),
+        },
+        // No picture shows its id.
+        organization: Party {
+            id: Uuid::nil(),
+            name: text("/issuer/name")?.to_owned(),
+        },
+        performance: rating(Axis::Performance)?,
+        capability: rating(Axis::Capability)?,
+        dimensions: Vec::new(),
+        sources: match text("/evidence/0/description") {
+            Some(description) => sources(description)?,
+            None => Sources::new(),
+        },
+        assessment_id: text("/evidence/0/name")?
+            .strip_prefix(ASSESSMENT)?
+            .parse()
+            .ok()?,
+        certified_at: text("/validFrom")?.parse().ok()?,
+        valid_until: text("/validUntil")?.parse().ok()?,
+        verification_url: url.to_owned(),
+    })
+}
+
+fn sources(description: &str) -> Option<Sources> {
+    let named = description.strip_prefix(RECORDED_BY)?.split(", ");
+    let named = named.map(|it| {
+        let (name, events) = it.split_once(' ')?;
+        Some((Recorder::parse(name)?, events.parse().ok()?))
+    });
+    named.collect()
+}
