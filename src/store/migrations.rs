@@ -108,6 +108,16 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("migrations/sqlite/0029_storage.sql"),
         ),
         (
+            32,
+            "recorders",
+            include_str!("migrations/sqlite/0032_recorders.sql"),
+        ),
+        (
+            33,
+            "events by task",
+            include_str!("migrations/sqlite/0033_events_by_task.sql"),
+        ),
+        (
             37,
             "executor",
             include_str!("migrations/sqlite/0037_executor.sql"),
@@ -121,11 +131,6 @@ pub(super) fn sqlite() -> Migrator {
             39,
             "attempts",
             include_str!("migrations/sqlite/0039_attempts.sql"),
-        ),
-        (
-            32,
-            "recorders",
-            include_str!("migrations/sqlite/0032_recorders.sql"),
         ),
     ])
 }
@@ -251,6 +256,16 @@ pub(super) fn postgres() -> Migrator {
             include_str!("migrations/postgres/0029_storage.sql"),
         ),
         (
+            32,
+            "recorders",
+            include_str!("migrations/postgres/0032_recorders.sql"),
+        ),
+        (
+            33,
+            "events by task",
+            include_str!("migrations/postgres/0033_events_by_task.sql"),
+        ),
+        (
             37,
             "executor",
             include_str!("migrations/postgres/0037_executor.sql"),
@@ -264,11 +279,6 @@ pub(super) fn postgres() -> Migrator {
             39,
             "attempts",
             include_str!("migrations/postgres/0039_attempts.sql"),
-        ),
-        (
-            32,
-            "recorders",
-            include_str!("migrations/postgres/0032_recorders.sql"),
         ),
     ])
 }

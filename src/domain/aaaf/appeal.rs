@@ -8,10 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::assessment::{self, Assessment, Measured, Rating, Unscored};
+use super::assessment::{Assessment, Measured, Rating, Unscored};
 use super::config::Config;
 use super::dimension::Dimension;
 use super::evidence::{Data, Event, EventType};
+use super::folded::Folded;
 use super::measure::{Appealed, Measure};
 
 /// How long an assessment can be appealed, to the second.
@@ -79,9 +80,9 @@ pub enum Idle {
     Field { kind: EventType, field: String },
 }
 
-/// The first override that is about nothing in the evidence, with its place. An appeal is resolved once, so a slip of the pen
-/// must not resolve it.
-pub fn idle(events: &[Event], overrides: &[Override]) -> Option<(usize, Idle)> {
+/// Of each override whether, and why, it is about nothing in the evidence. An appeal is resolved once, so a slip of the pen must
+/// not resolve it.
+fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
     let mut tasks: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     let mut by_id = BTreeMap::new();
     for event in events {
@@ -127,8 +128,14 @@ pub fn idle(events: &[Event], overrides: &[Override]) -> Option<(usize, Idle)> {
         },
         Override::ExcludeTask { .. } => None,
     };
-    let mut judged = overrides.iter().map(about).enumerate();
-    judged.find_map(|(place, idle)| Some((place, idle?)))
+    overrides.iter().map(about).collect()
+}
+
+impl Idle {
+    /// Whether what it is about was not found at all, so that it may be among other events.
+    const fn is_absent(&self) -> bool {
+        matches!(self, Self::Task { .. } | Self::Event { .. })
+    }
 }
 
 /// Whether a task was revised so many times, by what was recorded of each or by what was counted at its end.
@@ -239,14 +246,82 @@ pub fn rate(
     config: &Config,
     resolutions: &[Resolution],
 ) -> Result<Rating, Unscored> {
-    let mut standing = assessment::measure(events, assessment, config, &[])?;
-    let mut overrides = Vec::new();
-    for resolution in resolutions {
-        overrides.extend(resolution.overrides.iter().cloned());
-        let anew = assessment::measure(events, assessment, config, &overrides)?;
-        mix(&mut standing, anew, resolution);
+    let mut rerating = Rerating::new(assessment.clone(), config.clone(), resolutions.to_vec());
+    rerating.add(events)?;
+    rerating.finish()
+}
+
+/// The same over evidence that is added a few tasks at a time.
+pub struct Rerating {
+    assessment: Assessment,
+    config: Config,
+    resolutions: Vec<Resolution>,
+    /// The overrides of all resolutions, in their order.
+    overrides: Vec<Override>,
+    /// The evidence as it was, and as each resolution left it.
+    folded: Vec<Folded>,
+    /// Of each override of the last resolution whether it is about nothing in what was added.
+    idle: Vec<Option<Idle>>,
+}
+
+impl Rerating {
+    /// Of no evidence yet.
+    pub fn new(assessment: Assessment, config: Config, resolutions: Vec<Resolution>) -> Self {
+        let overrides = resolutions.iter().flat_map(|it| it.overrides.clone());
+        let last = resolutions.last().map(|it| it.overrides.as_slice());
+        Self {
+            overrides: overrides.collect(),
+            folded: (0..=resolutions.len()).map(|_| Folded::default()).collect(),
+            idle: idle(&[], last.unwrap_or_default()),
+            assessment,
+            config,
+            resolutions,
+        }
     }
-    Ok(standing.rating(config)?)
+
+    /// Adds tasks, each with all of its events.
+    ///
+    /// # Errors
+    /// An override that does not fit.
+    pub fn add(&mut self, events: &[Event]) -> Result<(), OverrideFault> {
+        let mut seen_through = 0;
+        let ends = self.resolutions.iter().map(|it| it.overrides.len());
+        let ends = std::iter::once(0).chain(ends);
+        for (folded, more) in self.folded.iter_mut().zip(ends) {
+            seen_through += more;
+            let overrides = self.overrides.get(..seen_through).unwrap_or_default();
+            folded.add(events, &self.assessment, &self.config, overrides)?;
+        }
+        let last = self.resolutions.last().map(|it| it.overrides.as_slice());
+        let found = idle(events, last.unwrap_or_default());
+        for (known, found) in self.idle.iter_mut().zip(found) {
+            if known.as_ref().is_some_and(Idle::is_absent)
+                && !found.as_ref().is_some_and(Idle::is_absent)
+            {
+                *known = found;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first override of the last resolution that is about nothing in what was added, with its place.
+    pub fn idle(&self) -> Option<(usize, &Idle)> {
+        let mut judged = self.idle.iter().enumerate();
+        judged.find_map(|(place, idle)| Some((place, idle.as_ref()?)))
+    }
+
+    /// The rating.
+    ///
+    /// # Errors
+    /// Too little left of an axis.
+    pub fn finish(self) -> Result<Rating, Unscored> {
+        let mut folded = self.folded.into_iter();
+        let mut standing = folded.next().unwrap_or_default().measured(&self.config);
+        for (folded, resolution) in folded.zip(&self.resolutions) {
+            mix(&mut standing, folded.measured(&self.config), resolution);
+        }
+        Ok(standing.rating(&self.config)?)
+    }
 }
 
 fn mix(standing: &mut Measured, anew: Measured, resolution: &Resolution) {

@@ -4,17 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::appeal::{self, Override, OverrideFault, Struck};
-use super::capability;
+use super::appeal::{Override, OverrideFault};
 use super::composite::AxisRating;
 use super::config::Config;
-use super::digest;
 use super::dimension::{Axis, Dimension};
 use super::evidence::{Event, RETENTION_DAYS, Sources};
+use super::folded::Folded;
 use super::measure::Measure;
-use super::performance::{self, Weighed};
-use super::selection::Selection;
-use super::task::{TaskRecord, Tasks};
 
 /// What an assessment looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,8 +372,8 @@ impl Serialize for Insufficient {
 pub(super) struct Measured {
     pub performance: Vec<(Dimension, Measure)>,
     pub capability: Vec<(Dimension, Measure)>,
-    tasks_performance: usize,
-    tasks_capability: usize,
+    pub tasks_performance: usize,
+    pub tasks_capability: usize,
     pub evidence: EvidenceBasis,
 }
 
@@ -387,17 +383,9 @@ pub(super) fn measure(
     config: &Config,
     overrides: &[Override],
 ) -> Result<Measured, OverrideFault> {
-    let seen = appeal::view(events, overrides)?;
-    let selection = Selection::of(seen.iter().map(AsRef::as_ref), assessment, &config.rules);
-    let tasks = Tasks::of(&selection, &config.rules, &Struck::by(overrides));
-    let records: Vec<&TaskRecord<'_>> = tasks.records.iter().collect();
-    Ok(Measured {
-        performance: performance::measure(Weighed::by_age(&records), &config.rules),
-        capability: capability::measure(&records, &selection, config),
-        tasks_performance: records.len(),
-        tasks_capability: tasks.with_evidence,
-        evidence: digest::basis(&selection),
-    })
+    let mut folded = Folded::default();
+    folded.add(events, assessment, config, overrides)?;
+    Ok(folded.measured(config))
 }
 
 impl Measured {
@@ -425,6 +413,14 @@ impl Measured {
                 window_end: assessment.window_end,
             }),
         }
+    }
+
+    fn scored(self, assessment: &Assessment, config: &Config) -> Result<Scored, Unscored> {
+        if let Kind::SingleDimension(dimension) = assessment.kind {
+            return Ok(Scored::Single(Box::new(self.single(dimension)?)));
+        }
+        self.enough_tasks(assessment, config)?;
+        Ok(Scored::Rating(Box::new(self.rating(config)?)))
     }
 
     /// Both axes, if enough of their dimensions are assessed.
@@ -495,10 +491,40 @@ pub fn score(
     config: &Config,
     overrides: &[Override],
 ) -> Result<Scored, Unscored> {
-    let measured = measure(events, assessment, config, overrides)?;
-    if let Kind::SingleDimension(dimension) = assessment.kind {
-        return Ok(Scored::Single(Box::new(measured.single(dimension)?)));
+    measure(events, assessment, config, overrides)?.scored(assessment, config)
+}
+
+/// Scores evidence a few tasks at a time, to the same bytes as all at once.
+pub struct Scoring {
+    assessment: Assessment,
+    config: Config,
+    folded: Folded,
+}
+
+impl Scoring {
+    /// Of no evidence yet.
+    pub fn new(assessment: Assessment, config: Config) -> Self {
+        Self {
+            assessment,
+            config,
+            folded: Folded::default(),
+        }
     }
-    measured.enough_tasks(assessment, config)?;
-    Ok(Scored::Rating(Box::new(measured.rating(config)?)))
+
+    /// Adds tasks, each with all of its events.
+    ///
+    /// # Errors
+    /// None without overrides.
+    pub fn add(&mut self, events: &[Event]) -> Result<(), OverrideFault> {
+        self.folded.add(events, &self.assessment, &self.config, &[])
+    }
+
+    /// The score of what was added.
+    ///
+    /// # Errors
+    /// Too little evidence.
+    pub fn finish(self) -> Result<Scored, Unscored> {
+        let measured = self.folded.measured(&self.config);
+        measured.scored(&self.assessment, &self.config)
+    }
 }

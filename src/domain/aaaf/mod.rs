@@ -17,6 +17,7 @@ mod digest;
 pub mod dimension;
 pub mod evidence;
 pub mod filing;
+mod folded;
 pub mod grader;
 pub mod library;
 mod mean;
@@ -37,7 +38,7 @@ pub mod validity;
 pub mod weights;
 
 pub use appeal::Override;
-pub use assessment::{Assessment, Insufficient, Kind, Rating, Scored, Unscored, score};
+pub use assessment::{Assessment, Insufficient, Kind, Rating, Scored, Scoring, Unscored, score};
 pub use composite::AxisRating;
 pub use config::{Config, ConfigFault};
 pub use dimension::{Axis, Dimension};

@@ -1,6 +1,5 @@
 //! Events folded into one record a task (AAAF task record): what it was, how it ended, what it is worth.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,17 +13,17 @@ use super::mean::{clamped, count};
 use super::selection::{Selected, Selection};
 
 /// A task that counts.
-pub struct TaskRecord<'a> {
-    pub id: &'a str,
+pub struct TaskRecord {
+    pub id: String,
     /// The completion, or the assignment of an open task.
     pub at: Timestamp,
     pub active: bool,
     /// What it counts for by its age.
     pub weight: f64,
     pub level: Option<u8>,
-    pub domain: Option<&'a str>,
+    pub domain: Option<String>,
     /// Tasks that are alike.
-    pub group: Option<Cow<'a, str>>,
+    pub group: Option<String>,
     pub autonomy: Option<u8>,
     pub learning_eligible: bool,
     /// How much of it is done, 0..=1.
@@ -48,17 +47,16 @@ pub struct Quality {
 }
 
 /// The records, and how many tasks have any evidence.
-pub struct Tasks<'a> {
-    /// By time, then id.
-    pub records: Vec<TaskRecord<'a>>,
+pub struct Tasks {
+    pub records: Vec<TaskRecord>,
     /// Also those with nothing but calls of tools, delegations or orchestration.
     pub with_evidence: usize,
 }
 
-impl<'a> Tasks<'a> {
+impl Tasks {
     /// Folds the events of a selection.
-    pub fn of(selection: &Selection<'a>, rules: &Rules, struck: &Struck<'_>) -> Self {
-        let mut by_task: BTreeMap<&str, Vec<Selected<'a>>> = BTreeMap::new();
+    pub fn of(selection: &Selection<'_>, rules: &Rules, struck: &Struck<'_>) -> Self {
+        let mut by_task: BTreeMap<&str, Vec<Selected<'_>>> = BTreeMap::new();
         for selected in &selection.events {
             let task = selected.event.task_id.as_str();
             by_task.entry(task).or_default().push(*selected);
@@ -73,7 +71,6 @@ impl<'a> Tasks<'a> {
             }
             with_evidence += 1;
         }
-        records.sort_by(|a, b| a.at.cmp(&b.at).then(a.id.cmp(b.id)));
         Self {
             records,
             with_evidence,
@@ -81,8 +78,8 @@ impl<'a> Tasks<'a> {
     }
 }
 
-enum Fold<'a> {
-    Record(Box<TaskRecord<'a>>),
+enum Fold {
+    Record(Box<TaskRecord>),
     /// Evidence, but neither an assignment nor a completion.
     Traces,
     /// Withdrawn, or still at work.
@@ -96,13 +93,13 @@ struct Known<'a> {
     done: Option<&'a TaskCompleted>,
 }
 
-fn fold<'a>(
-    id: &'a str,
-    events: &[Selected<'a>],
-    selection: &Selection<'a>,
+fn fold(
+    id: &str,
+    events: &[Selected<'_>],
+    selection: &Selection<'_>,
     rules: &Rules,
     struck: &Struck<'_>,
-) -> Fold<'a> {
+) -> Fold {
     let completed = events.iter().rev().find_map(|it| match &it.event.data {
         Data::TaskCompleted(done) => Some((it, done.as_ref())),
         _ => None,
@@ -131,12 +128,12 @@ fn fold<'a>(
         done,
     };
     Fold::Record(Box::new(TaskRecord {
-        id,
+        id: id.to_owned(),
         at: anchor.event.timestamp,
         active: anchor.active,
         weight: anchor.weight,
         level: known.level(),
-        domain: known.domain(),
+        domain: known.domain().map(str::to_owned),
         group: known.group(),
         autonomy: known.autonomy(),
         learning_eligible: known.learning_eligible(),
@@ -159,12 +156,12 @@ impl<'a> Known<'a> {
         told.or(self.done.and_then(|it| it.domain.as_deref()))
     }
 
-    fn group(self) -> Option<Cow<'a, str>> {
+    fn group(self) -> Option<String> {
         let told = self.assigned.and_then(|it| it.task_group.as_deref());
         let named = told.or(self.done.and_then(|it| it.task_group.as_deref()));
-        named.map(Cow::Borrowed).or_else(|| {
+        named.map(str::to_owned).or_else(|| {
             let domain = self.domain().filter(|it| !it.is_empty())?;
-            Some(Cow::Owned(format!("{domain}/L{}", self.level()?)))
+            Some(format!("{domain}/L{}", self.level()?))
         })
     }
 

@@ -94,6 +94,31 @@ pub struct EventPosition {
     pub number: i64,
 }
 
+/// Where a list of events by task goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskPosition {
+    /// The task of the last one seen.
+    pub task: String,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// Its place in the order of arrival.
+    pub number: i64,
+}
+
+/// The evidence that an assessment of an agent may look at: what lies in its window, what its own stress test made whenever it
+/// did, and what tasks were assigned as before the window.
+#[derive(Clone, Copy, Debug)]
+pub struct EvidenceOf<'a> {
+    /// The agent.
+    pub agent: AgentNumber,
+    /// Where the window begins,
+    pub from: Timestamp,
+    /// and ends.
+    pub to: Timestamp,
+    /// The assessment.
+    pub assessment: Option<&'a str>,
+}
+
 /// Which events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
@@ -139,13 +164,12 @@ pub trait EvidenceLog: Send + Sync {
         after: Option<EventPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
-    /// Events of an agent that an assessment's stress test made, whenever, after a position, by time and arrival.
-    async fn active_events(
+    /// The evidence of an assessment after a position, by task, time and arrival.
+    async fn events_by_task(
         &self,
         organization: OrganizationNumber,
-        agent: AgentNumber,
-        assessment: &str,
-        after: Option<EventPosition>,
+        evidence: EvidenceOf<'_>,
+        after: Option<&TaskPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
     /// Whether evidence about an agent was collected at a moment already: an event that others than agents had recorded by
@@ -171,12 +195,4 @@ pub trait EvidenceLog: Send + Sync {
         source: &str,
         ids: &[&str],
     ) -> Result<bool, StoreError>;
-    /// The assignments of these tasks to an agent before a moment, by time and arrival.
-    async fn assignments(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        tasks: &[&str],
-        before: Timestamp,
-    ) -> Result<Vec<EventRecord>, StoreError>;
 }

@@ -22,7 +22,8 @@ pub use badges::{
     Revocation, StatusListNumber, StatusListRecord,
 };
 pub use events::{
-    EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent, Origin, PROJECTED,
+    EventFilter, EventPosition, EventRecord, EvidenceLog, EvidenceOf, NewEvent, Origin, PROJECTED,
+    TaskPosition,
 };
 pub use notices::{
     Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::assessments::{needs_review, too_little, uncollected};
-use super::collection::collect;
+use super::collection::{About, collect};
 use super::issuer::{Keeps, NotIssued};
 use super::{Aaaf, Member, is_id, not_there};
-use crate::domain::aaaf::appeal::{self, Resolution, is_in_time};
+use crate::domain::aaaf::appeal::{Rerating, Resolution, is_in_time};
 use crate::domain::aaaf::badge::RevocationReason;
 use crate::domain::aaaf::calibration::Scores;
 use crate::domain::aaaf::filing::{Filing, Ruling};
@@ -301,26 +301,22 @@ impl Aaaf {
     ) -> Result<Rating, Problem> {
         let asked = assessment.asked.assessment.clone();
         let config = Config::read(&assessment.asked.config).map_err(|cause| internal(&cause))?;
-        let (organization, agent) = (assessment.organization, assessment.agent_number);
-        let until = evidence_until(assessment);
-        let events = collect(
-            self.store.as_ref(),
-            organization,
-            agent,
-            &assessment.asked,
-            until,
-        )
-        .await;
-        let events = events.map_err(uncollected)?.events;
+        let about = About {
+            organization: assessment.organization,
+            agent: assessment.agent_number,
+            asked: &assessment.asked,
+            known_at: evidence_until(assessment),
+        };
+        let rerating = Rerating::new(asked, config, resolutions);
+        let collected = collect(self.store.as_ref(), about, rerating, Rerating::add).await;
+        let rerating = collected.map_err(uncollected)?.state;
+        // What was accepted before was looked at then, and some of it may be past its time by now.
+        if let Some((place, idle)) = rerating.idle() {
+            let message = format!("at place {place}: {idle}");
+            return Err(Problem::validation("overrides", message));
+        }
         let rated = tokio::task::spawn_blocking(move || {
-            // What was accepted before was looked at then, and some of it may be past its time by now.
-            let new = resolutions.last().map(|it| it.overrides.as_slice());
-            if let Some((place, idle)) = appeal::idle(&events, new.unwrap_or_default()) {
-                let message = format!("at place {place}: {idle}");
-                return Err(Problem::validation("overrides", message));
-            }
-            let rated = appeal::rate(&events, &asked, &config, &resolutions);
-            rated.map_err(|unscored| match unscored {
+            rerating.finish().map_err(|unscored| match unscored {
                 Unscored::Insufficient(cause) => too_little(&cause),
                 Unscored::Override(fault) => Problem::validation("overrides", fault.to_string()),
             })

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::collection::{CollectError, collect};
+use super::collection::{About, CollectError, collect};
 use super::issuer::{Keeps, NotIssued};
 use super::{Aaaf, Member, config, is_id, not_there};
 use crate::domain::aaaf::badge::Unissuable;
 use crate::domain::aaaf::order::{Order, Review, Verdict};
-use crate::domain::aaaf::{Assessment, Config, Event, Insufficient, Scored, Unscored, score};
+use crate::domain::aaaf::{Config, Insufficient, Scored, Scoring, Unscored};
 use crate::ports::aaaf::{
     AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
     Finding, OrganizationNumber, Position, Reviewed, Stage,
@@ -90,10 +90,15 @@ impl Aaaf {
         asked: &Asked,
         config: Config,
     ) -> Result<(), Problem> {
-        let (store, number) = (self.store.as_ref(), agent.number);
-        let collected = collect(store, organization, number, asked, None).await;
-        let events = collected.map_err(uncollected)?.events;
-        match compute(events, asked.assessment.clone(), config).await? {
+        let about = About {
+            organization,
+            agent: agent.number,
+            asked,
+            known_at: None,
+        };
+        let scoring = Scoring::new(asked.assessment.clone(), config);
+        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
+        match scored(collected.map_err(uncollected)?.state).await? {
             Ok(_) => Ok(()),
             Err(Unscored::Insufficient(insufficient)) => Err(too_little(&insufficient)),
             Err(cause) => Err(internal(&cause)),
@@ -257,16 +262,12 @@ pub fn needs_review(assessment: &AssessmentRecord) -> bool {
     }
 }
 
-/// Scores on a thread of its own: others are served meanwhile.
+/// Ends scoring on a thread of its own: others are served meanwhile.
 ///
 /// # Errors
 /// The thread failed.
-pub(super) async fn compute(
-    events: Vec<Event>,
-    assessment: Assessment,
-    config: Config,
-) -> Result<Result<Scored, Unscored>, Problem> {
-    tokio::task::spawn_blocking(move || score(&events, &assessment, &config, &[]))
+pub(super) async fn scored(scoring: Scoring) -> Result<Result<Scored, Unscored>, Problem> {
+    tokio::task::spawn_blocking(move || scoring.finish())
         .await
         .map_err(|cause| internal(&cause))
 }
@@ -283,6 +284,8 @@ pub(super) fn too_little(insufficient: &Insufficient) -> Problem {
 pub(super) fn uncollected(cause: CollectError) -> Problem {
     match cause {
         CollectError::TooMany => Problem::validation("window_start", cause.to_string()),
+        CollectError::Override(fault) => Problem::validation("overrides", fault.to_string()),
+        CollectError::Thread(cause) => internal(&cause),
         CollectError::Store(cause) => internal(&cause),
     }
 }

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use super::assessments::{compute, too_little};
-use super::collection::{CollectError, collect};
+use super::assessments::{scored, too_little};
+use super::collection::{About, CollectError, Collected, collect};
 use super::issuer::{Issuer, Keeps, NotIssued};
 use super::stress_tests::{Bench, Standing};
 use crate::domain::aaaf::assessment::Uncertified;
 use crate::domain::aaaf::calibration::{BadgeDecision, Calibration, Scores, calibrate};
 use crate::domain::aaaf::validity::Validity;
-use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Unscored};
+use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Scoring, Unscored};
 use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
 use crate::ports::{Clock, Store, StoreError};
 use crate::protocol::error::Problem;
@@ -251,18 +251,26 @@ impl Assessor {
             column: "asked",
         };
         let config = Config::read(&record.asked.config).map_err(broken)?;
-        let (organization, agent) = (record.organization, record.agent_number);
-        let store = self.store.as_ref();
-        let collected = collect(store, organization, agent, &record.asked, None).await;
-        let (events, until) = match collected {
-            Ok(collected) => (collected.events, collected.recorded_until),
+        let about = About {
+            organization: record.organization,
+            agent: record.agent_number,
+            asked: &record.asked,
+            known_at: None,
+        };
+        let scoring = Scoring::new(assessment.clone(), config.clone());
+        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
+        let Collected {
+            state: scoring,
+            recorded_until: until,
+        } = match collected {
+            Ok(collected) => collected,
             Err(CollectError::Store(cause)) => return Err(cause),
             Err(cause @ CollectError::TooMany) => {
                 return Ok(failed("INVALID_REQUEST", &cause.to_string(), json!({})).into());
             }
+            Err(cause) => return Ok(failed_by(&internal(&cause)).into()),
         };
-        let scored = compute(events, assessment.clone(), config.clone()).await;
-        let scored = match scored {
+        let scored = match scored(scoring).await {
             Ok(Ok(scored)) => scored,
             Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
             Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),

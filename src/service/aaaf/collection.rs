@@ -1,131 +1,197 @@
-//! The evidence of an assessment, read in pages: what lies in its window, and what its tasks were assigned as before it.
+//! The evidence of an assessment, read and folded a few tasks at a time: what lies in its window, what its stress test made,
+//! and what its tasks were assigned as before. Memory grows with the number of tasks, and not with that of their events.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::domain::aaaf::Event;
+use crate::domain::aaaf::appeal::OverrideFault;
 use crate::ports::aaaf::{
-    AgentNumber, Asked, EventFilter, EventRecord, OrganizationNumber, PROJECTED as JUDGED_HERE,
+    AgentNumber, Asked, EventRecord, EvidenceOf, OrganizationNumber, PROJECTED as JUDGED_HERE,
+    TaskPosition,
 };
 use crate::ports::{Store, StoreError};
 
-/// Events of one assessment: more are refused, so that it cannot take more memory than a host has.
-pub const MOST: usize = 100_000;
-/// Octets of what they say.
+/// Events of one assessment: more are refused, so that it cannot take a host for ever.
+pub const MOST: usize = 1_000_000;
+/// Events that are folded at once, unless one task has more.
+const CHUNK: usize = 5_000;
+/// Events of one task.
+const MOST_OF_TASK: usize = 50_000;
+/// Octets of what the events say that are folded at once.
 const MOST_OCTETS: usize = 64 * 1024 * 1024;
 const PAGE: u32 = 1000;
-/// Tasks whose assignments are asked for at once.
-const TASKS: usize = 500;
 
 /// Why there is no collection.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// There are more than are taken.
     #[error(
-        "the window holds more than {MOST} events, or {MOST_OCTETS} octets of them; take a shorter one"
+        "the window holds more than {MOST} events, or a task of it more than {MOST_OF_TASK}; take a shorter one"
     )]
     TooMany,
+    /// An appeal's override does not fit the evidence.
+    #[error(transparent)]
+    Override(#[from] OverrideFault),
+    /// The thread failed.
+    #[error(transparent)]
+    Thread(#[from] tokio::task::JoinError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
+/// What events are folded into, with all events of the tasks that are added.
+pub type Add<S> = fn(&mut S, &[Event]) -> Result<(), OverrideFault>;
+
 /// What was collected.
-#[derive(Debug, Default)]
-pub struct Collected {
-    /// The evidence.
-    pub events: Vec<Event>,
-    /// When the last of it was recorded.
+#[derive(Debug)]
+pub struct Collected<S> {
+    /// What the events were folded into.
+    pub state: S,
+    /// When the last of them was recorded.
     pub recorded_until: Option<Timestamp>,
-    octets: usize,
-    /// Whether what an event states counts by who recorded it.
-    weighs_sources: bool,
-    /// Of each event, whether this host has made it.
-    made_here: Vec<bool>,
 }
 
-/// Collects it; as far as it was recorded up to a moment, if one is named: what came later about the same time is not in it.
+/// Which evidence of which agent.
+#[derive(Clone, Copy)]
+pub struct About<'a> {
+    /// Whose agent.
+    pub organization: OrganizationNumber,
+    /// The agent.
+    pub agent: AgentNumber,
+    /// What was asked.
+    pub asked: &'a Asked,
+    /// If a moment is named, what was recorded later about the same time is not taken.
+    pub known_at: Option<Timestamp>,
+}
+
+/// Collects evidence into `state`.
 ///
 /// # Errors
 /// [`CollectError`].
-pub async fn collect(
+pub async fn collect<S: Send + 'static>(
     store: &dyn Store,
-    organization: OrganizationNumber,
-    agent: AgentNumber,
-    asked: &Asked,
-    known_at: Option<Timestamp>,
-) -> Result<Collected, CollectError> {
-    let assessment = &asked.assessment;
-    let window = EventFilter {
-        agent: Some(agent),
-        kind: None,
-        from: Some(assessment.window_start),
-        to: Some(assessment.window_end),
+    about: About<'_>,
+    state: S,
+    add: Add<S>,
+) -> Result<Collected<S>, CollectError> {
+    let assessment = &about.asked.assessment;
+    let evidence = EvidenceOf {
+        agent: about.agent,
+        from: assessment.window_start,
+        to: assessment.window_end,
+        assessment: assessment.id.as_deref(),
     };
     let mut collected = Collected {
-        weighs_sources: asked.weighs_sources,
-        ..Collected::default()
+        state,
+        recorded_until: None,
     };
-    let mut after = None;
+    let (mut chunk, mut after, mut read) = (Chunk::default(), None, 0);
     loop {
-        let page = store.events(organization, &window, after, PAGE).await?;
+        let organization = about.organization;
+        let page = store
+            .events_by_task(organization, evidence, after.as_ref(), PAGE)
+            .await?;
         let Some(last) = page.last() else { break };
-        after = Some(last.position());
-        collected.read(page, known_at)?;
+        after = Some(TaskPosition {
+            task: task_of(last).to_owned(),
+            occurred_at: last.occurred_at,
+            number: last.number,
+        });
+        for record in page {
+            let known = about.known_at.is_none_or(|at| record.recorded_at <= at);
+            if !known {
+                continue;
+            }
+            read += 1;
+            collected.recorded_until = collected.recorded_until.max(Some(record.recorded_at));
+            if chunk.is_full() && chunk.ends_before(&record) {
+                collected = std::mem::take(&mut chunk).fold(collected, add).await?;
+            }
+            chunk.take(&record, about.asked.weighs_sources)?;
+            if read > MOST || chunk.is_too_much() {
+                return Err(CollectError::TooMany);
+            }
+        }
     }
-    // What the assessment's own stress test has made counts whenever it was made; what lies in the window is here already, and
-    // an id counts once.
-    after = None;
-    while let Some(id) = &assessment.id {
-        let page = store.active_events(organization, agent, id, after, PAGE);
-        let page = page.await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.position());
-        collected.read(page, known_at)?;
-    }
-    let tasks: BTreeSet<String> = collected
-        .events
-        .iter()
-        .map(|event| event.task_id.clone())
-        .collect();
-    let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
-    let before = assessment.window_start;
-    for tasks in tasks.chunks(TASKS) {
-        let assigned = store.assignments(organization, agent, tasks, before);
-        collected.read(assigned.await?, known_at)?;
-    }
-    collected.settle();
-    Ok(collected)
+    chunk.fold(collected, add).await
 }
 
-impl Collected {
-    fn read(
-        &mut self,
-        page: Vec<EventRecord>,
-        known_at: Option<Timestamp>,
-    ) -> Result<(), CollectError> {
-        self.octets += page.iter().map(|it| it.octets).sum::<usize>();
-        if self.events.len() + page.len() > MOST || self.octets > MOST_OCTETS {
-            return Err(CollectError::TooMany);
-        }
-        let known = |record: &EventRecord| known_at.is_none_or(|at| record.recorded_at <= at);
-        for record in page.into_iter().filter(known) {
-            self.recorded_until = self.recorded_until.max(Some(record.recorded_at));
-            let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
-                "timestamp": record.occurred_at, "data": record.data});
-            let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
-                table: "aaaf_event",
-                column: "data",
-            })?;
-            self.events.push(match self.weighs_sources {
-                true => event.recorded_by(record.recorder),
-                false => event,
-            });
-            self.made_here.push(record.source == JUDGED_HERE);
-        }
+/// The task an event is about.
+fn task_of(record: &EventRecord) -> &str {
+    record
+        .data
+        .get("task_id")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Whole tasks, with all of their events.
+#[derive(Default)]
+struct Chunk {
+    events: Vec<Event>,
+    octets: usize,
+    /// Of each event, whether this host has made it.
+    made_here: Vec<bool>,
+    /// How many events the last task has.
+    of_last_task: usize,
+}
+
+impl Chunk {
+    fn is_full(&self) -> bool {
+        self.events.len() >= CHUNK
+    }
+
+    fn ends_before(&self, next: &EventRecord) -> bool {
+        let last = self.events.last();
+        last.is_some_and(|it| it.task_id != task_of(next))
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.of_last_task > MOST_OF_TASK || self.octets > MOST_OCTETS
+    }
+
+    fn take(&mut self, record: &EventRecord, weighs_sources: bool) -> Result<(), StoreError> {
+        let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
+            "timestamp": record.occurred_at, "data": record.data});
+        let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
+            table: "aaaf_event",
+            column: "data",
+        })?;
+        self.of_last_task = match self.ends_before(record) {
+            true => 1,
+            false => self.of_last_task + 1,
+        };
+        self.octets += record.octets;
+        self.made_here.push(record.source == JUDGED_HERE);
+        self.events.push(match weighs_sources {
+            true => event.recorded_by(record.recorder),
+            false => event,
+        });
         Ok(())
+    }
+
+    /// Folds what it holds, on a thread of its own: others are served meanwhile.
+    async fn fold<S: Send + 'static>(
+        mut self,
+        collected: Collected<S>,
+        add: Add<S>,
+    ) -> Result<Collected<S>, CollectError> {
+        let Collected {
+            mut state,
+            recorded_until,
+        } = collected;
+        let folded = tokio::task::spawn_blocking(move || {
+            self.settle();
+            add(&mut state, &self.events).map(|()| state)
+        });
+        Ok(Collected {
+            state: folded.await??,
+            recorded_until,
+        })
     }
 
     /// Of a task that this host has judged nothing counts but what it says itself, whoever was told of it first.

@@ -10,8 +10,8 @@ use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 use crate::domain::aaaf::evidence::Recorder;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, NewEvent,
-    OrganizationNumber, Origin, PROJECTED,
+    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, EvidenceOf, NewEvent,
+    OrganizationNumber, Origin, PROJECTED, TaskPosition,
 };
 use crate::store::convert::{Column, backend, column};
 use crate::store::{PostgresStore, SqliteStore};
@@ -55,9 +55,11 @@ const OF_AGENT: &str = select!(
         AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
     ORDER BY e.occurred_at, e.number LIMIT $8"
 );
-const ACTIVE: &str = select!(
-    "AND e.agent = $2 AND e.assessment = $3 AND (e.occurred_at, e.number) > ($4, $5)
-    ORDER BY e.occurred_at, e.number LIMIT $6"
+const BY_TASK: &str = select!(
+    "AND e.agent = $2 AND (e.task, e.occurred_at, e.number) > ($3, $4, $5)
+        AND ((e.occurred_at >= $6 AND e.occurred_at < $7) OR e.assessment = CAST($8 AS TEXT)
+            OR (e.kind = 'task_assigned' AND e.occurred_at < $6))
+    ORDER BY e.task, e.occurred_at, e.number LIMIT $9"
 );
 const OF_ALL: &str = select!(
     "AND (e.agent, e.occurred_at, e.number) > ($2, $3, $4)
@@ -125,11 +127,6 @@ const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM aaaf_event
 
 impl SqliteStore {
     const NAMED: &str = select!("AND e.id IN (SELECT value FROM json_each($2))");
-    const ASSIGNED: &str = select!(
-        "AND e.agent = $2 AND e.kind = 'task_assigned'
-            AND e.task IN (SELECT value FROM json_each($3)) AND e.occurred_at < $4
-        ORDER BY e.occurred_at, e.number"
-    );
     const ASSIGNED_BY: &str =
         "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
         AND kind = 'task_assigned' AND task IN (SELECT value FROM json_each($3)) AND source = $4";
@@ -172,11 +169,6 @@ impl SqliteStore {
 
 impl PostgresStore {
     const NAMED: &str = select!("AND e.id IN (SELECT jsonb_array_elements_text($2::text::jsonb))");
-    const ASSIGNED: &str = select!(
-        "AND e.agent = $2 AND e.kind = 'task_assigned'
-            AND e.task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND e.occurred_at < $4
-        ORDER BY e.occurred_at, e.number"
-    );
     const ASSIGNED_BY: &str = "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
         AND kind = 'task_assigned' AND task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND source = $4";
     const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
@@ -300,23 +292,26 @@ macro_rules! evidence_log {
                 rows.into_iter().map(record_of).collect()
             }
 
-            async fn active_events(
+            async fn events_by_task(
                 &self,
                 organization: OrganizationNumber,
-                agent: AgentNumber,
-                assessment: &str,
-                after: Option<EventPosition>,
+                evidence: EvidenceOf<'_>,
+                after: Option<&TaskPosition>,
                 limit: u32,
             ) -> Result<Vec<EventRecord>, StoreError> {
-                let seen = after.map_or((i64::MIN, i64::MIN), |it| {
-                    (it.occurred_at.as_microsecond(), it.number)
+                let micros = Timestamp::as_microsecond;
+                let seen = after.map_or(("", i64::MIN, i64::MIN), |it| {
+                    (it.task.as_str(), micros(it.occurred_at), it.number)
                 });
-                let rows: Vec<Row> = sqlx::query_as(ACTIVE)
+                let rows: Vec<Row> = sqlx::query_as(BY_TASK)
                     .bind(organization.0)
-                    .bind(agent.0)
-                    .bind(assessment)
+                    .bind(evidence.agent.0)
                     .bind(seen.0)
                     .bind(seen.1)
+                    .bind(seen.2)
+                    .bind(micros(evidence.from))
+                    .bind(micros(evidence.to))
+                    .bind(evidence.assessment)
                     .bind(i64::from(limit))
                     .fetch_all(self.readers())
                     .await
@@ -375,24 +370,6 @@ macro_rules! evidence_log {
                     .await
                     .map_err(backend)?;
                 Ok(taken > 0)
-            }
-
-            async fn assignments(
-                &self,
-                organization: OrganizationNumber,
-                agent: AgentNumber,
-                tasks: &[&str],
-                before: Timestamp,
-            ) -> Result<Vec<EventRecord>, StoreError> {
-                let rows: Vec<Row> = sqlx::query_as(Self::ASSIGNED)
-                    .bind(organization.0)
-                    .bind(agent.0)
-                    .bind(at("task").text(&tasks)?)
-                    .bind(before.as_microsecond())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
             }
         }
     };

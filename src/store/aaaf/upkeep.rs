@@ -27,7 +27,7 @@ const AGENTS: &str = concat!(
 const COMPLETED: &str = "SELECT COUNT(*) FROM (
         SELECT DISTINCT task FROM aaaf_event
         WHERE organization = $1 AND agent = $2 AND occurred_at >= $3 AND kind = 'task_completed'
-            AND assessment IS NULL
+            AND assessment IS NULL AND (recorder IS NULL OR recorder <> 'agent')
         LIMIT $4) AS completed";
 const ENDING: &str = concat!(
     "SELECT b.number, b.organization, b.id, a.id, b.assessment, b.valid_until

@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::{Assessment, Config, Dimension, Event, Override, Scored, score};
+use touchstone::domain::aaaf::{
+    Assessment, Config, Dimension, Event, Override, Scored, Scoring, score,
+};
 
 use super::evidence::{Dice, input};
 
@@ -54,8 +56,38 @@ fn without_ties(input: &mut Value) {
     }
 }
 
+/// The same, added a few tasks at a time.
+fn written_in_parts(input: &Value, events: &[Event], dice: &mut Dice) -> String {
+    let mut by_task = events.to_vec();
+    by_task.sort_by(|a, b| a.task_id.cmp(&b.task_id));
+    let config = Config::read(&input["config"]).unwrap();
+    let mut scoring = Scoring::new(of(&input["assessment"]), config);
+    let mut part: Vec<Event> = Vec::new();
+    for event in by_task {
+        let ends = part.last().is_some_and(|it| it.task_id != event.task_id);
+        if ends && dice.below(3) == 0 {
+            scoring.add(&std::mem::take(&mut part)).unwrap();
+        }
+        part.push(event);
+    }
+    scoring.add(&part).unwrap();
+    match scoring.finish() {
+        Ok(scored) => json!(scored).to_string(),
+        Err(unscored) => unscored.to_string(),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn tasks_can_be_scored_a_few_at_a_time_to_the_same_bytes(seed: u64) {
+        let mut input = input(seed);
+        input["overrides"] = json!([]);
+        let events = events(&input);
+        let in_parts = written_in_parts(&input, &events, &mut Dice::of(seed));
+        prop_assert_eq!(in_parts, written(&input, &events));
+    }
 
     #[test]
     fn scores_lie_within_0_and_1(seed: u64) {

@@ -10,12 +10,15 @@ use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::performance::{self, Weighed};
 use crate::domain::aaaf::task::TaskRecord;
 
-pub fn measure(tasks: &[&TaskRecord<'_>], config: &Config) -> Measure {
+pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
     let rules = &config.rules;
-    let mut domains: BTreeMap<&str, Vec<&TaskRecord<'_>>> = BTreeMap::new();
+    let mut domains: BTreeMap<&str, Vec<&TaskRecord>> = BTreeMap::new();
     for task in tasks {
         let known = rules.domain_taxonomy.iter().map(String::as_str);
-        if let Some(domain) = known.into_iter().find(|it| task.domain == Some(it)) {
+        if let Some(domain) = known
+            .into_iter()
+            .find(|it| task.domain.as_deref() == Some(*it))
+        {
             domains.entry(domain).or_default().push(task);
         }
     }
@@ -34,7 +37,7 @@ pub fn measure(tasks: &[&TaskRecord<'_>], config: &Config) -> Measure {
 }
 
 /// Whether performance in a domain alone, all tasks counted alike, is competent.
-fn qualifies(tasks: &[&TaskRecord<'_>], config: &Config) -> bool {
+fn qualifies(tasks: &[&TaskRecord], config: &Config) -> bool {
     let rules = &config.rules;
     let performance = || performance::measure(Weighed::alike(tasks), rules);
     enough(tasks, rules)

@@ -11,53 +11,66 @@ use crate::domain::aaaf::mean::{self, clamped};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::selection::Selected;
 
-pub fn measure(events: &[Selected<'_>], rules: &Rules) -> Measure {
-    let (mut judged, mut selected) = (Vec::new(), Vec::new());
-    for (decision, weight) in decisions(events) {
-        let right = match decision.ground_truth {
-            Some(truth) => truth == decision.decision,
-            None => match decision.correct {
-                Some(correct) => correct,
-                // Nobody knows what would have been right.
-                None => continue,
-            },
-        };
-        judged.push((f64::from(u8::from(right)), weight));
-        if right
-            && decision.decision == Decision::Delegate
-            && let Some(score) = selection(decision, rules)
-        {
-            selected.push((score, weight));
-        }
-    }
-    let managed: Vec<(f64, f64)> = events
-        .iter()
-        .filter_map(|it| match &it.event.data {
-            Data::DelegationOutcome(found) => {
-                let share = if found.revision_needed { 0.5 } else { 1.0 };
-                Some((share * worth(found.outcome), it.weight))
+/// Decisions and their outcomes, task by task: what each is worth, and what it weighs.
+#[derive(Default)]
+pub struct Delegations {
+    judged: Vec<(f64, f64)>,
+    selected: Vec<(f64, f64)>,
+    managed: Vec<(f64, f64)>,
+}
+
+impl Delegations {
+    /// Adds all events of some tasks.
+    pub fn add(&mut self, events: &[Selected<'_>], rules: &Rules) {
+        for (decision, weight) in decisions(events) {
+            let right = match decision.ground_truth {
+                Some(truth) => truth == decision.decision,
+                None => match decision.correct {
+                    Some(correct) => correct,
+                    // Nobody knows what would have been right.
+                    None => continue,
+                },
+            };
+            self.judged.push((f64::from(u8::from(right)), weight));
+            if right
+                && decision.decision == Decision::Delegate
+                && let Some(score) = selection(decision, rules)
+            {
+                self.selected.push((score, weight));
             }
-            _ => None,
+        }
+        self.managed
+            .extend(events.iter().filter_map(|it| match &it.event.data {
+                Data::DelegationOutcome(found) => {
+                    let share = if found.revision_needed { 0.5 } else { 1.0 };
+                    Some((share * worth(found.outcome), it.weight))
+                }
+                _ => None,
+            }));
+    }
+
+    /// What they come to.
+    pub fn measure(&self, rules: &Rules) -> Measure {
+        let (decided, outcomes) = (self.judged.len(), self.managed.len());
+        let mean = |of: &[(f64, f64)]| mean::weighted(of.iter().copied());
+        let judgment = mean(&self.judged);
+        let selection = mean(&self.selected);
+        let management = mean(&self.managed);
+        // Without judgment there is nothing the rest could be about.
+        let score = judgment.and_then(|_| {
+            of_parts(
+                &[(0.4, judgment), (0.3, selection), (0.3, management)],
+                rules,
+            )
+        });
+        let none = "too few decisions with a known truth, selections and outcomes";
+        Measure::found(score, decided, decided + outcomes, none).with(Details::Delegation {
+            decisions_assessed: decided,
+            judgment_score: judgment,
+            selection_score: selection,
+            management_score: management,
         })
-        .collect();
-    let (decided, outcomes) = (judged.len(), managed.len());
-    let judgment = mean::weighted(judged);
-    let selection = mean::weighted(selected);
-    let management = mean::weighted(managed);
-    // Without judgment there is nothing the rest could be about.
-    let score = judgment.and_then(|_| {
-        of_parts(
-            &[(0.4, judgment), (0.3, selection), (0.3, management)],
-            rules,
-        )
-    });
-    let none = "too few decisions with a known truth, selections and outcomes";
-    Measure::found(score, decided, decided + outcomes, none).with(Details::Delegation {
-        decisions_assessed: decided,
-        judgment_score: judgment,
-        selection_score: selection,
-        management_score: management,
-    })
+    }
 }
 
 /// One for each part of a task: events first, then what completions tell.

@@ -8,7 +8,7 @@ use crate::domain::aaaf::mean::{self, meets};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::task::TaskRecord;
 
-pub fn complexity(tasks: &[&TaskRecord<'_>], rules: &Rules) -> Measure {
+pub fn complexity(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
     climb(
         tasks,
         rules,
@@ -18,7 +18,7 @@ pub fn complexity(tasks: &[&TaskRecord<'_>], rules: &Rules) -> Measure {
     )
 }
 
-pub fn autonomy(tasks: &[&TaskRecord<'_>], rules: &Rules) -> Measure {
+pub fn autonomy(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
     climb(
         tasks,
         rules,
@@ -29,19 +29,19 @@ pub fn autonomy(tasks: &[&TaskRecord<'_>], rules: &Rules) -> Measure {
 }
 
 fn climb(
-    tasks: &[&TaskRecord<'_>],
+    tasks: &[&TaskRecord],
     rules: &Rules,
-    step: impl Fn(&TaskRecord<'_>) -> Option<u8>,
+    step: impl Fn(&TaskRecord) -> Option<u8>,
     top: u8,
     none: &'static str,
 ) -> Measure {
-    let mut steps: BTreeMap<u8, Vec<&TaskRecord<'_>>> = BTreeMap::new();
+    let mut steps: BTreeMap<u8, Vec<&TaskRecord>> = BTreeMap::new();
     for task in tasks {
         if let Some(step) = step(task) {
             steps.entry(step).or_default().push(task);
         }
     }
-    let passes = |tasks: &[&TaskRecord<'_>]| {
+    let passes = |tasks: &[&TaskRecord]| {
         let credit = mean::plain(tasks.iter().map(|task| task.credit));
         enough(tasks, rules) && credit.is_some_and(|it| meets(it, rules.level_pass_threshold))
     };

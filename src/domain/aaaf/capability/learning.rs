@@ -8,7 +8,7 @@ use crate::domain::aaaf::mean::{self, clamped, count};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::task::TaskRecord;
 
-pub fn measure(tasks: &[&TaskRecord<'_>], config: &Config) -> Measure {
+pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
     let rules = &config.rules;
     let mut groups: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
     // In the order of completion, as records are.
@@ -51,7 +51,7 @@ fn improvement(performances: &[f64]) -> Option<f64> {
 }
 
 /// How a task went by itself: everything of performance but consistency, which takes more than one.
-fn performance(task: &TaskRecord<'_>, config: &Config) -> Option<f64> {
+fn performance(task: &TaskRecord, config: &Config) -> Option<f64> {
     let parts = [
         (Dimension::TaskCompletionRate, Some(task.credit)),
         (Dimension::Accuracy, task.quality.map(|it| it.accuracy)),

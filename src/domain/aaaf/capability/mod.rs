@@ -15,10 +15,27 @@ use super::measure::Measure;
 use super::selection::Selection;
 use super::task::TaskRecord;
 
+/// What is measured of events rather than of task records.
+#[derive(Default)]
+pub struct Traces {
+    tools: tools::ToolCalls,
+    delegations: delegation::Delegations,
+    orchestrations: orchestration::Orchestrations,
+}
+
+impl Traces {
+    /// Adds all events of some tasks.
+    pub fn add(&mut self, selection: &Selection<'_>, rules: &Rules) {
+        self.tools.add(&selection.events, &selection.activity);
+        self.delegations.add(&selection.events, rules);
+        self.orchestrations.add(&selection.events);
+    }
+}
+
 /// All seven, in order.
 pub fn measure(
-    tasks: &[&TaskRecord<'_>],
-    selection: &Selection<'_>,
+    tasks: &[&TaskRecord],
+    events: &Traces,
     config: &Config,
 ) -> Vec<(Dimension, Measure)> {
     let rules = &config.rules;
@@ -28,25 +45,22 @@ pub fn measure(
             Dimension::ComplexityCeiling,
             ladder::complexity(tasks, rules),
         ),
-        (
-            Dimension::ToolProficiency,
-            tools::measure(&selection.events, &selection.activity),
-        ),
+        (Dimension::ToolProficiency, events.tools.measure()),
         (Dimension::AutonomyLevel, ladder::autonomy(tasks, rules)),
         (Dimension::LearningRate, learning::measure(tasks, config)),
         (
             Dimension::DelegationCapability,
-            delegation::measure(&selection.events, rules),
+            events.delegations.measure(rules),
         ),
         (
             Dimension::OrchestrationSkills,
-            orchestration::measure(&selection.events, rules),
+            events.orchestrations.measure(rules),
         ),
     ]
 }
 
 /// Whether tasks are enough to say something: one made for the purpose, or a few that came along.
-fn enough(tasks: &[&TaskRecord<'_>], rules: &Rules) -> bool {
+fn enough(tasks: &[&TaskRecord], rules: &Rules) -> bool {
     tasks.iter().any(|task| task.active) || tasks.len() >= rules.min_evidence_samples
 }
 

@@ -10,52 +10,67 @@ use crate::domain::aaaf::mean::{self, clamped};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::selection::Selected;
 
-pub fn measure(events: &[Selected<'_>], rules: &Rules) -> Measure {
-    // The last of each task.
-    let mut plans: BTreeMap<&str, &OrchestrationPlan> = BTreeMap::new();
-    let mut results: BTreeMap<&str, (&OrchestrationResult, f64)> = BTreeMap::new();
-    for it in events {
-        let task = it.event.task_id.as_str();
-        match &it.event.data {
-            Data::OrchestrationPlan(plan) => {
-                plans.insert(task, plan);
+/// Orchestrations that have a result, task by task: what their four parts are worth, and what each weighs.
+#[derive(Default)]
+pub struct Orchestrations {
+    parts: [Vec<(f64, f64)>; 4],
+    results: usize,
+    evidence: usize,
+}
+
+impl Orchestrations {
+    /// Adds all events of some tasks.
+    pub fn add(&mut self, events: &[Selected<'_>]) {
+        // The last of each task.
+        let mut plans: BTreeMap<&str, &OrchestrationPlan> = BTreeMap::new();
+        let mut results: BTreeMap<&str, (&OrchestrationResult, f64)> = BTreeMap::new();
+        for it in events {
+            let task = it.event.task_id.as_str();
+            match &it.event.data {
+                Data::OrchestrationPlan(plan) => {
+                    plans.insert(task, plan);
+                }
+                Data::OrchestrationResult(result) => {
+                    results.insert(task, (result, it.weight));
+                }
+                _ => {}
             }
-            Data::OrchestrationResult(result) => {
-                results.insert(task, (result, it.weight));
+        }
+        self.results += results.len();
+        for (task, (result, weight)) in &results {
+            let plan = plans.get(task).copied();
+            self.evidence += 1 + usize::from(plan.is_some());
+            let found = [
+                design(result, plan),
+                clarity(result, plan),
+                recovery(result),
+                synthesis(result),
+            ];
+            for (part, found) in self.parts.iter_mut().zip(found) {
+                part.extend(found.map(|score| (score, *weight)));
             }
-            _ => {}
         }
     }
-    if results.is_empty() {
-        return Measure::unassessed("no orchestration has a result");
-    }
-    let mut evidence = 0;
-    let mut parts: [Vec<(f64, f64)>; 4] = Default::default();
-    for (task, (result, weight)) in &results {
-        let plan = plans.get(task).copied();
-        evidence += 1 + usize::from(plan.is_some());
-        let found = [
-            design(result, plan),
-            clarity(result, plan),
-            recovery(result),
-            synthesis(result),
-        ];
-        for (part, found) in parts.iter_mut().zip(found) {
-            part.extend(found.map(|score| (score, *weight)));
+
+    /// What they come to.
+    pub fn measure(&self, rules: &Rules) -> Measure {
+        if self.results == 0 {
+            return Measure::unassessed("no orchestration has a result");
         }
-    }
-    let [design, clarity, recovery, synthesis] = parts.map(mean::weighted);
-    let quarters = [design, clarity, recovery, synthesis].map(|part| (0.25, part));
-    let none = "too few of design, clarity, recovery and synthesis are known";
-    Measure::found(of_parts(&quarters, rules), results.len(), evidence, none).with(
-        Details::Orchestration {
-            scenarios_assessed: results.len(),
+        let means = self.parts.each_ref();
+        let [design, clarity, recovery, synthesis] =
+            means.map(|part| mean::weighted(part.iter().copied()));
+        let quarters = [design, clarity, recovery, synthesis].map(|part| (0.25, part));
+        let none = "too few of design, clarity, recovery and synthesis are known";
+        let score = of_parts(&quarters, rules);
+        Measure::found(score, self.results, self.evidence, none).with(Details::Orchestration {
+            scenarios_assessed: self.results,
             workflow_design: design,
             communication_clarity: clarity,
             failure_handling: recovery,
             synthesis_quality: synthesis,
-        },
-    )
+        })
+    }
 }
 
 fn design(result: &OrchestrationResult, plan: Option<&OrchestrationPlan>) -> Option<f64> {

@@ -19,47 +19,34 @@ struct Calls {
 /// Of one tool, by the bits of their weight.
 type ByWeight = BTreeMap<u64, Calls>;
 
-/// Counts of all tools, and what they are of.
+/// Calls of tools, counted task by task.
 #[derive(Default)]
-struct Counted<'a> {
-    tools: BTreeMap<&'a str, ByWeight>,
-    /// Tools that are told of in a task.
-    told: HashSet<(&'a str, &'a str)>,
+pub struct ToolCalls {
+    tools: BTreeMap<String, ByWeight>,
     evidence: usize,
 }
 
-/// What the agent itself tells, `activity`, counts where `events`, which others recorded, say nothing of a tool in a task.
-pub fn measure(events: &[Selected<'_>], activity: &[Selected<'_>]) -> Measure {
-    let mut counted = Counted::default();
-    counted.add(events);
-    counted.add(activity);
-    let Counted {
-        tools, evidence, ..
-    } = counted;
-    let per_tool: BTreeMap<String, f64> = tools
-        .iter()
-        .filter_map(|(tool, by_weight)| Some(((*tool).to_owned(), proficiency(by_weight)?)))
-        .collect();
-    let Some(score) = mean::plain(per_tool.values().copied()) else {
-        return Measure::unassessed("no tool was used");
-    };
-    Measure::assessed(score, per_tool.len(), evidence).with(Details::Tools {
-        tools_assessed: per_tool.len(),
-        per_tool,
-    })
-}
+/// A task, and a tool that is told of in it.
+type Told<'a> = HashSet<(&'a str, &'a str)>;
 
-impl<'a> Counted<'a> {
-    /// Adds what events say of tools that nothing was told of in their tasks before. Calls that are told one by one replace
-    /// their sum.
-    fn add(&mut self, events: &[Selected<'a>]) {
-        let mut one_by_one = HashSet::new();
+impl ToolCalls {
+    /// Adds all events of some tasks. What the agent itself tells, `activity`, counts where `events`, which others recorded,
+    /// say nothing of a tool in a task.
+    pub fn add(&mut self, events: &[Selected<'_>], activity: &[Selected<'_>]) {
+        let told = self.count(events, &Told::new());
+        self.count(activity, &told);
+    }
+
+    /// Counts what events say of tools that nothing was told of in their tasks before, and says of which. Calls that are told
+    /// one by one replace their sum.
+    fn count<'a>(&mut self, events: &[Selected<'a>], before: &Told<'_>) -> Told<'a> {
+        let mut one_by_one = Told::new();
         for it in events {
             let Data::ToolInvoked(call) = &it.event.data else {
                 continue;
             };
             let place = (it.event.task_id.as_str(), call.tool.as_str());
-            if self.told.contains(&place) {
+            if before.contains(&place) {
                 continue;
             }
             one_by_one.insert(place);
@@ -69,7 +56,7 @@ impl<'a> Counted<'a> {
             calls.unnecessary += u64::from(call.unnecessary);
             calls.recovered += u64::from(!call.success && call.error_recovered == Some(true));
         }
-        let mut summed = HashSet::new();
+        let mut summed = Told::new();
         for it in events {
             let Data::TaskCompleted(done) = &it.event.data else {
                 continue;
@@ -79,7 +66,7 @@ impl<'a> Counted<'a> {
             }
             for used in &done.tools_used {
                 let place = (it.event.task_id.as_str(), used.tool.as_str());
-                let known = self.told.contains(&place) || one_by_one.contains(&place);
+                let known = before.contains(&place) || one_by_one.contains(&place);
                 if known || used.invocations.get() == 0 {
                     continue;
                 }
@@ -91,14 +78,30 @@ impl<'a> Counted<'a> {
                 calls.recovered += u64::from(used.errors_recovered.get());
             }
         }
-        self.told.extend(one_by_one);
-        self.told.extend(summed);
+        one_by_one.extend(summed);
+        one_by_one
     }
 
-    fn calls(&mut self, tool: &'a str, weight: f64) -> &mut Calls {
+    fn calls(&mut self, tool: &str, weight: f64) -> &mut Calls {
         self.evidence += 1;
-        let by_weight = self.tools.entry(tool).or_default();
+        let by_weight = self.tools.entry(tool.to_owned()).or_default();
         by_weight.entry(weight.to_bits()).or_default()
+    }
+
+    /// What they come to.
+    pub fn measure(&self) -> Measure {
+        let per_tool: BTreeMap<String, f64> = self
+            .tools
+            .iter()
+            .filter_map(|(tool, by_weight)| Some((tool.clone(), proficiency(by_weight)?)))
+            .collect();
+        let Some(score) = mean::plain(per_tool.values().copied()) else {
+            return Measure::unassessed("no tool was used");
+        };
+        Measure::assessed(score, per_tool.len(), self.evidence).with(Details::Tools {
+            tools_assessed: per_tool.len(),
+            per_tool,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Weighed;
 use crate::domain::aaaf::measure::Measure;
 
-pub fn measure(tasks: Weighed<'_, '_>) -> Measure {
+pub fn measure(tasks: Weighed<'_>) -> Measure {
     let (rate, n) = tasks.mean(|task| Some(task.credit));
     Measure::found(rate, n, n, "no task counts")
 }

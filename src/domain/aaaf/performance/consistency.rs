@@ -10,11 +10,11 @@ use crate::domain::aaaf::task::TaskRecord;
 /// Below it a mean is a zero that binary arithmetic missed.
 const NOTHING: f64 = 1e-12;
 
-pub fn measure(tasks: &[&TaskRecord<'_>], rules: &Rules) -> Measure {
+pub fn measure(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
     let mut groups: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for task in tasks {
         if let (Some(group), Some(quality)) = (&task.group, task.quality) {
-            let alike = groups.entry(group.as_ref()).or_default();
+            let alike = groups.entry(group.as_str()).or_default();
             alike.push((quality.accuracy, task.credit));
         }
     }

@@ -16,14 +16,14 @@ use super::task::TaskRecord;
 
 /// Task records with what each counts for.
 #[derive(Clone, Copy)]
-pub struct Weighed<'a, 'b> {
-    tasks: &'b [&'b TaskRecord<'a>],
+pub struct Weighed<'a> {
+    tasks: &'a [&'a TaskRecord],
     by_age: bool,
 }
 
-impl<'a, 'b> Weighed<'a, 'b> {
+impl<'a> Weighed<'a> {
     /// Recent tasks count for more.
-    pub fn by_age(tasks: &'b [&'b TaskRecord<'a>]) -> Self {
+    pub fn by_age(tasks: &'a [&'a TaskRecord]) -> Self {
         Self {
             tasks,
             by_age: true,
@@ -31,19 +31,19 @@ impl<'a, 'b> Weighed<'a, 'b> {
     }
 
     /// All count alike.
-    pub fn alike(tasks: &'b [&'b TaskRecord<'a>]) -> Self {
+    pub fn alike(tasks: &'a [&'a TaskRecord]) -> Self {
         Self {
             tasks,
             by_age: false,
         }
     }
 
-    fn weight(&self, task: &TaskRecord<'_>) -> f64 {
+    fn weight(&self, task: &TaskRecord) -> f64 {
         if self.by_age { task.weight } else { 1.0 }
     }
 
     /// The weighted mean over the tasks that have this, and how many do.
-    fn mean(&self, value: impl Fn(&TaskRecord<'_>) -> Option<f64>) -> (Option<f64>, usize) {
+    fn mean(&self, value: impl Fn(&TaskRecord) -> Option<f64>) -> (Option<f64>, usize) {
         let found: Vec<(f64, f64)> = self
             .tasks
             .iter()
@@ -55,7 +55,7 @@ impl<'a, 'b> Weighed<'a, 'b> {
 }
 
 /// All five, in order.
-pub fn measure(tasks: Weighed<'_, '_>, rules: &Rules) -> Vec<(Dimension, Measure)> {
+pub fn measure(tasks: Weighed<'_>, rules: &Rules) -> Vec<(Dimension, Measure)> {
     vec![
         (Dimension::TaskCompletionRate, completion::measure(tasks)),
         (Dimension::Accuracy, accuracy::measure(tasks, rules)),

@@ -3,7 +3,7 @@
 use super::Weighed;
 use crate::domain::aaaf::measure::Measure;
 
-pub fn measure(tasks: Weighed<'_, '_>) -> Measure {
+pub fn measure(tasks: Weighed<'_>) -> Measure {
     let (compliance, n) = tasks.mean(|task| task.review);
     Measure::found(compliance, n, n, "no task has a review checklist")
 }

@@ -3,7 +3,7 @@
 use super::Weighed;
 use crate::domain::aaaf::measure::Measure;
 
-pub fn measure(tasks: Weighed<'_, '_>) -> Measure {
+pub fn measure(tasks: Weighed<'_>) -> Measure {
     let (speed, n) = tasks.mean(|task| task.speed);
     Measure::found(speed, n, n, "no accepted task has a baseline")
 }

@@ -38,7 +38,7 @@ pub async fn filed(site: &Site, assessment: &Value, dimensions: &[&str]) -> Valu
 }
 
 /// By a key of its own, which may decide about appeals.
-async fn resolve(site: &Site, appeal: &Value, principal: &str, ruling: &Value) -> Reply {
+pub async fn resolve(site: &Site, appeal: &Value, principal: &str, ruling: &Value) -> Reply {
     let tenant = site.ours.id.clone();
     let key = site.host.issue(|issue| {
         issue.tenant = tenant.as_str().into();

@@ -6,8 +6,9 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::aaaf::evidence::Recorder;
 use touchstone::domain::aaaf::{Assessment, Config, Event, score};
-use touchstone::ports::aaaf::AssessmentClaim;
+use touchstone::ports::aaaf::{AssessmentClaim, NewEvent, Origin};
 use touchstone::service::access::Scope;
 
 use super::{Engine, Site, refusal, site};
@@ -516,4 +517,55 @@ async fn an_agents_own_events_begin_no_collection(
     let order = json!({"agent_id": agent, "type": "passive_only"});
     let found = assessed(&site, &order).await;
     assert_eq!(found["badge_state"], "none", "{found}");
+}
+
+#[tokio::test]
+async fn more_events_than_are_held_at_once_are_assessed() {
+    site!(Engine::Sqlite => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let store = &site.host.store;
+    let organization = store.organization(&site.ours.id).await.unwrap().unwrap();
+    let number = store.agent(organization.number, &agent).await.unwrap();
+    let number = number.unwrap().number;
+    let now = Timestamp::now();
+    let origin = Origin {
+        source: "api",
+        recorder: Recorder::Organization,
+        principal: "ci",
+    };
+    for batch in 0..101_i64 {
+        let events: Vec<NewEvent> = (0..1000_i64)
+            .map(|n| {
+                let task = format!("many-{}", n % 50);
+                let data = json!({"task_id": task, "tool": "grep", "success": n % 2 == 0, "unnecessary": false,
+                    "error_recovered": null});
+                NewEvent {
+                    id: format!("many-{batch}-{n}"),
+                    agent: number,
+                    kind: "tool_invoked",
+                    occurred_at: now - SignedDuration::from_secs(batch * 1000 + n + 1),
+                    task,
+                    assessment: None,
+                    data: data.to_string(),
+                }
+            })
+            .collect();
+        let recorded = store.record_events(organization.number, &events, origin, now);
+        assert!(recorded.await.unwrap().iter().all(|new| *new));
+    }
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    assert_eq!(found["badge_state"], "issued", "{found}");
+    assert_eq!(found["result"]["evidence"]["events"], 101_072, "{found}");
+    assert_eq!(found["result"]["tasks_capability"], 86, "{found}");
+    // An appeal looks at all of them again.
+    let appeal = super::appeals::filed(&site, &found, &["tool_proficiency"]).await;
+    let accept =
+        json!({"decision": "accept", "overrides": [{"type": "exclude_task", "task_id": "many-0"}]});
+    let accepted = super::appeals::resolve(&site, &appeal, "dana", &accept).await;
+    assert_eq!(accepted.status, StatusCode::OK, "{accepted:?}");
+    assert_eq!(accepted.json()["evidence_differs"], false, "{accepted:?}");
 }

@@ -1,0 +1,58 @@
+//! Evidence folded a few tasks at a time: what is kept of it is a record a task, however many events there are.
+
+use super::appeal::{self, Override, OverrideFault, Struck};
+use super::assessment::{Assessment, Measured};
+use super::capability::{self, Traces};
+use super::config::Config;
+use super::digest::Basis;
+use super::evidence::Event;
+use super::performance::{self, Weighed};
+use super::selection::Selection;
+use super::task::{TaskRecord, Tasks};
+
+/// Evidence as far as it was added.
+#[derive(Default)]
+pub struct Folded {
+    records: Vec<TaskRecord>,
+    /// Tasks with any evidence.
+    with_evidence: usize,
+    traces: Traces,
+    basis: Basis,
+}
+
+impl Folded {
+    /// Adds all events of some tasks, seen through overrides.
+    ///
+    /// # Errors
+    /// An override that does not fit.
+    pub fn add(
+        &mut self,
+        events: &[Event],
+        assessment: &Assessment,
+        config: &Config,
+        overrides: &[Override],
+    ) -> Result<(), OverrideFault> {
+        let seen = appeal::view(events, overrides)?;
+        let selection = Selection::of(seen.iter().map(AsRef::as_ref), assessment, &config.rules);
+        let tasks = Tasks::of(&selection, &config.rules, &Struck::by(overrides));
+        self.records.extend(tasks.records);
+        self.with_evidence += tasks.with_evidence;
+        self.traces.add(&selection, &config.rules);
+        self.basis.add(&selection);
+        Ok(())
+    }
+
+    /// Measures every dimension.
+    pub fn measured(mut self, config: &Config) -> Measured {
+        self.records
+            .sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
+        let records: Vec<&TaskRecord> = self.records.iter().collect();
+        Measured {
+            performance: performance::measure(Weighed::by_age(&records), &config.rules),
+            capability: capability::measure(&records, &self.traces, config),
+            tasks_performance: records.len(),
+            tasks_capability: self.with_evidence,
+            evidence: self.basis.finish(),
+        }
+    }
+}
