@@ -451,8 +451,8 @@ fn remote<M: Model + 'static>(
     Ok(Arc::new(model))
 }
 
-/// The identity of an endpoint: whatever may bear on its answers and on their cost. Timeouts, attempts, pace and
-/// concurrency are left out, so that an operator can change them to get a run finished; keys are secrets.
+/// The identity of an endpoint: whatever may bear on its answers. Timeouts, attempts, pace, concurrency and prices are left
+/// out, so that an operator can change them to get a run finished, and replicas may differ in them; keys are secrets.
 fn endpoint_pin(config: &ModelConfig) -> EndpointPin {
     let url = config.base_url.as_ref().map(place_of);
     let document = json!({
@@ -461,8 +461,6 @@ fn endpoint_pin(config: &ModelConfig) -> EndpointPin {
         "model": config.model,
         "url": url,
         "stream": config.stream,
-        "inputUsdPerMtok": config.input_usd_per_mtok,
-        "outputUsdPerMtok": config.output_usd_per_mtok,
         "file": config.file,
     });
     EndpointPin {
