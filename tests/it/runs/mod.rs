@@ -7,6 +7,7 @@ mod failures;
 mod fork;
 mod journal;
 mod judging;
+mod lease;
 mod live;
 mod outage;
 mod pause;
