@@ -179,6 +179,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--body-mib", type=int, default=15, help="size of request bodies (default: %(default)s)")
     parser.add_argument("--tasks", type=int, default=32, help="enormous answers of a run (default: %(default)s)")
+    parser.add_argument("--part", choices=("bodies", "pages", "both"), default="both", help="which requests (default: %(default)s)")
     parser.add_argument("--memory-mib", type=float, default=300.0, help="most resident memory of the host (default: %(default)s)")
     parser.add_argument("--database-url", help="PostgreSQL instead of SQLite")
     options = parser.parse_args()
@@ -188,8 +189,10 @@ def main() -> int:
         campaign = Campaign(folder, False, faults)
         try:
             hostile = Hostile(campaign, options)
-            hostile.pages()
-            hostile.bodies()
+            if options.part != "bodies":
+                hostile.pages()
+            if options.part != "pages":
+                hostile.bodies()
             peak = hostile.peak()
             if peak > options.memory_mib:
                 hostile.problem(f"the host took {peak:.0f} MiB")

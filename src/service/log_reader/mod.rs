@@ -27,13 +27,13 @@ pub use room::{Full, Room, Rooms};
 use crate::domain::ids::RunId;
 use crate::ports::{Head, Store, StoreError, reaches_end};
 
-const DEFAULT_CACHE_BYTES: u64 = 32 * 1024 * 1024;
+const DEFAULT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// Reads of the store at the same time: each may return [`PAGE_BYTES`] and one event more.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 /// Pages up to this size are not counted.
 const SMALL_BYTES: usize = 16 * 1024;
 /// A larger page at the end of a log is not kept.
-const LARGEST_TAIL: usize = 256 * 1024;
+const LARGEST_TAIL: usize = 128 * 1024;
 /// Runs whose last page is kept; beyond it the page is read again.
 const TAILS: u64 = 64;
 const TAIL_IDLE: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// A reader over `store` that keeps up to 32 MiB of pages.
+    /// A reader over `store` that keeps up to 16 MiB of pages.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self::with_cache_bytes(store, DEFAULT_CACHE_BYTES)
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes for all readers together.
-const ALL: usize = 128 * 1024 * 1024;
+const ALL: usize = 64 * 1024 * 1024;
 /// Room is given in steps of this many bytes.
 const STEP: usize = 1024;
 /// How long somebody waits for room.
@@ -23,7 +23,7 @@ pub struct Full;
 
 /// Answers that are put together at the same time. They wait for pages while they hold room themselves, so their room must
 /// leave enough for the pages.
-const ANSWERS: usize = 4;
+const ANSWERS: usize = 2;
 /// Bytes of one answer: what a page has and one event more.
 const ANSWER: usize = 8 * 1024 * 1024;
 
@@ -59,12 +59,12 @@ impl Rooms {
         Ok((turn, self.take(ANSWER).await?))
     }
 
-    /// Waits for room for so many bytes, at most for an eighth of all there is.
+    /// Waits for room for so many bytes, at most for a quarter of all there is.
     ///
     /// # Errors
     /// [`Full`].
     pub async fn take(&self, bytes: usize) -> Result<Room, Full> {
-        let steps = bytes.min(ALL / 8).div_ceil(STEP);
+        let steps = bytes.min(ALL / 4).div_ceil(STEP);
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
         let taken = self.steps.clone().acquire_many_owned(steps);
         match tokio::time::timeout(PATIENCE, taken).await {
