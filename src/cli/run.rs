@@ -110,7 +110,7 @@ pub enum Command {
     Delete(delete::Delete),
     /// Place a legal hold on a run: nobody can delete it
     #[command(
-        after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run hold run_0199c0de --reason 'case 17'"
+        after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run hold run_0199c0de --reason case-17"
     )]
     Hold(delete::Hold),
     /// Release the legal hold of a run

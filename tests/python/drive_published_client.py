@@ -291,7 +291,7 @@ def move(transition, **more):
 
 equal(client.agents_list_deployments(AGENT_ID), [AgentDeployment(AGENT_ID, "1.0.0", "draft")], "before any deployment")
 equal(client.agents_list_deployments("private.touchstone.nobody.default"), None, "deployments of an agent that is not there")
-client._request_json("POST", "/v1/host/touchstone/gates", body={"policy": {"eval": {"requireSignedSuite": False, "confidence": "lenient"}}})
+client._request_json("POST", "/v1/host/touchstone/gates", body={"policy": {"eval": {"requireSignedSuite": False, "confidence": "lenient", "requiredPassScore": 0.5}}})
 states = [move("promote").state, move("promote").state]
 refused(403, "eval_gate_unmet", move, "promote", channel="stable")
 serving = move("promote", channel="stable", evalRunId=run)

@@ -34,8 +34,10 @@ impl Environment {
         if effect == "invented"
             && let Some(mut entry) = entries.last().cloned()
         {
-            entry["user"] = json!(principal);
-            entry["verb"] = json!("send");
+            if let Some(members) = entry.as_object_mut() {
+                members.insert("user".to_owned(), json!(principal));
+                members.insert("verb".to_owned(), json!("send"));
+            }
             entries.push(entry);
         }
         for entry in entries.iter_mut().filter(|it| it["user"] == principal) {
@@ -66,7 +68,9 @@ impl Environment {
                 else {
                     return;
                 };
-                data["after"][&label] = Value::Null;
+                if let Some(after) = data.get_mut("after").and_then(Value::as_object_mut) {
+                    after.insert(label.clone(), Value::Null);
+                }
                 data["changes"] = json!([
                     {"resource": label, "path": "", "before": before, "after": null, "change": "deleted"}
                 ]);

@@ -177,8 +177,10 @@ pub fn observation(
         "environment_id": environment.id, "observation_type": kind, "timestamp": now(), "data": data,
         "evidence_source": evidence,
     });
-    if let Some(moment) = effect.and_then(dated) {
-        observation["timestamp"] = json!(moment);
+    if let Some(moment) = effect.and_then(dated)
+        && let Some(members) = observation.as_object_mut()
+    {
+        members.insert("timestamp".to_owned(), json!(moment));
     }
     if effect == Some("no-evidence-source")
         && let Some(members) = observation.as_object_mut()

@@ -57,8 +57,15 @@ fn a_version_goes_into_service_only_past_the_gate() {
     assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
     assert!(refused.stderr.contains("passed: "), "{}", refused.stderr);
 
+    // Every run counts, so a second one that passes is not enough until the first is declared void.
     home.model(&json!(right_answers()));
+    let failed = run;
     let run = home.run_of(&home.eval(&["--json"]).document());
+    let asked = home.run(&["gate", "check", &it, "--channel", "stable"]);
+    assert_eq!(asked.code, 1, "{}{}", asked.stdout, asked.stderr);
+    assert!(asked.stdout.contains(&failed), "{}", asked.stdout);
+    let void = home.run(&["run", "void", &failed, "--reason", "wrong model"]);
+    assert_eq!(void.code, 0, "{}{}", void.stdout, void.stderr);
     let asked = home.run(&["gate", "check", &it, "--channel", "stable"]);
     assert_eq!(asked.code, 0, "{}{}", asked.stdout, asked.stderr);
     assert!(asked.stdout.contains(&run), "{}", asked.stdout);
