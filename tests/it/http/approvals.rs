@@ -182,6 +182,7 @@ async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
     let on = |percent: u8, gate: &RunId| {
         let mut grounds = grounds[0].clone();
         grounds["evalRunId"] = json!(run);
+        grounds["attempts"] = json!({"looks": 1, "runIds": [run]});
         let mut place = json!({"channel": "stable", "canaryPercent": percent});
         if percent < 100 {
             place["alone"] = json!(true);
