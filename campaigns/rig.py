@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -230,7 +231,7 @@ class Site:
         for serving in self.running:
             with contextlib.suppress(ProcessLookupError):
                 # A stopped process does not hear that it is to end.
-                os.kill(serving.pid, 18)
+                os.kill(serving.pid, signal.SIGCONT)
             serving.stop()
         self.endpoint.server.shutdown()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -252,6 +253,8 @@ def conclude(name: str, counts: dict, violations: list[str]) -> int:
 
 def campaign(name: str, run) -> int:
     """Runs a campaign; 3 when it could not be carried out."""
+    # A campaign that is ended stops its hosts too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return run()
     except Failure as cause:
