@@ -42,7 +42,8 @@ pub fn with_evidence(many: usize) -> Home {
     assert_good(&done);
     let enrolled = done.document();
     let text = |name: &str| enrolled[name].as_str().unwrap();
-    let collecting = collecting_in(&home.data(), text("organization_id"), text("id"));
+    let folder = home.data();
+    let collecting = collecting_in(&folder, text("organization_id"), text("id"));
     tokio::runtime::Runtime::new().unwrap().block_on(collecting);
     if many == 0 {
         return home;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::host_keys;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use touchstone::domain::aaaf::evidence::Recorder;
@@ -39,6 +40,8 @@ pub async fn collecting(store: &dyn Store, organization: &str, agent: &str, days
 /// The same for a month, in the database of a data folder.
 pub async fn collecting_in(folder: &Path, organization: &str, agent: &str) {
     let file = folder.join("touchstone.db");
-    let store = store::open(file.to_str().unwrap()).await.unwrap();
+    let store = store::open(file.to_str().unwrap(), host_keys::usual())
+        .await
+        .unwrap();
     collecting(&*store, organization, agent, 31).await;
 }
