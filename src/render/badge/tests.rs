@@ -263,6 +263,6 @@ proptest! {
             }
         }
         prop_assert!(png(&badge, Mark::None, Scale::One).is_ok());
-        prop_assert!(markdown(&badge, Mark::None).lines().count() == 11);
+        prop_assert!(markdown(&badge, Mark::None).lines().count() == 12);
     }
 }
