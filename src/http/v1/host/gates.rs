@@ -129,20 +129,22 @@ pub async fn check(
 
 /// Reads a closed body.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
-    match listed(body) {
+    match listed(body, "") {
         Some(field) => Err(undescribed(&field)),
         None => closed(body),
     }
 }
 
-/// Where a list is. No part of these bodies is one, and serde would take it for an object whose members come in order.
-fn listed(value: &Value) -> Option<String> {
+/// The members of these bodies that are lists.
+const LISTS: &[&str] = &["policy.rating.evidenceSources"];
+
+/// The path of a list that must not be one: serde would read it as an object whose members come in order.
+fn listed(value: &Value, path: &str) -> Option<String> {
     match value {
-        Value::Array(_) => Some(String::new()),
+        Value::Array(_) if !LISTS.contains(&path) => Some(path.to_owned()),
         Value::Object(members) => members.iter().find_map(|(name, value)| {
-            let below = listed(value)?;
-            let path = [name.as_str(), &below];
-            Some(path.join(".").trim_end_matches('.').to_owned())
+            let separator = if path.is_empty() { "" } else { "." };
+            listed(value, &format!("{path}{separator}{name}"))
         }),
         _ => None,
     }

@@ -12,7 +12,7 @@ use touchstone::ports::aaaf::{Outcome, StressResult};
 use touchstone::service::aaaf::housekeeping::Housekeeper;
 
 use super::appeals;
-use super::assessments::{assessed, ordered, tasks};
+use super::assessments::{assessed, collecting_for, ordered, tasks};
 use super::{Engine, Site, site};
 use crate::support::clock::Told;
 
@@ -45,6 +45,7 @@ impl House {
 async fn rated(site: &Site) -> (String, Value) {
     site.host.assess();
     let agent = site.enrol("triage").await;
+    collecting_for(site, &agent, 31).await;
     let batch = tasks(&agent, "good", 36, "accepted");
     site.post("events/batch", &batch).await;
     let order = json!({"agent_id": agent, "type": "passive_only"});

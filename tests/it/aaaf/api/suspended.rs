@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone::service::aaaf::housekeeping::Housekeeper;
 use touchstone::system::SystemClock;
 
-use super::assessments::{assessed, ordered, tasks};
+use super::assessments::{assessed, collecting_for, ordered, tasks};
 use super::badges::certified;
 use super::{Engine, Organization, Site, site};
 use crate::support::clock::Told;
@@ -124,6 +124,7 @@ async fn a_badge_that_ends_is_told_of_once_its_organization_is_active(
     let deliveries = format!("webhooks/{}/deliveries", made["id"].as_str().unwrap());
     site.host.assess();
     let agent = site.enrol("triage").await;
+    collecting_for(&site, &agent, 31).await;
     site.post("events/batch", &tasks(&agent, "good", 36, "accepted"))
         .await;
     assessed(&site, &json!({"agent_id": agent, "type": "passive_only"})).await;
