@@ -378,13 +378,13 @@ fn without_content(mut record: RunRecord) -> RunRecord {
 fn masked(record: &RunRecord, event: &StoredEvent) -> Option<StoredEvent> {
     let mut redactor = Redactor::default();
     let body = match redactor.event(&record.spec.work, &event.body) {
+        Ok(_) if !redactor.applied() => return None,
         Ok(body) => body.get().to_owned(),
-        // Unreadable, so nobody knows what is in it.
+        // Nobody knows what an unreadable event holds.
         Err(_) => Value::Object(Map::new()).to_string(),
     };
-    let body = bytes::Bytes::from(body);
-    (body != event.body).then(|| StoredEvent {
-        body,
+    Some(StoredEvent {
+        body: body.into(),
         ..event.clone()
     })
 }
