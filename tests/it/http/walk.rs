@@ -82,10 +82,20 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         ("GET" | "DELETE", _) => return None,
         (_, "/v1/runs") => create_body(),
         (_, "/v1/runs:bulk-cancel") => json!({"runIds": [names.run]}),
-        (_, "/v1/runs/{runId}/cancel") => json!({"reason": "x"}),
+        (
+            _,
+            "/v1/runs/{runId}/cancel"
+            | "/v1/host/touchstone/runs/{runId}:void"
+            | "/v1/host/touchstone/runs/{runId}:hold",
+        ) => json!({"reason": "x"}),
         (_, "/v1/runs/{runId}:pause") => json!({"drainPolicy": "immediate"}),
         (_, "/v1/runs/{runId}:fork") => json!({"mode": "replay"}),
-        (_, "/v1/runs/{runId}:resume" | "/v1/host/touchstone/runs/{runId}:retry") => json!({}),
+        (
+            _,
+            "/v1/runs/{runId}:resume"
+            | "/v1/host/touchstone/runs/{runId}:retry"
+            | "/v1/host/touchstone/runs/{runId}:release",
+        ) => json!({}),
         (_, "/v1/runs/{runId}/annotations") => json!({"signal": {"kind": "flag"}}),
         (_, "/v1/runs/{runId}/interrupts/{nodeId}" | "/v1/interrupts/{token}") => {
             json!({"resumeValue": {"action": "accept"}})
