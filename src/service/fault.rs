@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::iter::successors;
 
-use crate::ports::{Outage, Unstorable};
+use crate::ports::{Outage, Store, StoreError, Unstorable};
 use crate::protocol::error::{ErrorCode, Problem};
 
 /// When to send a request again that the database did not take.
@@ -38,6 +38,13 @@ pub fn unavailable(cause: &(dyn Error + 'static)) -> Problem {
         "the host's database cannot be read or written at the moment; try again later",
     )
     .with("retryAfter", RETRY_AFTER_SECONDS)
+}
+
+/// Has no new work begin until a write succeeds, if this is why nothing could be written.
+pub fn note_outage(store: &dyn Store, cause: &StoreError) {
+    if matches!(cause, StoreError::Unavailable(_)) {
+        store.report_outage();
+    }
 }
 
 /// An error with all its causes on one line.

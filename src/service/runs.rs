@@ -142,6 +142,11 @@ impl Runs {
         self
     }
 
+    /// The command this process is; `None` for a host.
+    pub(in crate::service) fn command(&self) -> Option<&Arc<Command>> {
+        self.command.as_ref()
+    }
+
     /// The record of a run of this tenant.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use tracing::{error, info};
 
 use super::command::Command;
 use super::executor::{Executor, Outcome, RunControl};
+use super::fault::note_outage;
 use super::lease::LeaseTerm;
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{
@@ -169,7 +170,7 @@ impl Worker {
         match within(lease / 3, self.store.claim(&self.owner, which, lease)).await {
             Ok(claim) => Some((claim?, LeaseTerm::new(asked_at, lease))),
             Err(cause) => {
-                self.note_outage(&cause);
+                note_outage(self.store.as_ref(), &cause);
                 report(cause, "the queue cannot be read");
                 None
             }
@@ -266,7 +267,7 @@ impl Worker {
                     self.settle_renewal(&before, &kept, uptime);
                 }
                 Err(cause) => {
-                    self.note_outage(&cause);
+                    note_outage(self.store.as_ref(), &cause);
                     report(cause, "leases cannot be renewed");
                     if renewed_at.elapsed() >= self.settings.lease {
                         // Others may have them by now; calls made under them would be paid for twice.
@@ -326,12 +327,6 @@ impl Worker {
                     news
                 });
             }
-        }
-    }
-
-    fn note_outage(&self, cause: &StoreError) {
-        if matches!(cause, StoreError::Unavailable(_)) {
-            self.store.report_outage();
         }
     }
 

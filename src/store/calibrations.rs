@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::audit::record;
-use super::convert::{Column, backend, column, micros, now};
+use super::convert::{Column, backend, column, lease_now, micros};
 use super::idempotency::complete;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::audit::Decision;
@@ -26,6 +26,9 @@ const ATTEMPTS: i64 = 100;
 const FORGET: &str = "DELETE FROM calibration_attempt WHERE tenant = $1 AND ended AND calibration_id NOT IN
     (SELECT calibration_id FROM calibration_attempt WHERE tenant = $1 ORDER BY began_at DESC, calibration_id DESC LIMIT $2)";
 
+/// What leases of attempts are held under, with the process where leases name it.
+const HOLDER: &str = "calibration";
+
 const DOCUMENT: Column = column("calibration_attempt", "document");
 
 fn read(document: &str) -> Result<Calibration, StoreError> {
@@ -38,19 +41,19 @@ macro_rules! calibrations {
             /// What was cut off makes room; what it had recorded stays.
             const LET_GO: &str = concat!(
                 "UPDATE calibration_attempt SET ended = TRUE
-                WHERE tenant = $1 AND NOT ended AND lease_until <= ", now!($store)
+                WHERE tenant = $1 AND NOT ended AND lease_until <= ", lease_now!($store, "$2")
             );
             const BEGIN: &str = concat!(
-                "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_until, document)
-                VALUES ($1, $2, $3, ", now!($store), " + $4, $5) ON CONFLICT DO NOTHING"
+                "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
+                VALUES ($1, $2, $3, $6, ", lease_now!($store, "$7"), " + $4, $5) ON CONFLICT DO NOTHING"
             );
             /// One that ends needs no lease any more.
             const GO_ON: &str = concat!(
-                "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = ", now!($store), " + $4
-                WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > ", now!($store)
+                "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = ", lease_now!($store, "$6"), " + $4
+                WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > ", lease_now!($store, "$6")
             );
             const ATTEMPT: &str = concat!(
-                "SELECT document, NOT ended AND lease_until > ", now!($store), " FROM calibration_attempt
+                "SELECT document, NOT ended AND lease_until > ", lease_now!($store, "$3"), " FROM calibration_attempt
                 WHERE tenant = $1 AND calibration_id = $2"
             );
         }
@@ -64,9 +67,11 @@ macro_rules! calibrations {
                 lease: Duration,
                 completes: Option<&IdempotencyCompletion>,
             ) -> Result<(), StoreError> {
+                self.release_dead().await?;
                 let mut transaction = self.begin_write().await?;
                 sqlx::query(Self::LET_GO)
                     .bind(tenant.as_str())
+                    .bind(self.lease_clock())
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
@@ -76,6 +81,8 @@ macro_rules! calibrations {
                     .bind(attempt.started_at.as_microsecond())
                     .bind(micros(lease))
                     .bind(DOCUMENT.text(attempt)?)
+                    .bind(self.holder(HOLDER))
+                    .bind(self.lease_clock())
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
@@ -101,7 +108,7 @@ macro_rules! calibrations {
                 lease: Duration,
             ) -> Result<(), StoreError> {
                 let mut transaction = self.begin_write().await?;
-                go_on!(transaction, tenant, attempt, micros(lease), false);
+                go_on!(self, transaction, tenant, attempt, micros(lease), false);
                 transaction.commit().await.map_err(backend)
             }
 
@@ -112,7 +119,7 @@ macro_rules! calibrations {
                 decision: &Decision,
             ) -> Result<(), StoreError> {
                 let mut transaction = self.begin_write().await?;
-                go_on!(transaction, tenant, attempt, 0_i64, true);
+                go_on!(self, transaction, tenant, attempt, 0_i64, true);
                 record!(transaction, tenant, decision);
                 if let Some(calibration) = &attempt.calibration {
                     let document = column("calibration", "document").text(calibration)?;
@@ -141,6 +148,7 @@ macro_rules! calibrations {
                 let row: Option<(String, bool)> = sqlx::query_as(Self::ATTEMPT)
                     .bind(tenant.as_str())
                     .bind(calibration_id)
+                    .bind(self.lease_clock())
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
@@ -182,13 +190,14 @@ macro_rules! calibrations {
 
 /// Records an attempt that is still held.
 macro_rules! go_on {
-    ($transaction:expr, $tenant:expr, $attempt:expr, $lease:expr, $ends:expr) => {{
+    ($store:expr, $transaction:expr, $tenant:expr, $attempt:expr, $lease:expr, $ends:expr) => {{
         let held = sqlx::query(Self::GO_ON)
             .bind($tenant.as_str())
             .bind(&$attempt.calibration_id)
             .bind(DOCUMENT.text($attempt)?)
             .bind($lease)
             .bind($ends)
+            .bind($store.lease_clock())
             .execute(&mut *$transaction)
             .await
             .map_err(backend)?;

@@ -132,6 +132,11 @@ pub(super) fn sqlite() -> Migrator {
             "attempts",
             include_str!("migrations/sqlite/0039_attempts.sql"),
         ),
+        (
+            40,
+            "leases",
+            include_str!("migrations/sqlite/0040_leases.sql"),
+        ),
     ])
 }
 
@@ -279,6 +284,11 @@ pub(super) fn postgres() -> Migrator {
             39,
             "attempts",
             include_str!("migrations/postgres/0039_attempts.sql"),
+        ),
+        (
+            40,
+            "leases",
+            include_str!("migrations/postgres/0040_leases.sql"),
         ),
     ])
 }

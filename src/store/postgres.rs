@@ -15,7 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 
 use self::broadcast::Broadcast;
-use super::convert::{Batch, backend, now};
+use super::convert::{Batch, backend, lease_now};
 use super::health::WriteHealth;
 use super::migrations;
 use super::secrets::Cipher;
@@ -76,11 +76,11 @@ impl PostgresStore {
     pub(super) const LOCK_BLOB: &str = "SELECT digest FROM blob WHERE digest = $1 FOR UPDATE";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
-        now!(PostgresStore),
+        lease_now!(PostgresStore, "$3"),
         " + $2
         WHERE number = (SELECT w.number FROM webhook w
             WHERE w.lease_until <= ",
-        now!(PostgresStore),
+        lease_now!(PostgresStore, "$3"),
         " AND w.following AND EXISTS (
                 SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
                 WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))

@@ -18,7 +18,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool,
 use tracing::warn;
 
 use self::owner::Process;
-use super::convert::{Batch, backend, now};
+use super::convert::{Batch, backend, lease_now};
 use super::database_file::DatabaseFile;
 use super::health::WriteHealth;
 use super::migrations;
@@ -74,11 +74,11 @@ impl SqliteStore {
     pub(super) const LOCK_BLOB: &str = "SELECT digest FROM blob WHERE digest = $1";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
-        now!(SqliteStore),
+        lease_now!(SqliteStore, "$3"),
         " + $2
         WHERE number = (SELECT w.number FROM webhook w
             WHERE w.lease_until <= ",
-        now!(SqliteStore),
+        lease_now!(SqliteStore, "$3"),
         " AND w.following AND EXISTS (
                 SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
                 WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))

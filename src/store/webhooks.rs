@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::convert::{backend, column, micros, now};
+use super::convert::{backend, column, lease_now, micros, now};
 use super::runs::event_of;
 use super::secrets::Cipher;
 use super::{PostgresStore, SqliteStore};
@@ -159,17 +159,25 @@ macro_rules! webhook_store {
             const DUE: &str = concat!(
                 "SELECT EXISTS (SELECT 1 FROM webhook w
                     JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
-                    WHERE w.lease_until <= ", now!($store), " AND w.following AND r.head > f.sequence
+                    WHERE w.lease_until <= ", lease_now!($store, "$1"), " AND w.following AND r.head > f.sequence
                         AND (w.run_number IS NULL OR r.ended))"
             );
             const HOLD: &str = concat!(
-                "UPDATE webhook SET circuit = $3, lease_until = ", now!($store), " + $4
+                "UPDATE webhook SET circuit = $3, lease_until = ", lease_now!($store, "$5"), " + $4
                 WHERE id = $1 AND fence = $2 RETURNING number"
             );
             const RELEASE_WEBHOOK: &str = concat!(
                 "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = ", now!($store), "
                 WHERE id = $1 AND fence = $2"
             );
+
+            async fn webhook_due(&self) -> Result<bool, StoreError> {
+                sqlx::query_scalar(Self::DUE)
+                    .bind(self.lease_clock())
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)
+            }
         }
 
         #[async_trait]
@@ -288,17 +296,16 @@ macro_rules! webhook_store {
                 owner: &str,
                 ttl: Duration,
             ) -> Result<Option<WebhookClaim>, StoreError> {
-                let due: bool = sqlx::query_scalar(Self::DUE)
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                if !due {
+                if !self.webhook_due().await?
+                    && !(self.release_dead().await? && self.webhook_due().await?)
+                {
                     return Ok(None);
                 }
                 let mut transaction = self.begin_write().await?;
                 let claimed: Option<(i64, String)> = sqlx::query_as(Self::CLAIM_WEBHOOK)
-                    .bind(owner)
+                    .bind(self.holder(owner))
                     .bind(micros(ttl))
+                    .bind(self.lease_clock())
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;
@@ -360,6 +367,7 @@ macro_rules! webhook_store {
                     .bind(claim.fence.0)
                     .bind(column("webhook", "circuit").text(circuit)?)
                     .bind(micros(ttl))
+                    .bind(self.lease_clock())
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;

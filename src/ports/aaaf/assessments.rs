@@ -73,6 +73,9 @@ pub struct Asked {
     /// Which version of the agent it is of, as far as the agent said so then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
+    /// The command that it was asked of; absent if it was a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// What is run of an agent before it is scored.
@@ -218,10 +221,11 @@ pub trait Assessments: Send + Sync {
         agent: AgentNumber,
         before: Timestamp,
     ) -> Result<Option<AssessmentRecord>, StoreError>;
-    /// Claims the oldest one that nobody works on, or whose lease is over by the store's clock.
+    /// Claims the oldest one that nobody works on, or whose lease is over by the store's clock; with `only`, one of these ids.
     async fn claim_assessment(
         &self,
         owner: &str,
+        only: Option<&[String]>,
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<AssessmentClaim>, StoreError>;

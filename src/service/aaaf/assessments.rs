@@ -50,6 +50,7 @@ impl Aaaf {
             weighs_sources: true,
             stress_test,
             agent_version: agent.profile.rated_version().map(str::to_owned),
+            command: self.runs.command().map(|it| it.name().to_owned()),
         };
         // What a stress test may still bring is not missed yet.
         if asked.stress_test.is_none() {
@@ -71,15 +72,45 @@ impl Aaaf {
         match self.store.add_assessment(&record).await {
             Ok(()) => {}
             Err(StoreError::Exists(_)) => {
-                return Err(Problem::new(
+                let refusal = Problem::new(
                     ErrorCode::AssessmentInProgress,
                     "an assessment of this agent is pending or in progress; wait until it has ended",
-                ));
+                );
+                return Err(match self.take_over(&record).await? {
+                    Some(id) => refusal.with("carried_on", id),
+                    None => refusal,
+                });
             }
             Err(cause) => return Err(internal(&cause)),
         }
+        if let Some(command) = self.runs.command() {
+            command.take_on_assessment(record.id.clone());
+        }
         self.store.notify_work().await;
         Ok(record)
+    }
+
+    /// Has this command carry on the assessment that is in the way of another one, if a command was asked for it: that one
+    /// may be gone, and other commands leave it alone. Its id; `None` in a host.
+    async fn take_over(&self, other: &AssessmentRecord) -> Result<Option<String>, Problem> {
+        let Some(command) = self.runs.command() else {
+            return Ok(None);
+        };
+        for stage in [Stage::Pending, Stage::InProgress] {
+            let filter = AssessmentFilter {
+                agent: Some(other.agent_number),
+                stage: Some(stage),
+            };
+            let found = self.store.assessments(other.organization, filter, None, 1);
+            let found = found.await.map_err(|cause| internal(&cause))?;
+            let of_command = |it: &AssessmentRecord| it.asked.command.is_some();
+            if let Some(found) = found.into_iter().find(of_command) {
+                command.take_on_assessment(found.id.clone());
+                self.store.notify_work().await;
+                return Ok(Some(found.id));
+            }
+        }
+        Ok(None)
     }
 
     /// Refuses what there is too little evidence for.

@@ -23,7 +23,7 @@ use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Scoring, Unscore
 use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
 use crate::ports::{Clock, Store, StoreError};
 use crate::protocol::error::Problem;
-use crate::service::fault::{chain, internal};
+use crate::service::fault::{chain, internal, note_outage};
 
 /// How often one is claimed: once, and once more.
 const CLAIMS: i64 = 2;
@@ -141,13 +141,21 @@ impl Assessor {
 
     /// Whether there was anything to work on.
     async fn work_on_one(&self) -> bool {
+        let own = self.bench.command().map(|command| command.assessments());
+        // What is found while nothing can be written is lost, and lost twice it has failed.
+        if own.as_ref().is_some_and(Vec::is_empty) || !self.store.takes_writes().await {
+            return false;
+        }
         let (lease, now) = (self.settings.lease, self.clock.now());
-        let claimed = self.store.claim_assessment(&self.owner, lease, now).await;
+        let claimed = self
+            .store
+            .claim_assessment(&self.owner, own.as_deref(), lease, now)
+            .await;
         let claim = match claimed {
             Ok(Some(claim)) => claim,
             Ok(None) => return false,
             Err(cause) => {
-                report(&cause, "assessments that wait cannot be read");
+                self.report(&cause, "assessments that wait cannot be read");
                 return false;
             }
         };
@@ -162,12 +170,17 @@ impl Assessor {
             Ok(Left::Waiting) => {}
             // Somebody else has it by now.
             Err(StoreError::Fenced) => {}
-            Err(cause) => report(
+            Err(cause) => self.report(
                 &cause,
                 "an assessment cannot be worked on; its lease will run out",
             ),
         }
         true
+    }
+
+    fn report(&self, cause: &StoreError, what: &'static str) {
+        note_outage(self.store.as_ref(), cause);
+        error!(cause = chain(cause), "{what}");
     }
 
     async fn carry_out(&self, claim: &AssessmentClaim) -> Result<Left, StoreError> {
@@ -408,8 +421,4 @@ fn failed(code: &str, message: &str, details: Value) -> Finding {
         message: message.to_owned(),
         details,
     }
-}
-
-fn report(cause: &StoreError, what: &'static str) {
-    error!(cause = chain(cause), "{what}");
 }

@@ -23,6 +23,7 @@ use crate::ports::aaaf::{
 };
 use crate::ports::{CancelRequest, Clock, Head, Store, StoreError};
 use crate::protocol::error::Problem;
+use crate::service::command::Command;
 use crate::service::packs::{ImportError, Packs};
 use crate::service::runs::Runs;
 
@@ -150,6 +151,11 @@ impl Bench {
         }
     }
 
+    /// The command this process is; `None` for a host.
+    pub(super) fn command(&self) -> Option<&Arc<Command>> {
+        self.runs.command()
+    }
+
     /// Makes the runs that are missing; when all have ended, records what they say.
     ///
     /// # Errors
@@ -164,7 +170,10 @@ impl Bench {
             let run = run_of(&assessment.id, test);
             match self.store.head(&run).await? {
                 Some(head) if head.ended => ended.push((test, run, head)),
-                Some(_) => under_way = true,
+                Some(_) => {
+                    under_way = true;
+                    self.carry_on(stress, &run).await?;
+                }
                 None => match self.begin(assessment, stress, test, &run).await? {
                     Ok(()) => under_way = true,
                     Err(problem) => {
@@ -246,6 +255,21 @@ impl Bench {
             .runs
             .create_as(&stress.tenant, principal, run.clone(), &body);
         Ok(made.await)
+    }
+
+    /// Has this command execute a run that another command was asked to execute, unless a process holds it: no host would.
+    async fn carry_on(&self, stress: &StressTest, run: &RunId) -> Result<(), StoreError> {
+        let Some(command) = self.command() else {
+            return Ok(());
+        };
+        let record = self.store.run(&stress.tenant, run).await?;
+        let eval = record.as_ref().and_then(|record| record.spec.eval());
+        let asked = eval.and_then(|eval| eval.execution.command.as_deref());
+        if asked.is_some_and(|asked| asked != command.name()) && !command.runs().contains(run) {
+            // Whatever is in the way is there at the next look too.
+            let _ = self.runs.take_over(&stress.tenant, run).await;
+        }
+        Ok(())
     }
 
     /// How a run ended that did not run to its end.

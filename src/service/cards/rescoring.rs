@@ -12,7 +12,7 @@ use tracing::{error, warn};
 
 use super::history::CardScores;
 use crate::ports::{Clock, DueCard, Store, StoreError};
-use crate::service::fault::chain;
+use crate::service::fault::{chain, note_outage};
 
 const JOB: &str = "agent_cards";
 /// A lease outlives any batch: a look takes a minute and a half at most.
@@ -64,15 +64,22 @@ impl Rescorer {
         match self.take_on(shutdown).await {
             // Another replica has it.
             Ok(()) | Err(StoreError::Fenced) => {}
-            Err(cause) => error!(
-                job = JOB,
-                cause = chain(&cause),
-                "a job cannot be done; it is tried again"
-            ),
+            Err(cause) => {
+                note_outage(self.store.as_ref(), &cause);
+                error!(
+                    job = JOB,
+                    cause = chain(&cause),
+                    "a job cannot be done; it is tried again"
+                );
+            }
         }
     }
 
     async fn take_on(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        // A look that cannot be kept would be made again and again.
+        if !self.store.takes_writes().await {
+            return Ok(());
+        }
         let now = self.clock.now();
         if self.store.due_cards(now, 1).await?.is_empty() {
             return Ok(());
@@ -87,6 +94,10 @@ impl Rescorer {
             let due = self.store.due_cards(now, AT_ONCE).await?;
             if due.is_empty() {
                 break;
+            }
+            // The lease runs out, and the rest is still due then.
+            if !self.store.takes_writes().await {
+                return Ok(());
             }
             let looks = FuturesUnordered::new();
             for one in &due {
@@ -114,6 +125,7 @@ impl Rescorer {
         match looked.catch_unwind().await {
             Ok(Ok(())) => true,
             Ok(Err(cause)) => {
+                note_outage(self.store.as_ref(), &cause);
                 warn!(
                     tenant = due.tenant.as_str(),
                     cause = chain(&cause),

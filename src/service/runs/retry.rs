@@ -78,7 +78,11 @@ impl Runs {
 
 impl Runs {
     /// Has this command execute a run whose own command is gone. `false` in a host, and while another process holds it.
-    async fn take_over(&self, tenant: &TenantId, run: &RunId) -> Result<bool, Problem> {
+    pub(in crate::service) async fn take_over(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<bool, Problem> {
         let Some(command) = &self.command else {
             return Ok(false);
         };

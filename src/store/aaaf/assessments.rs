@@ -16,18 +16,52 @@ use crate::ports::aaaf::{
     BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Stage,
 };
 use crate::ports::{Fence, StoreError};
-use crate::store::convert::{Column, backend, column, micros, now};
+use crate::store::convert::{Column, backend, column, lease_now, micros};
 use crate::store::{PostgresStore, SqliteStore};
 
-/// One that nobody works on has its place among those that are looked at again: whoever waits longest is next.
+/// One that nobody works on may be claimed whatever `lease_until` says: that is only its place among those that wait.
 macro_rules! add {
     ($store:ident) => {
         concat!(
             "INSERT INTO aaaf_assessment
                 (organization, agent, id, stage, rated, asked, created_at, lease_until)
             VALUES ($1, $2, $3, $4, $5, $6, $7, ",
-            now!($store),
+            lease_now!($store, "$8"),
             ")"
+        )
+    };
+}
+/// One that is parked stays its owner's, so that its wait ends with the process at the latest.
+macro_rules! park {
+    ($store:ident) => {
+        concat!(
+            "UPDATE aaaf_assessment SET parked = parked + 1, lease_until = ",
+            lease_now!($store, "$4"),
+            " + $3 WHERE id = $1 AND claims = $2 AND stage = 'in_progress'"
+        )
+    };
+}
+/// Whoever waits longest is next: first what waits since before the clock of leases began anew.
+macro_rules! claim {
+    ($store:ident, $members:literal, $unheld:literal) => {
+        concat!(
+            "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
+                started_at = COALESCE(started_at, $3), lease_until = ",
+            lease_now!($store, "$4"),
+            " + $2
+            WHERE number = (SELECT number FROM aaaf_assessment
+                WHERE stage IN ('pending', 'in_progress') AND (lease_owner IS NULL OR lease_until <= ",
+            lease_now!($store, "$4"),
+            ") AND (CAST($5 AS TEXT) IS NULL OR id IN (",
+            $members,
+            ")) AND ",
+            active!("aaaf_assessment.organization"),
+            " ORDER BY CASE WHEN lease_until <= ",
+            lease_now!($store, "$4"),
+            " THEN lease_until ELSE 0 END, number LIMIT 1 ",
+            $unheld,
+            ")
+            RETURNING organization, id, claims, parked"
         )
     };
 }
@@ -64,24 +98,8 @@ impl SqliteStore {
     const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
         WHERE organization = $1 AND stage IN ('pending', 'in_progress')
             AND id IN (SELECT value FROM json_each($2))";
-    const PARK_ASSESSMENT: &str = concat!(
-        "UPDATE aaaf_assessment SET parked = parked + 1, lease_until = ",
-        now!(SqliteStore),
-        " + $3 WHERE id = $1 AND claims = $2 AND stage = 'in_progress'"
-    );
-    const CLAIM_ASSESSMENT: &str = concat!(
-        "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
-            started_at = COALESCE(started_at, $3), lease_until = ",
-        now!(SqliteStore),
-        " + $2
-        WHERE number = (SELECT number FROM aaaf_assessment
-            WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
-        now!(SqliteStore),
-        " AND ",
-        active!("aaaf_assessment.organization"),
-        " ORDER BY lease_until, number LIMIT 1)
-        RETURNING organization, id, claims, parked"
-    );
+    const PARK_ASSESSMENT: &str = park!(SqliteStore);
+    const CLAIM_ASSESSMENT: &str = claim!(SqliteStore, "SELECT value FROM json_each($5)", "");
 }
 
 impl PostgresStore {
@@ -89,23 +107,11 @@ impl PostgresStore {
     const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
         WHERE organization = $1 AND stage IN ('pending', 'in_progress')
             AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
-    const PARK_ASSESSMENT: &str = concat!(
-        "UPDATE aaaf_assessment SET parked = parked + 1, lease_until = ",
-        now!(PostgresStore),
-        " + $3 WHERE id = $1 AND claims = $2 AND stage = 'in_progress'"
-    );
-    const CLAIM_ASSESSMENT: &str = concat!(
-        "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
-            started_at = COALESCE(started_at, $3), lease_until = ",
-        now!(PostgresStore),
-        " + $2
-        WHERE number = (SELECT number FROM aaaf_assessment
-            WHERE stage IN ('pending', 'in_progress') AND lease_until <= ",
-        now!(PostgresStore),
-        " AND ",
-        active!("aaaf_assessment.organization"),
-        " ORDER BY lease_until, number LIMIT 1 FOR UPDATE SKIP LOCKED)
-        RETURNING organization, id, claims, parked"
+    const PARK_ASSESSMENT: &str = park!(PostgresStore);
+    const CLAIM_ASSESSMENT: &str = claim!(
+        PostgresStore,
+        "SELECT jsonb_array_elements_text(CAST($5 AS TEXT)::jsonb)",
+        "FOR UPDATE SKIP LOCKED"
     );
 }
 
@@ -154,7 +160,48 @@ fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
 }
 
 macro_rules! assessments {
-    ($store:ty) => {
+    ($store:ident) => {
+        impl $store {
+            async fn take_assessment(
+                &self,
+                owner: &str,
+                only: Option<&[String]>,
+                ttl: Duration,
+                now: Timestamp,
+            ) -> Result<Option<AssessmentClaim>, StoreError> {
+                let only = only.map(|ids| at("id").text(&ids)).transpose()?;
+                let mut transaction = self.begin_write().await?;
+                let claimed: Option<(i64, String, i64, i64)> =
+                    sqlx::query_as(Self::CLAIM_ASSESSMENT)
+                        .bind(self.holder(owner))
+                        .bind(micros(ttl))
+                        .bind(now.as_microsecond())
+                        .bind(self.lease_clock())
+                        .bind(only)
+                        .fetch_optional(&mut *transaction)
+                        .await
+                        .map_err(backend)?;
+                let Some((organization, id, claims, parked)) = claimed else {
+                    return Ok(None);
+                };
+                let row = sqlx::query_as(ONE)
+                    .bind(organization)
+                    .bind(&id)
+                    .fetch_one(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                let record = record_of(row)?;
+                // Work that was lost and is begun again is not told again.
+                tell!(transaction, record.organization, &record.started(now))?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(Some(AssessmentClaim {
+                    record,
+                    fence: Fence(claims),
+                    attempts: claims - parked,
+                }))
+            }
+        }
+
         #[async_trait]
         impl Assessments for $store {
             async fn add_assessment(
@@ -171,6 +218,7 @@ macro_rules! assessments {
                     .bind(rated)
                     .bind(at("asked").text(asked)?)
                     .bind(assessment.created_at.as_microsecond())
+                    .bind(self.lease_clock())
                     .execute(self.writer()?)
                     .await
                     .map_err(|cause| taken(cause, "an assessment of this agent under way"))?;
@@ -244,36 +292,15 @@ macro_rules! assessments {
             async fn claim_assessment(
                 &self,
                 owner: &str,
+                only: Option<&[String]>,
                 ttl: Duration,
                 now: Timestamp,
             ) -> Result<Option<AssessmentClaim>, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let claimed: Option<(i64, String, i64, i64)> =
-                    sqlx::query_as(Self::CLAIM_ASSESSMENT)
-                        .bind(self.holder(owner))
-                        .bind(micros(ttl))
-                        .bind(now.as_microsecond())
-                        .fetch_optional(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                let Some((organization, id, claims, parked)) = claimed else {
-                    return Ok(None);
-                };
-                let row = sqlx::query_as(ONE)
-                    .bind(organization)
-                    .bind(&id)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let record = record_of(row)?;
-                // Work that was lost and is begun again is not told again.
-                tell!(transaction, record.organization, &record.started(now))?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(Some(AssessmentClaim {
-                    record,
-                    fence: Fence(claims),
-                    attempts: claims - parked,
-                }))
+                let taken = self.take_assessment(owner, only, ttl, now).await?;
+                if taken.is_some() || !self.release_dead().await? {
+                    return Ok(taken);
+                }
+                self.take_assessment(owner, only, ttl, now).await
             }
 
             async fn park_assessment(
@@ -286,6 +313,7 @@ macro_rules! assessments {
                     .bind(id)
                     .bind(fence.0)
                     .bind(micros(wait))
+                    .bind(self.lease_clock())
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;

@@ -10,7 +10,7 @@ use super::organizations::active;
 use crate::domain::aaaf::notice::Notice;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, Ending, Looked, OrganizationNumber, Upkeep};
-use crate::store::convert::{backend, column, micros, now};
+use crate::store::convert::{backend, column, lease_now, micros};
 use crate::store::{PostgresStore, SqliteStore};
 
 const KNOW: &str = "INSERT INTO aaaf_job (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
@@ -66,16 +66,35 @@ macro_rules! upkeep {
         impl $store {
             const BEGIN_JOB: &str = concat!(
                 "UPDATE aaaf_job SET lease_owner = $2, lease_until = ",
-                now!($store),
+                lease_now!($store, "$5"),
                 " + $4 WHERE name = $1 AND lease_until <= ",
-                now!($store),
+                lease_now!($store, "$5"),
                 " AND (done_at IS NULL OR done_at < $3)"
             );
             const HOLD_JOB: &str = concat!(
                 "UPDATE aaaf_job SET lease_until = ",
-                now!($store),
+                lease_now!($store, "$4"),
                 " + $3 WHERE name = $1 AND lease_owner = $2"
             );
+
+            async fn take_job(
+                &self,
+                name: &str,
+                owner: &str,
+                before: Timestamp,
+                ttl: Duration,
+            ) -> Result<bool, StoreError> {
+                let begun = sqlx::query(Self::BEGIN_JOB)
+                    .bind(name)
+                    .bind(self.holder(owner))
+                    .bind(before.as_microsecond())
+                    .bind(micros(ttl))
+                    .bind(self.lease_clock())
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(backend)?;
+                Ok(begun.rows_affected() > 0)
+            }
         }
 
         #[async_trait]
@@ -101,15 +120,9 @@ macro_rules! upkeep {
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
-                let begun = sqlx::query(Self::BEGIN_JOB)
-                    .bind(name)
-                    .bind(self.holder(owner))
-                    .bind(before.as_microsecond())
-                    .bind(micros(ttl))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(begun.rows_affected() > 0)
+                Ok(self.take_job(name, owner, before, ttl).await?
+                    || (self.release_dead().await?
+                        && self.take_job(name, owner, before, ttl).await?))
             }
 
             async fn hold_job(
@@ -122,6 +135,7 @@ macro_rules! upkeep {
                     .bind(name)
                     .bind(self.holder(owner))
                     .bind(micros(ttl))
+                    .bind(self.lease_clock())
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;

@@ -23,14 +23,21 @@ const HOLDERS: &str = "SELECT lease_owner FROM run WHERE NOT ended AND lease_own
     UNION SELECT owner FROM idempotency WHERE status IS NULL
     UNION SELECT lease_owner FROM aaaf_assessment
         WHERE stage IN ('pending', 'in_progress') AND lease_owner IS NOT NULL
-    UNION SELECT lease_owner FROM aaaf_job WHERE lease_owner IS NOT NULL";
-const RELEASE: [&str; 4] = [
+    UNION SELECT lease_owner FROM aaaf_job WHERE lease_owner IS NOT NULL
+    UNION SELECT lease_owner FROM webhook WHERE lease_owner IS NOT NULL
+    UNION SELECT lease_owner FROM aaaf_webhook WHERE lease_owner IS NOT NULL
+    UNION SELECT lease_owner FROM calibration_attempt WHERE NOT ended AND lease_owner IS NOT NULL";
+const RELEASE: [&str; 7] = [
     "UPDATE run SET lease_owner = NULL, lease_until = 0, active_since = NULL
     WHERE NOT ended AND lease_owner = $1",
     "DELETE FROM idempotency WHERE status IS NULL AND owner = $1",
     "UPDATE aaaf_assessment SET lease_owner = NULL, lease_until = 0
     WHERE stage IN ('pending', 'in_progress') AND lease_owner = $1",
     "UPDATE aaaf_job SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
+    "UPDATE webhook SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
+    "UPDATE aaaf_webhook SET lease_owner = NULL, lease_until = 0 WHERE lease_owner = $1",
+    "UPDATE calibration_attempt SET lease_owner = NULL, lease_until = 0
+    WHERE NOT ended AND lease_owner = $1",
 ];
 
 /// Proof that this process is alive, for as long as the value exists.

@@ -14,7 +14,7 @@ use crate::ports::aaaf::{
     OrganizationNumber, Position, Redelivery, SealedSecrets,
 };
 use crate::store::aaaf::organizations::active;
-use crate::store::convert::{backend, micros, now};
+use crate::store::convert::{backend, lease_now, micros};
 use crate::store::{PostgresStore, SqliteStore};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -109,18 +109,18 @@ macro_rules! notices {
             const NOTICES_DUE: &str = concat!(
                 "SELECT EXISTS (SELECT 1 FROM aaaf_webhook
                 WHERE due_at <= $1 AND disabled_at IS NULL AND lease_until <= ",
-                now!($store),
+                lease_now!($store, "$2"),
                 " AND ",
                 active!("aaaf_webhook.organization"),
                 ")"
             );
             const CLAIM_NOTICES: &str = concat!(
                 "UPDATE aaaf_webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
-                now!($store),
+                lease_now!($store, "$4"),
                 " + $2
                 WHERE number = (SELECT number FROM aaaf_webhook
                     WHERE due_at <= $3 AND disabled_at IS NULL AND lease_until <= ",
-                now!($store),
+                lease_now!($store, "$4"),
                 " AND ",
                 active!("aaaf_webhook.organization"),
                 " ORDER BY due_at, number LIMIT 1 ",
@@ -130,9 +130,18 @@ macro_rules! notices {
             );
             const HOLD_NOTICES: &str = concat!(
                 "UPDATE aaaf_webhook SET failing_since = $3, disabled_at = $4, disabled = $5, lease_until = ",
-                now!($store),
+                lease_now!($store, "$7"),
                 " + $6 WHERE id = $1 AND fence = $2 RETURNING number"
             );
+
+            async fn notices_due(&self, now: Timestamp) -> Result<bool, StoreError> {
+                sqlx::query_scalar(Self::NOTICES_DUE)
+                    .bind(now.as_microsecond())
+                    .bind(self.lease_clock())
+                    .fetch_one(self.readers())
+                    .await
+                    .map_err(backend)
+            }
         }
 
         #[async_trait]
@@ -329,18 +338,16 @@ macro_rules! notices {
                 ttl: Duration,
                 now: Timestamp,
             ) -> Result<Option<NoticeClaim>, StoreError> {
-                let due: bool = sqlx::query_scalar(Self::NOTICES_DUE)
-                    .bind(now.as_microsecond())
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                if !due {
+                if !self.notices_due(now).await?
+                    && !(self.release_dead().await? && self.notices_due(now).await?)
+                {
                     return Ok(None);
                 }
                 let row = sqlx::query_as(Self::CLAIM_NOTICES)
-                    .bind(owner)
+                    .bind(self.holder(owner))
                     .bind(micros(ttl))
                     .bind(now.as_microsecond())
+                    .bind(self.lease_clock())
                     .fetch_all(self.writer()?)
                     .await
                     .map_err(backend)?
@@ -380,6 +387,7 @@ macro_rules! notices {
                     .bind(health.disabled.map(|(_, since)| since.as_microsecond()))
                     .bind(health.disabled.map(|(why, _)| why.as_str()))
                     .bind(micros(ttl))
+                    .bind(self.lease_clock())
                     .fetch_optional(&mut *transaction)
                     .await
                     .map_err(backend)?;

@@ -234,7 +234,7 @@ async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
         let lost = site
             .host
             .store
-            .claim_assessment("gone", Duration::ZERO, Timestamp::now())
+            .claim_assessment("gone", None, Duration::ZERO, Timestamp::now())
             .await;
         let lost = lost.unwrap().unwrap();
         assert_eq!(
@@ -369,7 +369,7 @@ async fn one_that_waits_for_its_stress_test_holds_up_nobody(
     site!(engine => site);
     let store = &site.host.store;
     let next = async || {
-        let claim = store.claim_assessment("a", Duration::from_secs(60), Timestamp::now());
+        let claim = store.claim_assessment("a", None, Duration::from_secs(60), Timestamp::now());
         claim.await.unwrap().unwrap()
     };
     let park = async |claim: &AssessmentClaim| {

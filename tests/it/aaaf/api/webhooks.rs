@@ -28,7 +28,10 @@ pub async fn told(site: &Site) -> (String, String) {
     // Whatever is begun, they are told of it.
     let delivery = loop {
         let ttl = Duration::from_secs(3600);
-        let claimed = site.host.store.claim_assessment("t", ttl, Timestamp::now());
+        let claimed = site
+            .host
+            .store
+            .claim_assessment("t", None, ttl, Timestamp::now());
         claimed.await.unwrap();
         if let Some(delivery) = deliveries(site, &id).await.first() {
             break text(delivery, "id").to_owned();
@@ -56,7 +59,10 @@ async fn deliveries(site: &Site, webhook: &str) -> Vec<Value> {
 /// Somebody begins to work on the oldest assessment.
 async fn begin(site: &Site) {
     let ttl = Duration::from_secs(3600);
-    let claimed = site.host.store.claim_assessment("t", ttl, Timestamp::now());
+    let claimed = site
+        .host
+        .store
+        .claim_assessment("t", None, ttl, Timestamp::now());
     assert!(claimed.await.unwrap().is_some());
 }
 
