@@ -3,8 +3,8 @@
 //! Every mutating endpoint goes through [`once`]. A key belongs to a tenant and an endpoint, the run in the path included; it
 //! is kept as a hash. Only answers that say "done" are kept: whatever failed may be tried again under the same key.
 
+use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -217,17 +217,21 @@ async fn heard_of(
     claim: &IdempotencyClaim,
     operation: impl Future<Output = Result<Done, Problem>>,
 ) -> Result<Done, Problem> {
-    let mut operation = pin!(operation);
+    tokio::select! {
+        biased;
+        done = operation => done,
+        never = hold(state, claim) => match never {},
+    }
+}
+
+/// Extends the lease for as long as it is polled. The operation is polled meanwhile: it may hold the connection that this
+/// waits for.
+async fn hold(state: &HttpState, claim: &IdempotencyClaim) -> Infallible {
     loop {
-        tokio::select! {
-            biased;
-            done = &mut operation => return done,
-            () = sleep(LEASE / 3) => {
-                // What is under way cannot be undone; its answer is refused if another request has taken over.
-                if let Err(cause) = state.store.extend(claim, LEASE).await {
-                    internal(&cause);
-                }
-            }
+        sleep(LEASE / 3).await;
+        // What is under way cannot be undone; its answer is refused if another request has taken over.
+        if let Err(cause) = state.store.extend(claim, LEASE).await {
+            internal(&cause);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A file that must stay the same one.
 pub(super) struct DatabaseFile {
@@ -39,6 +40,52 @@ impl DatabaseFile {
             Err(cause) => return Err(cause),
         };
         Err(io::Error::new(io::ErrorKind::NotFound, problem))
+    }
+}
+
+/// The write-ahead log beside the database. It has what was committed and not yet copied into the database, and stays the same
+/// file while a connection is open.
+pub(super) struct LogFile {
+    path: PathBuf,
+    /// `None` while it is not known.
+    identity: Mutex<Option<Identity>>,
+}
+
+impl LogFile {
+    /// That of the database at this path, not known yet.
+    pub fn of(database: &Path) -> Self {
+        // The database keeps it beside the file that a link leads to.
+        let database = fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
+        let mut path = database.into_os_string();
+        path.push("-wal");
+        Self {
+            path: path.into(),
+            identity: Mutex::default(),
+        }
+    }
+
+    /// A connection has been opened: it is the file that is there now.
+    pub fn opened(&self) {
+        *self.known() = identity(&self.path).ok();
+    }
+
+    /// Checks that it is still the same file; only while a connection is open.
+    pub fn check(&self) -> io::Result<()> {
+        let Some(known) = *self.known() else {
+            return Ok(());
+        };
+        match identity(&self.path) {
+            Ok(found) if found == known => Ok(()),
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the write-ahead log of the database (`-wal`) was deleted, moved or replaced; restart the host",
+            )),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Identity>> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,7 +19,7 @@ use tracing::warn;
 
 use self::owner::Process;
 use super::convert::{Batch, backend, lease_now};
-use super::database_file::DatabaseFile;
+use super::database_file::{DatabaseFile, LogFile};
 use super::health::WriteHealth;
 use super::migrations;
 use super::secrets::Cipher;
@@ -56,6 +56,7 @@ pub struct SqliteStore {
     writer: SqlitePool,
     readers: SqlitePool,
     file: Arc<DatabaseFile>,
+    log: Arc<LogFile>,
     signals: LocalSignals,
     health: WriteHealth,
     process: Process,
@@ -111,6 +112,8 @@ impl SqliteStore {
             .pragma("journal_size_limit", "67108864")
             .pragma("secure_delete", "FAST")
             .pragma("cache_size", "-8000");
+        let log = Arc::new(LogFile::of(path));
+        let same_log = Arc::clone(&log);
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(PATIENCE)
@@ -120,6 +123,11 @@ impl SqliteStore {
             .before_acquire(|connection, _| {
                 let settled = !connection.is_in_transaction();
                 Box::pin(async move { Ok(settled) })
+            })
+            // The last connection that is closed removes the log, and the next one makes another.
+            .after_connect(move |_, _| {
+                same_log.opened();
+                Box::pin(async { Ok(()) })
             })
             .idle_timeout(None)
             .max_lifetime(None);
@@ -142,6 +150,8 @@ impl SqliteStore {
             .map_err(backend)?;
         // A file that was deleted while the host serves must not come back empty.
         writer.set_connect_options(writer_options.create_if_missing(false));
+        // A database that was created just now had no log when it was connected to.
+        log.opened();
         let file = DatabaseFile::opened(path).map_err(|cause| backend(sqlx::Error::Io(cause)))?;
         let file = Arc::new(file);
         let same_file = Arc::clone(&file);
@@ -158,6 +168,7 @@ impl SqliteStore {
             writer,
             readers,
             file,
+            log,
             signals: LocalSignals::new(),
             health: WriteHealth::default(),
             cipher: Cipher::new(keys),
@@ -185,9 +196,13 @@ impl SqliteStore {
     }
 
     /// # Errors
-    /// [`StoreError::Unavailable`] when the file was deleted or replaced: what is written then would be lost.
+    /// [`StoreError::Unavailable`] when the file or its log was deleted or replaced: what is written then would be lost.
     pub(super) fn writer(&self) -> Result<&SqlitePool, StoreError> {
-        let checked = self.file.check();
+        let mut checked = self.file.check();
+        // A writer that is being replaced may take the log with it.
+        if checked.is_ok() && self.writer.num_idle() > 0 {
+            checked = self.log.check();
+        }
         checked.map_err(|cause| backend(sqlx::Error::Io(cause)))?;
         Ok(&self.writer)
     }

@@ -232,8 +232,23 @@ fn worse(one: Exit, other: Exit) -> Exit {
     }
 }
 
-/// Asks for an assessment, once however often the answer is lost.
+/// Asks for an assessment. One that an earlier command left unfinished is carried on to its end first.
 pub(super) async fn asked(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
+    let ordered = asked_once(client, what, order).await;
+    let Err(failure) = &ordered else {
+        return ordered;
+    };
+    let Some(id) = failure.details.get("carried_on").and_then(Value::as_str) else {
+        return ordered;
+    };
+    let path = format!("{API}/assessments/{id}");
+    let earlier: Value = persistently(|| client.get(&path)).await?;
+    follow(client, &earlier, |_| {}).await?;
+    asked_once(client, what, order).await
+}
+
+/// Asks for an assessment, once however often the answer is lost.
+async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
     let key = Uuid::now_v7().to_string();
     let path = format!("{API}/{what}");
     let ordered = persistently(|| {

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -159,7 +158,8 @@ impl Deliverer {
         let store = &self.means.store;
         let secrets = self.secrets(&claim.webhook)?;
         let mut health = claim.webhook.health;
-        let ends = Instant::now() + TURN;
+        // A machine that slept finds its turn over, and makes no attempt under a lease that may be gone.
+        let ends = self.means.clock.uptime() + TURN;
         loop {
             let now = self.means.clock.now();
             let due = store.due_deliveries(claim, now, TOGETHER).await?;
@@ -185,7 +185,7 @@ impl Deliverer {
                 );
                 return Ok(());
             }
-            if shutdown.is_cancelled() || Instant::now() >= ends {
+            if shutdown.is_cancelled() || self.means.clock.uptime() >= ends {
                 return Ok(());
             }
         }

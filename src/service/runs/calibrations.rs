@@ -98,6 +98,7 @@ impl Runs {
             status: 202,
             body: serde_json::json!(attempt).to_string().into(),
         });
+        let leased_at = self.clock.uptime();
         let begun = self
             .store
             .begin_attempt(&caller.tenant, &attempt, LEASE, completes.as_ref())
@@ -119,6 +120,7 @@ impl Runs {
             samples: asked.samples,
             allow_few: asked.allow_few,
             attempt: attempt.clone(),
+            leased_at,
         });
         Ok(attempt)
     }

@@ -126,7 +126,7 @@ impl Dispatcher {
         let (dispatcher, shutdown) = (self.clone(), shutdown.clone());
         self.turns.spawn(async move {
             let mut turn = Turn {
-                ends: Instant::now() + TURN,
+                ends: dispatcher.clock.uptime() + TURN,
                 store: dispatcher.store.clone(),
                 clock: dispatcher.clock.clone(),
                 notifier: dispatcher.notifier.clone(),
@@ -162,7 +162,8 @@ struct Turn {
     /// Whether a run's tags are among those asked for, once that was looked up.
     wanted: HashMap<RunId, bool>,
     shutdown: CancellationToken,
-    ends: Instant,
+    /// By [`Clock::uptime`]: a machine that slept finds its turn over, and makes no attempt under a lease that may be gone.
+    ends: Duration,
 }
 
 impl Turn {
@@ -195,7 +196,7 @@ impl Turn {
     }
 
     fn is_over(&self) -> bool {
-        self.shutdown.is_cancelled() || Instant::now() >= self.ends
+        self.shutdown.is_cancelled() || self.clock.uptime() >= self.ends
     }
 
     /// Delivers some of what a run has to offer.

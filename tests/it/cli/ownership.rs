@@ -1,15 +1,17 @@
-//! Who executes a run: commands on a shared data folder execute only their own.
+//! Who executes runs and assessments: commands on a shared data folder execute only their own.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use touchstone::agent::model::OwnModels;
 use touchstone::app::App;
 use touchstone::cli::client::{Client, Embedded};
 use touchstone::config::Config;
 use touchstone::demo::pack::{AGENT, SUITE};
 
 use super::home::{Home, but, right_answers};
+use super::rating::{assert_good, tasks, with_evidence, write};
 
 /// Queues runs on the folder as a host would, which is gone before it executes any.
 fn queued(home: &Home, count: usize) -> Vec<String> {
@@ -120,4 +122,79 @@ fn a_retry_at_another_address_is_refused_with_both() {
     }
     let retried = home.run(&[&["run", "retry", &run][..], &at("http://127.0.0.1:9/v1")].concat());
     assert_eq!(retried.code, 4, "{}{}", retried.stdout, retried.stderr);
+}
+
+const API: &str = "/api/v1";
+
+/// Has a process on the folder do this, which is gone before it works on anything.
+fn gone<T>(home: &Home, as_command: bool, done: impl AsyncFnOnce(Client) -> T) -> T {
+    let config = Config {
+        data: home.data(),
+        ..Config::default()
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let app = match as_command {
+            true => App::start_command(config, OwnModels::default()).await,
+            false => App::start(config).await,
+        };
+        let app = app.unwrap();
+        done(Client::new(
+            Embedded::new(app.router(), &app.local_caller_key()).unwrap(),
+        ))
+        .await
+    })
+}
+
+/// Asks for an assessment of an agent; its id.
+fn ordered(home: &Home, as_command: bool, agent: &str) -> String {
+    gone(home, as_command, async |client: Client| {
+        let order = json!({"agent_id": agent, "type": "passive_only"});
+        let ordered: Value = client
+            .post(&format!("{API}/assessments"), &order)
+            .await
+            .unwrap();
+        ordered["id"].as_str().unwrap().to_owned()
+    })
+}
+
+fn stage(home: &Home, assessment: &str) -> Value {
+    gone(home, false, async |client: Client| {
+        let path = format!("{API}/assessments/{assessment}");
+        let found: Value = client.get(&path).await.unwrap();
+        found["status"].clone()
+    })
+}
+
+fn id_of(home: &Home, agent: &str) -> String {
+    let done = home.run(&["assess", agent, "--dimension", "accuracy", "--json"]);
+    assert_good(&done);
+    done.document()["agent_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_command_leaves_the_assessments_of_others_alone() {
+    let home = with_evidence(36);
+    assert_good(&home.run(&["enroll", "other", "--domain", "code", "--tool", "grep"]));
+    write(&home, "other.jsonl", &tasks("other", 36));
+    assert_good(&home.run(&["collect", "--source", "other.jsonl"]));
+    let triage = id_of(&home, "triage");
+    let waiting = ordered(&home, false, &triage);
+    assert_good(&home.run(&["assess", "other"]));
+    assert_eq!(stage(&home, &waiting), "pending");
+    let refused = home.run(&["assess", "triage", "--json"]);
+    assert_eq!(
+        refused.document()["error"]["code"],
+        "ASSESSMENT_IN_PROGRESS"
+    );
+    assert_eq!(stage(&home, &waiting), "pending");
+}
+
+/// Otherwise nothing would ever work on it, and its agent could not be assessed again.
+#[test]
+fn an_assessment_of_a_command_that_was_killed_is_carried_on_by_the_next_one() {
+    let home = with_evidence(36);
+    let triage = id_of(&home, "triage");
+    let left = ordered(&home, true, &triage);
+    assert_good(&home.run(&["assess", "triage"]));
+    assert_eq!(stage(&home, &left), "completed");
 }

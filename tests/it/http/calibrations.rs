@@ -1,12 +1,16 @@
 //! Comparing the judge with people: begun by one request, looked at by others, paid for within a bound.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::http::HttpSettings;
 
 use super::examiner::COST;
 use super::host::{Reply, TestHost};
+use crate::store::Engine;
 
 pub const PATH: &str = "/v1/host/touchstone/judge/calibrations";
 const TONE: &str = "community.bench.evals.tone";
@@ -178,4 +182,38 @@ async fn a_host_that_stops_says_so() {
     host.runs.stop_calibrating().await;
     let attempt = ended(&host, &begun).await;
     assert_eq!(attempt["failure"]["error"], "unavailable", "{attempt}");
+}
+
+/// What the judge says then could not be recorded, and is paid for.
+#[rstest]
+#[tokio::test]
+async fn no_judge_is_asked_while_the_database_takes_no_writes(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let host = TestHost::over(database.open().await, HttpSettings::default()).await;
+    let imported = host.post("/v1/host/touchstone/suites", &tone()).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    let answers = [
+        ("Kindly, with patience", 5.0),
+        ("No. It takes patience", 1.0),
+    ];
+    let begun = host.post(PATH, &scored(&answers.repeat(6))).await;
+    assert_eq!(begun.status, StatusCode::ACCEPTED, "{begun:?}");
+    // As many as the endpoint takes at once.
+    while host.examiner.asked() < 4 {
+        tokio::task::yield_now().await;
+    }
+    database.fail_checks().await;
+    host.store.report_outage();
+    host.examiner.go_on();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(host.examiner.asked(), 4);
+    database.pass_checks().await;
+    while host.examiner.asked() < 12 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(ended(&host, &begun).await["status"], "completed");
 }

@@ -12,7 +12,7 @@ use touchstone::ports::StoreError;
 
 use super::{Engine, Engine::*, at, open, tenant};
 
-fn calibration(identity: &str, spearman: f64) -> Calibration {
+pub fn calibration(identity: &str, spearman: f64) -> Calibration {
     serde_json::from_value(json!({
         "provider": "p", "model": "examiner-1", "identity": identity, "suite": "a.evals.b@1.0.0", "samples": 120,
         "spearman": spearman, "interval": {"low": 0.1, "high": 0.9}, "ties": {"judge": 3, "human": 0}, "costUsd": 0.25,
@@ -23,7 +23,7 @@ fn calibration(identity: &str, spearman: f64) -> Calibration {
 
 const LEASE: Duration = Duration::from_secs(60);
 
-fn attempt(id: &str, calibration: &Calibration) -> Attempt {
+pub fn attempt(id: &str, calibration: &Calibration) -> Attempt {
     Attempt {
         calibration_id: id.to_owned(),
         status: Status::Running,

@@ -226,6 +226,31 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
     }
 }
 
+/// What was committed last is only there.
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
+    open!(Sqlite => database, store);
+    claimed(&*store, "run_1").await;
+    let Database::Sqlite(dir) = &database else {
+        unreachable!("SQLite was asked for");
+    };
+    // The connection goes back to its pool in the background.
+    tokio::time::sleep(STALE).await;
+    let (log, away) = (dir.path().join("test.db-wal"), dir.path().join("away"));
+    std::fs::rename(&log, &away).unwrap();
+    assert_refuses_writes(&*store).await;
+    assert!(!log.exists(), "the log was created again");
+    std::fs::rename(&away, &log).unwrap();
+    tokio::time::sleep(STALE).await;
+    store.check_writable().await.unwrap();
+    store
+        .create(&record("run_2", "acme", 1), None)
+        .await
+        .unwrap();
+    assert!(store.head(&"run_1".into()).await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn a_full_disk_of_the_server_is_an_outage() {
     open!(Postgres => database, store);

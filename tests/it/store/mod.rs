@@ -84,6 +84,8 @@ impl Database {
             format!(
                 "UPDATE webhook SET lease_until = lease_until - {micros}, served_at = served_at - {micros}"
             ),
+            format!("UPDATE aaaf_job SET lease_until = lease_until - {micros}"),
+            format!("UPDATE calibration_attempt SET lease_until = lease_until - {micros}"),
         ] {
             self.execute(passed).await;
         }
@@ -104,6 +106,31 @@ impl Database {
                 connection.close().await.unwrap();
             }
         }
+    }
+
+    /// Has every check whether the database takes writes fail, while other writes succeed.
+    pub async fn fail_checks(&self) {
+        let created = match self {
+            Self::Sqlite(_) => vec![
+                "CREATE TRIGGER no_check BEFORE INSERT ON write_probe BEGIN SELECT RAISE(ABORT, 'no check'); END",
+            ],
+            Self::Postgres(_) => vec![
+                "CREATE FUNCTION no_check() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'no check'; END $$ LANGUAGE plpgsql",
+                "CREATE TRIGGER no_check BEFORE INSERT ON write_probe FOR EACH ROW EXECUTE FUNCTION no_check()",
+            ],
+        };
+        for sql in created {
+            self.execute(sql.to_owned()).await;
+        }
+    }
+
+    /// Has them succeed again.
+    pub async fn pass_checks(&self) {
+        let dropped = match self {
+            Self::Sqlite(_) => "DROP TRIGGER no_check",
+            Self::Postgres(_) => "DROP TRIGGER no_check ON write_probe",
+        };
+        self.execute(dropped.to_owned()).await;
     }
 
     /// Everything that whoever takes a copy of the database has.

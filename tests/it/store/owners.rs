@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Database, Engine::*, TTL, claimed, open, record};
+use super::calibrations::{attempt, calibration};
+use super::webhooks::webhook;
+use super::{Database, Engine::*, TTL, at, claimed, events, open, record, tenant};
 use touchstone::ports::{
     Claim, Claimable, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Store,
 };
@@ -122,4 +124,89 @@ async fn a_key_of_a_dead_process_is_free_at_once() {
     };
     let run = record("run_1", "acme", 1);
     store.create(&run, Some(&answer)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_dead_process_is_served_by_the_next_one() {
+    open!(Sqlite => database, store);
+    let dead = database.open().await;
+    assert!(
+        store
+            .add_webhook(&webhook("wh_1", "acme"), 9)
+            .await
+            .unwrap()
+    );
+    let (run, fence) = claimed(&*store, "run_1").await;
+    store
+        .append(&run, fence, &events(&run, 1, 2), false)
+        .await
+        .unwrap();
+    let lost = dead.claim_webhook("dispatcher", HOUR).await.unwrap();
+    let lost = lost.unwrap();
+    let waiting = store.claim_webhook("dispatcher", HOUR).await.unwrap();
+    assert!(waiting.is_none(), "a live process holds it");
+    drop(dead);
+    let next = store.claim_webhook("dispatcher", HOUR).await.unwrap();
+    assert!(next.unwrap().fence > lost.fence);
+}
+
+#[tokio::test]
+async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
+    open!(Sqlite => database, store);
+    let (ours, dead) = (tenant("acme"), database.open().await);
+    let found = calibration("sha256-a", 0.9);
+    let (lost, next) = (
+        attempt("calibration_1", &found),
+        attempt("calibration_2", &found),
+    );
+    assert!(dead.begin_job("job", "a", at(0), HOUR).await.unwrap());
+    dead.begin_attempt(&ours, &lost, HOUR, None).await.unwrap();
+    assert!(!store.begin_job("job", "b", at(0), HOUR).await.unwrap());
+    let refused = store.begin_attempt(&ours, &next, HOUR, None).await;
+    assert!(refused.is_err(), "a live process holds it");
+    drop(dead);
+    store.begin_attempt(&ours, &next, HOUR, None).await.unwrap();
+    let shown = store.attempt(&ours, "calibration_1").await.unwrap();
+    assert!(!shown.unwrap().held);
+    assert!(store.begin_job("job", "b", at(0), HOUR).await.unwrap());
+}
+
+/// The clock of leases began when the machine did, decades after the wall clock's era.
+#[tokio::test]
+async fn no_lease_is_measured_by_the_wall_clock() {
+    open!(Sqlite => database, store);
+    let wall_clock = Timestamp::now().as_microsecond();
+    assert!(
+        store
+            .add_webhook(&webhook("wh_1", "acme"), 9)
+            .await
+            .unwrap()
+    );
+    let (run, fence) = claimed(&*store, "run_1").await;
+    store
+        .append(&run, fence, &events(&run, 1, 2), false)
+        .await
+        .unwrap();
+    store.claim_webhook("dispatcher", TTL).await.unwrap();
+    store.begin_job("job", "a", at(0), TTL).await.unwrap();
+    let held = attempt("calibration_1", &calibration("sha256-a", 0.9));
+    store
+        .begin_attempt(&tenant("acme"), &held, TTL, None)
+        .await
+        .unwrap();
+    store
+        .begin(&request(), Timestamp::now(), TTL)
+        .await
+        .unwrap();
+    for leases in [
+        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM run",
+        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM idempotency",
+        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM webhook",
+        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM aaaf_job",
+        "SELECT CAST(CAST(MAX(lease_until) AS TEXT) AS BLOB) FROM calibration_attempt",
+    ] {
+        let until = String::from_utf8(database.bytes(leases).await).unwrap();
+        let until: i64 = until.parse().unwrap();
+        assert!(0 < until && until < wall_clock / 2, "{leases}: {until}");
+    }
 }

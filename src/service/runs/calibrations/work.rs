@@ -33,7 +33,8 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::Event;
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task};
 use crate::service::access::Caller;
-use crate::service::fault::chain;
+use crate::service::fault::{chain, note_outage};
+use crate::service::lease::{Lease, LeaseTerm};
 use crate::service::reserving::reserve;
 
 /// How long an attempt is believed to go on without being heard of.
@@ -42,6 +43,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(60);
 const BEAT: Duration = Duration::from_secs(2);
 /// Samples that are under way at once. The endpoint's permits say how many calls are.
 const SIDE_BY_SIDE: usize = 64;
+/// Time between two checks whether an outage of the database is over.
+const OUTAGE_LOOK: Duration = Duration::from_millis(500);
 /// How often its end is tried to be recorded, well within the lease.
 const TRIES: u32 = 5;
 
@@ -79,11 +82,13 @@ pub(super) struct Work {
     pub(super) samples: Vec<Sample>,
     pub(super) allow_few: bool,
     pub(super) attempt: Attempt,
+    /// [`Clock::uptime`] when its lease was asked for.
+    pub(super) leased_at: Duration,
 }
 
 impl Work {
     async fn carry_out(mut self, stopping: CancellationToken) {
-        let account = Account::new(self.attempt.max_cost_usd);
+        let account = Account::new(&self);
         let outcome = tokio::select! {
             outcome = self.compare(&account) => outcome,
             () = stopping.cancelled() => Err(interrupted()),
@@ -186,14 +191,18 @@ impl Work {
         loop {
             sleep(BEAT).await;
             account.copy_to(&mut attempt);
+            let asked_at = self.clock.uptime();
             let renewed = self
                 .store
                 .renew_attempt(&self.caller.tenant, &attempt, LEASE)
                 .await;
             match renewed {
                 Err(fenced @ StoreError::Fenced) => return fenced,
-                Err(cause) => warn!(cause = chain(&cause), "a calibration could not be renewed"),
-                Ok(()) => {}
+                Err(cause) => {
+                    note_outage(self.store.as_ref(), &cause);
+                    warn!(cause = chain(&cause), "a calibration could not be renewed");
+                }
+                Ok(()) => account.term.renew(asked_at, LEASE),
             }
         }
     }
@@ -255,18 +264,25 @@ struct Account {
     budget: Mutex<Budget>,
     settled: Notify,
     judged: AtomicUsize,
+    store: Arc<dyn Store>,
+    term: LeaseTerm,
+    lease: Lease,
 }
 
 impl Account {
-    fn new(max_cost: NanoUsd) -> Self {
+    fn new(work: &Work) -> Self {
         let limits = Limits {
-            max_cost: Some(max_cost),
+            max_cost: Some(work.attempt.max_cost_usd),
             ..Limits::default()
         };
+        let term = LeaseTerm::new(work.leased_at, LEASE);
         Self {
             budget: Mutex::new(Budget::new(limits, Spending::default())),
             settled: Notify::new(),
             judged: AtomicUsize::new(0),
+            store: work.store.clone(),
+            lease: term.lease(work.clock.clone()),
+            term,
         }
     }
 
@@ -315,6 +331,15 @@ impl EventSink for Account {
     }
 
     async fn may_call(&self) -> Result<(), Unrecorded> {
-        Ok(())
+        loop {
+            while !self.store.takes_writes().await {
+                sleep(OUTAGE_LOOK).await;
+            }
+            if self.lease.holds() {
+                return Ok(());
+            }
+            // Whoever renews it either succeeds or gives the attempt up.
+            self.lease.held().await;
+        }
     }
 }

@@ -128,3 +128,27 @@ async fn one_replica_at_a_time_looks_and_only_when_it_is_due(
     other.look_again(2 * HOUR).await;
     assert_eq!(history(&site, &agent).await.len(), 2);
 }
+
+/// A look that cannot be kept would be made again and again.
+#[rstest]
+#[tokio::test]
+async fn no_card_is_looked_at_while_the_database_takes_no_writes(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let site = Site::over(&database).await;
+    let agent = Agent::start(&[]).await;
+    watched(&site, &agent).await;
+    let replica = Replica::of(&site, "replica-1");
+    database.fail_checks().await;
+    site.host.store.report_outage();
+    replica.look_again(1).await;
+    assert!(history(&site, &agent).await.is_empty());
+    database.pass_checks().await;
+    // The result of a check is shared for a second.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    replica.look_again(1).await;
+    assert_eq!(history(&site, &agent).await.len(), 1);
+}

@@ -569,3 +569,85 @@ async fn more_events_than_are_held_at_once_are_assessed() {
     assert_eq!(accepted.status, StatusCode::OK, "{accepted:?}");
     assert_eq!(accepted.json()["evidence_differs"], false, "{accepted:?}");
 }
+
+/// Such work would be lost, and what is lost twice has failed.
+#[rstest]
+#[tokio::test]
+async fn nothing_is_worked_on_while_the_database_takes_no_writes(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let site = Site::over(&database).await;
+    let agent = site.enrol("triage").await;
+    let id = ordered(&site, &agent).await;
+    database.fail_checks().await;
+    site.host.store.report_outage();
+    site.host.assess();
+    // Many polls of the assessor.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let waiting = site.get(&format!("assessments/{id}")).await.json();
+    assert_eq!(waiting["status"], "pending");
+    database.pass_checks().await;
+    assert_eq!(ended(&site, &id).await["status"], "completed");
+}
+
+/// The clock of leases begins anew then, and no process of before is alive.
+#[tokio::test]
+async fn after_a_restart_of_the_machine_what_waited_before_is_next() {
+    let Some(database) = Engine::Sqlite.database().await else {
+        return;
+    };
+    let site = Site::over(&database).await;
+    let store = &site.host.store;
+    let mut waiting = Vec::new();
+    for name in ["first", "second"] {
+        let agent = site.enrol(name).await;
+        waiting.push(ordered(&site, &agent).await);
+    }
+    let hour = Duration::from_secs(3600);
+    let dead = database.open().await;
+    let claim = dead.claim_assessment("a", None, hour, Timestamp::now());
+    let lost = claim.await.unwrap().unwrap();
+    let parked = dead.park_assessment(&lost.record.id, lost.fence, hour);
+    parked.await.unwrap();
+    drop(dead);
+    let month = 30_i64 * 24 * 3600 * 1_000_000;
+    database
+        .execute(format!(
+            "UPDATE aaaf_assessment SET lease_until = lease_until + {month}"
+        ))
+        .await;
+    let agent = site.enrol("third").await;
+    waiting.push(ordered(&site, &agent).await);
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        let claim = store.claim_assessment("b", None, hour, Timestamp::now());
+        found.push(claim.await.unwrap().unwrap().record.id);
+    }
+    found.sort();
+    waiting.sort();
+    assert_eq!(found, waiting);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_command_claims_only_what_it_was_asked_for(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let store = &site.host.store;
+    let first = site.enrol("first").await;
+    ordered(&site, &first).await;
+    let second = site.enrol("second").await;
+    let own = [ordered(&site, &second).await];
+    let claim = async |only: &[String]| {
+        let minute = Duration::from_secs(60);
+        let claim = store.claim_assessment("command", Some(only), minute, Timestamp::now());
+        claim.await.unwrap().map(|claim| claim.record.id)
+    };
+    assert_eq!(claim(&[]).await, None);
+    assert_eq!(claim(&own).await.as_ref(), Some(&own[0]));
+    assert_eq!(claim(&own).await, None);
+}

@@ -26,7 +26,7 @@ use touchstone::http::{AaafRates, HttpSettings};
 use touchstone::store;
 
 use crate::http::host::{Reply, TestHost};
-use crate::store::Engine;
+use crate::store::{Database, Engine};
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 
@@ -71,6 +71,20 @@ impl Site {
             }
         };
         Some(Self::of(host, database).await)
+    }
+
+    /// On a database that the test has a hand in, without limits.
+    pub async fn over(database: &Database) -> Self {
+        let settings = HttpSettings {
+            aaaf: AaafRates {
+                requests_per_minute: 0,
+                events_per_minute: 0,
+                assessments_per_hour: 0,
+            },
+            ..HttpSettings::default()
+        };
+        let host = TestHost::over(database.open().await, settings).await;
+        Self::of(host, None).await
     }
 
     /// Two organizations of a host.
