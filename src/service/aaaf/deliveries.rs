@@ -21,7 +21,7 @@ use crate::domain::sealing::owner;
 use crate::domain::webhook::{Secret, Secrets, standard_headers};
 use crate::ports::aaaf::{Attempted, DueDelivery, NoticeClaim, NoticeWebhook};
 use crate::ports::{Clock, Ids, Store, StoreError, Undelivered};
-use crate::service::fault::chain;
+use crate::service::fault::{chain, note_outage};
 use crate::service::vault::{Vault, VaultError};
 use crate::telemetry::names;
 
@@ -92,6 +92,7 @@ impl Deliverer {
                 Ok(Some(claim)) => self.start(claim, place, &shutdown),
                 nothing => {
                     if let Err(cause) = nothing {
+                        note_outage(self.means.store.as_ref(), &cause);
                         error!(
                             cause = chain(&cause),
                             "deliveries that are due cannot be read"
@@ -142,6 +143,9 @@ impl Deliverer {
                 Err(Ended::Store(StoreError::Fenced)) => {}
                 // The lease runs out by itself: whoever tries again should not do so at once.
                 Err(cause) => {
+                    if let Ended::Store(cause) = &cause {
+                        note_outage(deliverer.means.store.as_ref(), cause);
+                    }
                     error!(
                         webhook_id = claim.webhook.id,
                         cause = chain(&cause),

@@ -24,7 +24,7 @@ use crate::domain::webhook::{Admission, Delivery};
 use crate::ports::{
     Clock, Followed, Notifier, Store, StoreError, StoredEvent, WebhookClaim, Window,
 };
-use crate::service::fault::chain;
+use crate::service::fault::{chain, note_outage};
 use crate::telemetry::names;
 
 /// Subscriptions served at the same time by one replica: so many slow endpoints hold nobody up.
@@ -100,6 +100,7 @@ impl Dispatcher {
                     }
                 }
                 Err(cause) => {
+                    note_outage(self.store.as_ref(), &cause);
                     error!(cause = chain(&cause), "webhooks cannot be looked through");
                     tokio::select! {
                         () = shutdown.cancelled() => {}
@@ -140,6 +141,7 @@ impl Dispatcher {
                 Err(StoreError::Fenced) => {}
                 // The lease runs out by itself: whoever tries again should not do so at once.
                 Err(cause) => {
+                    note_outage(dispatcher.store.as_ref(), &cause);
                     error!(webhook_id = %turn.claim.webhook.id, cause = chain(&cause), "a webhook cannot be served");
                 }
             }

@@ -14,7 +14,7 @@ use touchstone::ports::{Claimable, Clock as _, Fence, Head, Store, WebhookRecord
 use touchstone::service::webhooks::dispatcher::Dispatcher;
 
 use super::receiver::{Answer, Received, Receiver};
-use crate::store::{Engine, Engine::*, TTL, at, events, record, tenant};
+use crate::store::{Engine, Engine::*, TOO_LONG, TTL, at, events, record, tenant};
 use crate::support::clock::Told;
 
 const SECRET: [u8; 32] = [7; 32];
@@ -447,4 +447,49 @@ async fn an_address_is_judged_again_at_delivery() {
         .unwrap();
     assert_eq!(webhook.circuit.consecutive_failures(), 1);
     assert!(receiver.got().is_empty());
+}
+
+/// The lease runs out, and small writes may still succeed: without the outage the same event would be delivered every time.
+#[tokio::test]
+async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage() {
+    open!(Postgres => database, store);
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let clock = Told::at_rest();
+    store
+        .add_webhook(&subscription("wh_1", &receiver), 9)
+        .await
+        .unwrap();
+    let mut log = Log::of(&store, "run_1", "acme").await;
+    for sql in [
+        "CREATE FUNCTION full_disk() RETURNS trigger AS $$ BEGIN
+            RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql",
+        "CREATE TRIGGER full_disk BEFORE UPDATE ON webhook_run FOR EACH ROW EXECUTE FUNCTION full_disk()",
+    ] {
+        database.execute(sql.to_owned()).await;
+    }
+    database.fail_checks().await;
+    let replica = Replica::start(&store, &clock, "first");
+    log.append(1, false).await;
+    receiver.wait_for(1).await;
+    let reported = async {
+        while !store.in_outage() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(TOO_LONG, reported).await.unwrap();
+    database.pass(31).await;
+    // Several looks for work.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    database
+        .execute("DROP TRIGGER full_disk ON webhook_run".to_owned())
+        .await;
+    database.pass_checks().await;
+    let got = receiver.wait_for(2).await;
+    replica.stop().await;
+    let sequences: Vec<u64> = got.iter().map(Received::sequence).collect();
+    assert_eq!(
+        sequences,
+        [1, 1],
+        "once before the outage was known, once after it"
+    );
 }
