@@ -3,7 +3,6 @@
 //! Every mutating endpoint goes through [`once`]. A key belongs to a tenant and an endpoint, the run in the path included; it
 //! is kept as a hash. Only answers that say "done" are kept: whatever failed may be tried again under the same key.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -220,13 +219,13 @@ async fn heard_of(
     tokio::select! {
         biased;
         done = operation => done,
-        never = hold(state, claim) => match never {},
+        never = hold(state, claim) => never,
     }
 }
 
-/// Extends the lease for as long as it is polled. The operation is polled meanwhile: it may hold the connection that this
-/// waits for.
-async fn hold(state: &HttpState, claim: &IdempotencyClaim) -> Infallible {
+/// Extends the lease for as long as it is polled, and never ends. The operation is polled meanwhile: it may hold the connection
+/// that this waits for.
+async fn hold<T>(state: &HttpState, claim: &IdempotencyClaim) -> T {
     loop {
         sleep(LEASE / 3).await;
         // What is under way cannot be undone; its answer is refused if another request has taken over.
