@@ -274,12 +274,11 @@ impl<'a> Context<'a> {
     /// The application over the data folder, with this lockfile if none is configured.
     ///
     /// # Errors
-    /// As above.
+    /// As above; the lockfile cannot be read.
     pub async fn app_pinned_by(&self, lockfile: Option<&Path>) -> Result<App, Failure> {
         let mut config = self.working_config(Endpoints::default())?;
-        let named = lockfile.filter(|path| path.exists());
         let configured = config.packs.lockfile.take();
-        config.packs.lockfile = configured.or_else(|| named.map(Path::to_owned));
+        config.packs.lockfile = configured.or_else(|| lockfile.map(Path::to_owned));
         start(config).await
     }
 

@@ -13,6 +13,7 @@ use super::fault::{chain, internal};
 use super::projections::Projections;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::{RunId, TenantId};
+use crate::domain::redaction::mask;
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::{RunRecord, Work};
 use crate::domain::storage::{LegalHold, Quotas, Retention, Usage};
@@ -184,9 +185,10 @@ impl Storage {
         let hold = LegalHold {
             placed_by: caller.principal.clone(),
             placed_at: self.clock.now(),
-            reason: reason.to_owned(),
+            // It is recorded and audited as it is here.
+            reason: mask(reason).into_owned(),
         };
-        let reasons = vec![format!("hold: {reason}")];
+        let reasons = vec![format!("hold: {}", hold.reason)];
         let decision = self.decision(&caller.principal, "runs:hold", run, reasons);
         self.place(caller, run, Some(&hold), &decision).await?;
         Ok(hold)

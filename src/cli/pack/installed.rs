@@ -1,5 +1,6 @@
 //! Packs of a host: install, list, remove.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use axum::http::Method;
@@ -10,7 +11,7 @@ use jiff::Unit;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::judge::{Judged, Judges, Source, judge, read_lockfile};
+use super::judge::{Judged, Judges, Source, judge, read_lockfile, unusable_lockfile};
 use super::{folder, shown};
 use crate::app::LOCAL_TENANT;
 use crate::cli::client::Call;
@@ -57,7 +58,11 @@ pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit,
         }
     } else {
         // The command's own lockfile does for a host that takes pinned packs only.
-        let app = context.app_pinned_by(path).await?;
+        let lockfile = match path {
+            Some(path) if arguments.pin => existing(path)?.map(|_| path),
+            path => path,
+        };
+        let app = context.app_pinned_by(lockfile).await?;
         let tenant = TenantId::from(LOCAL_TENANT);
         app.packs().install(&tenant, &judged.candidate).await?
     };
@@ -94,9 +99,13 @@ async fn judge_pinned(
     }
 }
 
-/// A lockfile's octets, if there is one.
+/// The octets of a lockfile that `--pin` may still have to create.
 fn existing(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    read_lockfile(Some(path).filter(|path| path.exists()))
+    match std::fs::read(path) {
+        Ok(octets) => Ok(Some(octets)),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(unusable_lockfile(path, &cause)),
+    }
 }
 
 async fn upload(context: &Context<'_>, judged: &Judged) -> Result<PackFacts, Failure> {

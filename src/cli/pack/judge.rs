@@ -139,8 +139,17 @@ pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Fail
 /// # Errors
 /// It cannot be read.
 pub fn read_lockfile(path: Option<&Path>) -> Result<Option<Vec<u8>>, Failure> {
-    path.map(|path| std::fs::read(path).map_err(|cause| unreadable(path, cause)))
+    path.map(|path| std::fs::read(path).map_err(|cause| unusable_lockfile(path, &cause)))
         .transpose()
+}
+
+/// A lockfile named on the command line that cannot be read.
+pub fn unusable_lockfile(path: &Path, cause: &std::io::Error) -> Failure {
+    Failure::bad_input(
+        "unreadable",
+        format!("`--lockfile` {} cannot be read: {cause}", path.display()),
+    )
+    .or_try("name an existing lockfile; `pack install --pin` creates one")
 }
 
 /// Finds a pack and judges it. The outer error is the command's, the inner one the pack's.

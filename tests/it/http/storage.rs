@@ -198,6 +198,29 @@ async fn a_run_in_progress_held_or_of_another_tenant_stays() {
 }
 
 #[tokio::test]
+async fn a_credential_in_the_reason_of_a_hold_or_a_void_is_masked_everywhere() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let run = host.create().await;
+    host.ended(&run).await;
+    let reason = json!({"reason": "leaks sk-canary123456789"});
+    let masked = "leaks [REDACTED:api-key]";
+    let held = host.post(&format!("{}:hold", path(&run)), &reason).await;
+    assert_eq!(held.json()["legalHold"]["reason"], masked, "{held:?}");
+    let kept = host.store.legal_hold(&"acme".into(), &run).await;
+    assert_eq!(kept.unwrap().unwrap().reason, masked);
+    let voided = host.post(&format!("{}:void", path(&run)), &reason).await;
+    assert_eq!(voided.json()["voided"]["reason"], masked, "{voided:?}");
+    let release = format!("{}:release", path(&run));
+    assert_eq!(host.post(&release, &json!({})).await.status, StatusCode::OK);
+    for action in ["runs:hold", "runs:void", "runs:release"] {
+        let entries = audited(&host, action).await;
+        assert_eq!(entries.len(), 1, "{action}");
+        assert!(entries[0].contains(masked), "{entries:?}");
+        assert!(!entries[0].contains("canary"), "{entries:?}");
+    }
+}
+
+#[tokio::test]
 async fn deleting_and_holding_take_scopes_of_their_own() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;

@@ -323,6 +323,37 @@ fn under_pinned_trust_the_right_lockfile_installs_and_no_other() {
 }
 
 #[test]
+fn a_lockfile_that_does_not_exist_is_an_error_unless_it_is_to_be_created() {
+    let folder = published();
+    for command in ["install", "verify"] {
+        let arguments = format!("pack {command} triage.tgz {TRUSTED} --lockfile absent.json");
+        let error = folder.json(2, &arguments)["error"].clone();
+        assert_eq!(error["code"], "unreadable");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with("`--lockfile` absent.json"), "{error}");
+        assert!(error.to_string().contains("--pin"), "{error}");
+    }
+    assert_eq!(
+        folder.json(0, "pack list")["packs"],
+        serde_json::json!([]),
+        "nothing was installed"
+    );
+    // A path below a file cannot be created either.
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let below = format!("pack install triage.tgz {TRUSTED} --lockfile file/lock.json --pin");
+    assert_eq!(folder.code(2, &below), "unreadable");
+    assert_eq!(
+        folder.json(0, "pack list")["packs"],
+        serde_json::json!([]),
+        "nothing was installed"
+    );
+    folder.expect(
+        0,
+        &format!("pack install triage.tgz {TRUSTED} --lockfile absent.json --pin"),
+    );
+}
+
+#[test]
 fn signing_the_archive_again_gives_the_same_octets() {
     let folder = published();
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
