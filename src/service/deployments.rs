@@ -3,7 +3,8 @@
 //! A request is read and what it names is found; then it is authorised, fail-closed; then people are asked to approve it,
 //! if the policy says so; then the evidence is judged; only then something changes. A request that is granted, denied, not
 //! approved or kept back by its gate is a run of its own whose log says so, and an entry of the audit log; one that cannot
-//! be (malformed, of nothing that is there, or not to be had from this state) is refused and leaves neither. Run,
+//! be (malformed, of nothing that is there, or not to be had from this state) is refused and leaves neither. A caller without
+//! the scope is not told what is wrong with such a request: the answer is `forbidden`. Run,
 //! deployments, audit entry and answer are written in one transaction, so a crash leaves all of it or nothing; of two
 //! requests at once the later one decides again on what the earlier one has left.
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::access::{self, Caller, decide};
+use super::access::{self, Caller, authorise, decide};
 use super::fault::internal;
 use super::gates::{Approval, Gates, InForce, Question};
 use super::installed::{Installed, installed};
@@ -124,7 +125,7 @@ impl Deployments {
     /// Makes a transition, or records why not. With a claim, the idempotency record is completed in the same transaction.
     ///
     /// # Errors
-    /// In this order: `validation_error` for a malformed body, `not_found`, `forbidden`, `validation_error` for a transition
+    /// In this order: `forbidden`, `validation_error` for a malformed body, `not_found`, `validation_error` for a transition
     /// that the version's state does not have, `forbidden` with `details.approvalGateId` while people have not approved it,
     /// `eval_gate_unmet` with every unmet condition in `details.unmet`.
     pub async fn transition(
@@ -134,12 +135,15 @@ impl Deployments {
         body: &Value,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Moved, Problem> {
-        let mut asked = parse(body, &self.channels)?;
+        let unless_forbidden = |problem| may_ask(caller, body).err().unwrap_or(problem);
+        let mut asked = parse(body, &self.channels).map_err(unless_forbidden)?;
         let resource = format!("{agent}@{}", asked.version);
         let scope = scope_of(asked.transition);
         let decision = decide(caller, &Demand::scope(scope), scope.as_str(), &resource);
         for _ in 0..ATTEMPTS {
-            let installed = installed(self.store.as_ref(), &caller.tenant, agent).await?;
+            let installed = installed(self.store.as_ref(), &caller.tenant, agent)
+                .await
+                .map_err(unless_forbidden)?;
             asked.pack_integrity = installed.integrity(&asked.version).map(str::to_owned);
             let request = Asked {
                 caller,
@@ -153,10 +157,10 @@ impl Deployments {
             let known =
                 installed.integrity(&asked.version).is_some() || lifecycle.knows(&asked.version);
             if !known {
-                return Err(Problem::new(
+                return Err(unless_forbidden(Problem::new(
                     ErrorCode::NotFound,
                     "no such version of this agent",
-                ));
+                )));
             }
             let (verdict, grounds) = self.judge(&request, &lifecycle, seen).await?;
             match self.record(&request, &verdict, grounds).await {
@@ -384,6 +388,25 @@ fn scope_of(transition: TransitionKind) -> Scope {
         TransitionKind::Promote | TransitionKind::AdjustCanary => Scope::DeployPromote,
         TransitionKind::Pause | TransitionKind::Deprecate => Scope::DeployPause,
         TransitionKind::Rollback => Scope::DeployRollback,
+    }
+}
+
+/// Whether the caller may make the transition that a body names, however malformed the rest is. If the body names none, any
+/// transition that the caller may make is enough.
+///
+/// # Errors
+/// `forbidden`.
+pub fn may_ask(caller: &Caller, body: &Value) -> Result<(), Problem> {
+    let named = body.get("transition").and_then(Value::as_str);
+    match named.and_then(TransitionKind::parse) {
+        Some(kind) => authorise(caller, scope_of(kind)),
+        None => {
+            let mut scopes = TransitionKind::ALL.iter().map(|kind| scope_of(*kind));
+            match scopes.any(|scope| caller.has(scope)) {
+                true => Ok(()),
+                false => authorise(caller, Scope::DeployPromote),
+            }
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::domain::ids::AgentId;
 use crate::http::HttpState;
-use crate::http::answer::{Answer, json};
+use crate::http::answer::{Answer, Failure, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::http::idempotency::{Done, once};
 use crate::service::access::Caller;
+use crate::service::deployments::may_ask;
 
 /// `GET /v1/agents/{agentId}/deployments`: a bare array.
 pub async fn list(
@@ -31,8 +32,15 @@ pub async fn transition(
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
-    JsonBody(body): JsonBody,
+    body: Result<JsonBody, Failure>,
 ) -> Answer {
+    let JsonBody(body) = match body {
+        Ok(body) => body,
+        Err(unreadable) => {
+            may_ask(&caller, &Value::Null)?;
+            return Err(unreadable);
+        }
+    };
     let agent = AgentId::from(path.get("agentId"));
     let endpoint = format!("POST /v1/agents/{agent}/deployments");
     let (deployments, mover, asked) = (state.deployments.clone(), caller.clone(), body.clone());

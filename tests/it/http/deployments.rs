@@ -446,6 +446,51 @@ async fn what_cannot_be_asked_leaves_no_trace(
 }
 
 #[tokio::test]
+async fn who_may_not_ask_is_not_told_what_is_wrong_with_the_request() {
+    let host = host().await;
+    let (before, entries) = (list(&host).await, audit(&host).await);
+    let without = |left_out: &[Scope]| -> Vec<Scope> {
+        let all = Scope::ALL.iter().copied();
+        all.filter(|scope| !left_out.contains(scope)).collect()
+    };
+    let none = [
+        Scope::DeployPromote,
+        Scope::DeployPause,
+        Scope::DeployRollback,
+    ];
+    let none = host.key_with(&without(&none)).await;
+    let no_rollback = host.key_with(&without(&[Scope::DeployRollback])).await;
+    let cases = [
+        (&none, json!([])),
+        (&none, json!({})),
+        (&none, json!({"version": "1.0.0", "transition": "launch"})),
+        (&none, json!({"version": 3, "transition": "promote"})),
+        (&none, json!({"version": "9.9.9", "transition": "pause"})),
+        (&no_rollback, json!({"transition": "rollback", "extra": 1})),
+        (
+            &no_rollback,
+            json!({"version": "9.9.9", "transition": "rollback"}),
+        ),
+    ];
+    for (key, body) in &cases {
+        for path in [path(), "/v1/agents/absent.agents.x/deployments".to_owned()] {
+            let call = host.request(Method::POST, &path).key(key).json(body);
+            let details = refused(&call.send().await, StatusCode::FORBIDDEN, "forbidden");
+            assert!(details["scopeRequired"].is_string(), "{path} {body}");
+        }
+    }
+    let call = host.request(Method::POST, &path()).key(&none);
+    let reply = call.raw("application/json", "{").send().await;
+    refused(&reply, StatusCode::FORBIDDEN, "forbidden");
+    // Who may do something else is told what is wrong.
+    let call = host.request(Method::POST, &path()).key(&no_rollback);
+    let reply = call.json(&json!({"transition": "launch"})).send().await;
+    refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
+    assert_eq!(list(&host).await, before);
+    assert_eq!(audit(&host).await, entries);
+}
+
+#[tokio::test]
 async fn under_a_key_a_transition_is_made_once() {
     let host = host().await;
     into_service(&host, "1.0.0", json!({})).await;
