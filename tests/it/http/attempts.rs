@@ -237,6 +237,41 @@ async fn a_run_that_is_cancelled_in_time_counts_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_deleted_run_is_an_attempt_all_the_same() {
+    let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
+    let (host, bad) = (&lucky.host, lucky.run(false).await);
+    let good = lucky.run(true).await;
+    // Nothing has judged the run before: what counts is what remains of its log.
+    let path = format!("/v1/host/touchstone/runs/{bad}");
+    let deleted = host.request(Method::DELETE, &path).send().await;
+    assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
+    let gone = host.get(&format!("/v1/runs/{bad}")).await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+
+    let check = lucky.check(&good).await;
+    assert_eq!(check["allowed"], false, "{check}");
+    assert_eq!(conditions(&check), ["confidence"]);
+    assert_eq!(
+        check["attempts"],
+        json!({"looks": 2, "runIds": [bad, good]})
+    );
+    assert_eq!(lucky.statistics(&good).await["gate"]["score"], 0.5);
+    let (verdict, result) = lucky.attested(&good).await;
+    assert_eq!(verdict.attempts.len(), 2);
+    assert!(verdict.attempts.iter().all(|it| it.tasks.len() == TASKS));
+    assert_ne!(result, "PASSED");
+    // A further run is a third look, and the deleted one cannot be declared void any more.
+    let third = lucky.run(true).await;
+    assert_eq!(
+        lucky.check(&third).await["attempts"],
+        json!({"looks": 3, "runIds": [bad, good, third]})
+    );
+    let void = format!("{path}:void");
+    let voided = host.post(&void, &json!({"reason": "deleted"})).await;
+    assert_eq!(voided.status, StatusCode::NOT_FOUND, "{voided:?}");
+}
+
+#[tokio::test]
 async fn a_replay_is_not_an_attempt() {
     let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
     let good = lucky.run(true).await;
