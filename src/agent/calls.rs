@@ -56,9 +56,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Whether the last answer takes room that others may wait for.
-    pub fn has_room(&self) -> bool {
-        self.room.is_some()
+    /// Gives back the room of the last answer once what it said is durable; until then it takes memory. Whoever waits for
+    /// a permit, the budget or a tool must hold no room: others hold those and wait for room.
+    pub async fn give_back(&mut self, sink: &dyn EventSink) {
+        if self.room.is_some() {
+            // A log that is closed ends the next call.
+            let _ = sink.kept().await;
+            self.room = None;
+        }
     }
 
     /// From the first call on, without the waiting.
@@ -93,6 +98,7 @@ impl Calls<'_> {
         said: impl FnOnce(&ModelReply) -> Option<Event>,
     ) -> Result<ModelReply, Stop> {
         let asked = Instant::now();
+        pace.give_back(self.sink).await;
         let price = self.binding.model.info().price;
         let estimate = estimate(octets, request.max_tokens, price);
         self.meter
@@ -129,8 +135,6 @@ impl Calls<'_> {
                 None => pace.first_call = Some(Instant::now()),
                 Some(_) => pace.waited += idle_since.elapsed(),
             }
-            // Whoever waits for room must hold none.
-            pace.room = None;
             let answer = self.binding.model.complete(request);
             let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
                 let late = ModelError::Unavailable {

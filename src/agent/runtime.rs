@@ -69,13 +69,8 @@ impl AgentRuntime for Runtime {
             // A task that might need a tool is not tried without it.
             Err(missing) => Ending::unjudged(&missing.reason),
         };
-        let room_is_taken = running.pace.has_room();
-        let (result, pace) = running.finish(ending);
-        // What was recorded takes memory until it is durable, and others wait for that.
-        if room_is_taken {
-            let _ = sink.kept().await;
-        }
-        drop(pace);
+        let (result, mut pace) = running.finish(ending);
+        pace.give_back(sink).await;
         result
     }
 }
@@ -195,6 +190,7 @@ impl<'a> Running<'a> {
                             acting.record(call, outcome);
                             continue;
                         }
+                        self.pace.give_back(self.sink).await;
                         match acting.make(&call).await {
                             Ok(outcome) => conversation.carried_out(&call.id, &outcome),
                             Err(missing) => return Ending::unjudged(missing.reason),

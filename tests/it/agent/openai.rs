@@ -315,6 +315,36 @@ async fn a_call_keeps_its_key_whoever_repeats_it_and_every_turn_has_its_own() {
 }
 
 #[tokio::test]
+async fn a_task_that_has_read_a_large_answer_keeps_no_other_one_waiting() {
+    // Two of these do not fit into the memory that one endpoint's answers may take.
+    let padding = "x".repeat(5 << 20);
+    let (server, _) = serve(move |_, body| match body["messages"].as_array().unwrap().len() {
+        2 => {
+            let call = json!({"id": "call_a", "type": "function",
+                "function": {"name": "openwop_core_rag_retrieve", "arguments": "{}"}});
+            ok(json!({"padding": padding,
+                "choices": [{"finish_reason": "tool_calls", "message": {"content": null, "tool_calls": [call]}}]}))
+        }
+        _ => ok(answer("x")),
+    })
+    .await;
+    let info = ModelInfo {
+        max_concurrency: 1,
+        ..info()
+    };
+    let binding = bound(model_with(&base(&server), info));
+    let trial = || Trial::new(agent(&["openwop:core.rag.retrieve"], None));
+    let (first, second) = (trial(), trial());
+    // The second task gets the only permit and waits for memory; the first one needs the permit for its next turn.
+    let both = async { tokio::join!(first.run(&binding), second.run(&binding)) };
+    let both = tokio::time::timeout(Duration::from_secs(60), both).await;
+    let (first, second) = both.expect("the two tasks wait for each other");
+    for result in [&first, &second] {
+        assert_eq!(decided(result), &json!("x"));
+    }
+}
+
+#[tokio::test]
 async fn another_body_for_the_same_call_has_a_key_of_its_own() {
     let (server, _) = serve(|_, body| {
         if body.get("max_tokens").is_some() {
