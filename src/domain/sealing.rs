@@ -155,6 +155,13 @@ impl HostKeyRing {
     }
 }
 
+/// A digest that only holders of `key` can compare with guesses of what was digested.
+pub fn keyed_digest(key: &[u8; 32], digest: &[u8; 32]) -> Option<[u8; 32]> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    mac.update(digest);
+    Some(mac.finalize().into_bytes().into())
+}
+
 /// Whose a secret is. It decrypts for the same owner only, so a value moved to another row is refused.
 pub mod owner {
     use crate::domain::hex::hex;

@@ -8,6 +8,10 @@ use super::StoreError;
 /// another key than the database's notices it at once.
 pub const INTERRUPT_TOKENS: &str = "interrupt-tokens";
 
+/// The secret that keys the digests of idempotent requests. A rotation of the host's key keeps it: the digests cannot be
+/// made again, and a request that is repeated must still be recognised.
+pub const IDEMPOTENCY_DIGESTS: &str = "idempotency-digests";
+
 /// Secrets of the host itself.
 #[async_trait]
 pub trait HostSecrets: Send + Sync {
@@ -29,7 +33,8 @@ pub enum Reencrypt {
 #[async_trait]
 pub trait SecretsAtRest: Send + Sync {
     /// Encrypts stored secrets with the current key and answers how many rows it rewrote. Rows that others change meanwhile
-    /// are left to the next pass. Under [`Reencrypt::All`], secrets of the host itself are replaced by new ones.
+    /// are left to the next pass. Under [`Reencrypt::All`], secrets of the host itself are replaced by new ones, except
+    /// [`IDEMPOTENCY_DIGESTS`].
     ///
     /// # Errors
     /// [`StoreError::Undecryptable`] for a secret that no key of the host decrypts.

@@ -19,7 +19,7 @@ pub struct IdempotencyClaim {
     pub endpoint: String,
     /// SHA-256 of the key; raw keys are never kept.
     pub key_hash: [u8; 32],
-    /// SHA-256 of the canonical body.
+    /// SHA-256 of the canonical body. Stores keep it keyed with a secret of the host.
     pub digest: [u8; 32],
     /// Who carries it out, for the lease.
     pub owner: String,

@@ -52,7 +52,9 @@ pub use clock::Clock;
 pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use health::Health;
 pub use host_keys::HostKeys;
-pub use host_secrets::{HostSecrets, INTERRUPT_TOKENS, Reencrypt, SecretsAtRest};
+pub use host_secrets::{
+    HostSecrets, IDEMPOTENCY_DIGESTS, INTERRUPT_TOKENS, Reencrypt, SecretsAtRest,
+};
 pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 pub use ids::Ids;
 pub use inventory::{InstallRecord, Inventory, SuiteRecord};

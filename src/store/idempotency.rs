@@ -11,7 +11,8 @@ use super::secrets::Cipher;
 use super::{PostgresStore, SqliteStore};
 use crate::domain::sealing::owner;
 use crate::ports::{
-    Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, StoreError,
+    HostSecrets as _, IDEMPOTENCY_DIGESTS, Idempotency, IdempotencyBegin, IdempotencyClaim,
+    IdempotencyCompletion, StoreError,
 };
 
 pub(super) const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6, sealed = TRUE
@@ -47,10 +48,14 @@ fn opened(
 fn judge(
     cipher: &Cipher,
     claim: &IdempotencyClaim,
+    keyed: &[u8; 32],
     row: Option<AnswerRow>,
 ) -> Result<IdempotencyBegin, StoreError> {
     Ok(match row {
-        Some((digest, ..)) if digest != claim.digest => IdempotencyBegin::Mismatch,
+        // Earlier versions stored the digest as it is.
+        Some((digest, ..)) if digest != keyed && digest != claim.digest => {
+            IdempotencyBegin::Mismatch
+        }
         Some((_, Some(status), Some(body), sealed, _)) => IdempotencyBegin::Replay {
             status: column("idempotency", "status").number(status)?,
             body: opened(cipher, claim, body, sealed)?,
@@ -74,8 +79,9 @@ macro_rules! idempotency {
                 "INSERT INTO idempotency (tenant, endpoint, key_hash, digest, owner, lease_until, created_at)
                 VALUES ($1, $2, $3, $4, $5, ", lease_now!($store, "$8"), " + $6, $7)
                 ON CONFLICT (tenant, endpoint, key_hash)
-                DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until, created_at = excluded.created_at
-                WHERE idempotency.status IS NULL AND idempotency.digest = excluded.digest
+                DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until, created_at = excluded.created_at,
+                    digest = excluded.digest
+                WHERE idempotency.status IS NULL AND idempotency.digest IN (excluded.digest, $9)
                     AND idempotency.lease_until <= ", lease_now!($store, "$8")
             );
             const LOOK: &str = concat!(
@@ -94,6 +100,7 @@ macro_rules! idempotency {
             async fn take(
                 &self,
                 claim: &IdempotencyClaim,
+                keyed: &[u8; 32],
                 now: Timestamp,
                 lease: Duration,
             ) -> Result<bool, StoreError> {
@@ -101,11 +108,12 @@ macro_rules! idempotency {
                     .bind(claim.tenant.as_str())
                     .bind(&claim.endpoint)
                     .bind(claim.key_hash.as_slice())
-                    .bind(claim.digest.as_slice())
+                    .bind(keyed.as_slice())
                     .bind(self.holder(&claim.owner))
                     .bind(micros(lease))
                     .bind(now.as_microsecond())
                     .bind(self.lease_clock())
+                    .bind(claim.digest.as_slice())
                     .execute(self.writer()?)
                     .await
                     .map_err(backend)?;
@@ -121,8 +129,10 @@ macro_rules! idempotency {
                 now: Timestamp,
                 lease: Duration,
             ) -> Result<IdempotencyBegin, StoreError> {
-                if self.take(claim, now, lease).await?
-                    || (self.release_dead().await? && self.take(claim, now, lease).await?)
+                let key = self.host_secret(IDEMPOTENCY_DIGESTS, rand::random());
+                let keyed = self.cipher().keyed(&claim.digest, key).await?;
+                if self.take(claim, &keyed, now, lease).await?
+                    || (self.release_dead().await? && self.take(claim, &keyed, now, lease).await?)
                 {
                     return Ok(IdempotencyBegin::Fresh);
                 }
@@ -134,7 +144,7 @@ macro_rules! idempotency {
                     .fetch_optional(self.readers())
                     .await
                     .map_err(backend)?;
-                judge(self.cipher(), claim, row)
+                judge(self.cipher(), claim, &keyed, row)
             }
 
             async fn extend(

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::OnceCell;
 
 use super::convert::{backend, column};
 use super::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
 use super::{PostgresStore, SqliteStore};
-use crate::domain::sealing::{HostKeyRing, SealingKey, owner};
-use crate::ports::{HostKeys, Reencrypt, SecretsAtRest, StoreError};
+use crate::domain::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
+use crate::ports::{HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, SecretsAtRest, StoreError};
 
 /// Rows of one transaction.
 const BATCH: i64 = 200;
@@ -16,15 +17,33 @@ const BATCH: i64 = 200;
 const KEY_IN_DATABASE: &str = "sealing";
 
 /// Encrypts and decrypts what a store keeps.
-pub(super) struct Cipher(Arc<dyn HostKeys>);
+pub(super) struct Cipher {
+    keys: Arc<dyn HostKeys>,
+    /// What digests of idempotent requests are keyed with, once it was read.
+    digests: OnceCell<[u8; 32]>,
+}
 
 impl Cipher {
     pub(super) fn new(keys: Arc<dyn HostKeys>) -> Self {
-        Self(keys)
+        Self {
+            keys,
+            digests: OnceCell::new(),
+        }
     }
 
     fn ring(&self) -> Result<Arc<HostKeyRing>, StoreError> {
-        self.0.ring().map_err(StoreError::HostKey)
+        self.keys.ring().map_err(StoreError::HostKey)
+    }
+
+    /// The digest of a request as it is stored, keyed with the secret that `read` gives.
+    pub(super) async fn keyed(
+        &self,
+        digest: &[u8; 32],
+        read: impl Future<Output = Result<[u8; 32], StoreError>>,
+    ) -> Result<[u8; 32], StoreError> {
+        let key = self.digests.get_or_try_init(|| read).await?;
+        keyed_digest(key, digest)
+            .ok_or_else(|| StoreError::Backend("the digest could not be keyed".into()))
     }
 
     /// Encrypts a secret of `owner`.
@@ -241,7 +260,8 @@ macro_rules! secrets_at_rest {
                 }
             }
 
-            /// Replaces the secrets the host made for itself: whoever had the old key may know them.
+            /// Replaces the secrets the host made for itself: whoever had the old key may know them. What digests are keyed
+            /// with is encrypted again.
             async fn replace_host_secrets(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
                 let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(HOST_SECRETS)
                     .fetch_all(self.readers())
@@ -254,7 +274,11 @@ macro_rules! secrets_at_rest {
                         continue;
                     }
                     let owner = owner::host_secret(&name);
-                    let fresh = seal(ring, &owner, &rand::random::<[u8; 32]>())?;
+                    let secret = match name.as_str() {
+                        IDEMPOTENCY_DIGESTS => open(ring, "host_secret", &owner, text)?,
+                        _ => rand::random::<[u8; 32]>().to_vec(),
+                    };
+                    let fresh = seal(ring, &owner, &secret)?;
                     let updated = sqlx::query(REPLACE_SECRET)
                         .bind(&name)
                         .bind(fresh.as_bytes())

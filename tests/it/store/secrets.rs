@@ -200,7 +200,10 @@ async fn make_plain(database: &Database) {
             "UPDATE idempotency SET body = {}, sealed = FALSE",
             bytes(&answer())
         ),
-        format!("UPDATE host_secret SET secret = {}", bytes(&"t".repeat(32))),
+        format!(
+            "UPDATE host_secret SET secret = {} WHERE name = 'tokens'",
+            bytes(&"t".repeat(32))
+        ),
     ] {
         database.execute(sql).await;
     }
@@ -261,8 +264,8 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         both.host_secret("tokens", [0; 32]).await.unwrap(),
         host_secret
     );
-    // Two subscriptions, two answers, a secret of the host.
-    assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 5);
+    // Two subscriptions, two answers, a secret of the host, the one that keys digests.
+    assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 6);
     assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 0);
     let after = database.open_with(host_keys::of(&[NEW])).await.unwrap();
     assert_readable(&*after).await;
@@ -279,6 +282,58 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
 }
 
 /// Hosts on PostgreSQL without a key file used to keep the key in the database.
+#[rstest]
+#[tokio::test]
+async fn a_request_cannot_be_guessed_from_its_digest_and_is_recognised_after_a_rotation(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let lease = Duration::from_secs(9);
+    let asked = IdempotencyClaim {
+        digest: [0xd7; 32],
+        ..claim(9, "a")
+    };
+    let other = IdempotencyClaim {
+        digest: [0xd8; 32],
+        ..claim(9, "b")
+    };
+    let before = database.open_with(host_keys::of(&[OLD])).await.unwrap();
+    let begun = before.begin(&asked, at(0), lease).await.unwrap();
+    assert_eq!(begun, IdempotencyBegin::Fresh);
+    assert!(!database.raw().await.holds(&asked.digest), "in flight");
+    let completion = IdempotencyCompletion {
+        claim: asked.clone(),
+        status: 200,
+        body: "{}".into(),
+    };
+    before.complete(&completion).await.unwrap();
+    assert!(!database.raw().await.holds(&asked.digest), "answered");
+
+    let both = database.open_with(host_keys::of(&[NEW, OLD])).await;
+    let rotated = both.unwrap().reencrypt(Reencrypt::All).await.unwrap();
+    assert_eq!(rotated, 2, "the answer and the key of the digests");
+    let after = database.open_with(host_keys::of(&[NEW])).await.unwrap();
+    let same = after.begin(&asked, at(1), lease).await.unwrap();
+    assert!(matches!(same, IdempotencyBegin::Replay { .. }), "{same:?}");
+    let mismatch = after.begin(&other, at(1), lease).await.unwrap();
+    assert_eq!(mismatch, IdempotencyBegin::Mismatch);
+
+    // Earlier versions stored the digest as it is.
+    let hex = "d7".repeat(32);
+    let plain = match &database {
+        Database::Sqlite(_) => format!("x'{hex}'"),
+        Database::Postgres(_) => format!("'\\x{hex}'::bytea"),
+    };
+    let sql = format!("UPDATE idempotency SET digest = {plain}");
+    database.execute(sql).await;
+    let same = after.begin(&asked, at(2), lease).await.unwrap();
+    assert!(matches!(same, IdempotencyBegin::Replay { .. }), "{same:?}");
+    let mismatch = after.begin(&other, at(2), lease).await.unwrap();
+    assert_eq!(mismatch, IdempotencyBegin::Mismatch);
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: Engine) {
