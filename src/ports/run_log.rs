@@ -91,7 +91,7 @@ pub trait RunLog: Send + Sync {
     /// The sequence of an event id within a run, for `Last-Event-ID`. Where an event stands at the place its id names, it is
     /// found there; one that was copied from another log to another place is searched for.
     async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
-    /// The newest eval run of this version of an agent among those that have ended.
+    /// The newest eval run of this version of an agent among those that have ended and were not deleted.
     async fn newest_eval(
         &self,
         tenant: &TenantId,

@@ -29,7 +29,7 @@ const ACTIVE: &str = "SELECT run_id FROM run
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
 const NEWEST_EVAL: &str = "SELECT run_id FROM run
-    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended
+    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND ended AND deleted_at IS NULL
         AND number NOT IN (SELECT run_number FROM run_void)
     ORDER BY number DESC LIMIT 1";
 const NEWEST_OASIS: &str = "SELECT run_id FROM run

@@ -55,22 +55,36 @@ impl Runs {
             .await
             .map_err(|cause| internal(&cause))?;
         let standing = standing(&eval, &created);
-        let mut further = Vec::new();
+        let (mut further, mut deleted) = (Vec::new(), 0);
         let mut counted = false;
         for record in standing.runs {
             if record.run_id == *run {
                 counted = true;
+            } else if let Some(report) = self.report_if_kept(tenant, &record.run_id).await? {
+                further.push(report);
             } else {
-                further.push(self.report(tenant, &record.run_id).await?);
+                deleted += 1;
             }
         }
         Ok(Experiment {
             run: named,
             further,
             // One that does not count, for another one holds its number, proves nothing.
-            missing: standing.missing + usize::from(!counted),
+            missing: standing.missing + deleted + usize::from(!counted),
             attempts: Vec::new(),
         })
+    }
+
+    /// The report of another run; `None` if that run was deleted.
+    async fn report_if_kept(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<EvalReport>, Problem> {
+        match self.report(tenant, run).await {
+            Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
+            report => report.map(Some),
+        }
     }
 
     /// A run with the other trials of its experiment, and every attempt of the same agent, suite and model.
@@ -103,7 +117,10 @@ impl Runs {
             ));
         }
         let baseline = match &report.summary.regression {
-            Some(regression) => Some(self.report(tenant, &regression.baseline_run_id).await?),
+            Some(regression) => {
+                self.report_if_kept(tenant, &regression.baseline_run_id)
+                    .await?
+            }
             None => None,
         };
         Ok(statistics(experiment.evidence(), baseline.as_ref(), None))

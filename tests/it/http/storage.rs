@@ -10,7 +10,7 @@ use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 use touchstone::store;
 
-use super::host::{AGENT, Lab, Reply, TestHost, create_body, says, suite};
+use super::host::{AGENT, Lab, Reply, SUITE, TestHost, create_body, says, suite};
 use crate::support::host_keys;
 
 async fn host(dir: &tempfile::TempDir, quotas: Quotas, retention: Retention) -> TestHost {
@@ -261,6 +261,64 @@ async fn the_evidence_of_a_version_in_service_stays() {
     let refused = delete(&host, &run).await;
     assert_eq!(refused.code(), "conflict", "{refused:?}");
     assert!(refused.text().contains("in service"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn runs_beside_a_deleted_one_can_still_be_judged() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let mut graded = suite(&says(&["a", "b"]));
+    graded["version"] = json!("1.1.0");
+    graded["modes"] = json!(["golden", "regression"]);
+    let imported = host.post("/v1/host/touchstone/suites", &graded).await;
+    assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
+    let start = async |suite: &str, configurable: Value| {
+        let mut body = create_body();
+        body["evalSuiteRef"] = json!(format!("{SUITE}@{suite}"));
+        body["configurable"] = configurable;
+        let created = host.post("/v1/runs", &body).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+        let run = RunId::from(created.json()["runId"].as_str().unwrap());
+        host.ended(&run).await;
+        run
+    };
+    let statistics = async |run: &RunId| {
+        let reply = host.get(&format!("{}/statistics", path(run))).await;
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        reply.json()
+    };
+    let baseline = start("1.1.0", json!({})).await;
+    let compared = json!({"baselineRunId": baseline, "evalModes": ["golden", "regression"]});
+    let compared = start("1.1.0", compared).await;
+    let trial = |index: u32| json!({"trial": {"experimentId": "exp-1", "index": index, "of": 2}});
+    let (first, second) = (
+        start("1.0.0", trial(1)).await,
+        start("1.0.0", trial(2)).await,
+    );
+    // Once more under the number of a trial: the deleted one keeps it.
+    start("1.0.0", trial(2)).await;
+    for run in [&baseline, &second] {
+        assert_eq!(delete(&host, run).await.status, StatusCode::OK);
+    }
+    statistics(&compared).await;
+    let alone = statistics(&first).await;
+    assert_eq!(alone["run_ids"], json!([first]));
+    assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are there");
+}
+
+#[tokio::test]
+async fn a_gate_that_is_given_no_run_takes_the_newest_that_was_not_deleted() {
+    let host = TestHost::working(&says(&["a"])).await;
+    let (older, newest) = (host.create().await, host.create().await);
+    host.ended(&older).await;
+    host.ended(&newest).await;
+    let ask = json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable"});
+    let taken = async || {
+        let check = host.post("/v1/host/touchstone/gates/check", &ask).await;
+        check.json()["evalRunId"].clone()
+    };
+    assert_eq!(taken().await, json!(newest));
+    assert_eq!(delete(&host, &newest).await.status, StatusCode::OK);
+    assert_eq!(taken().await, json!(older));
 }
 
 #[tokio::test]
