@@ -41,6 +41,8 @@ const MAX_HEADERS: usize = 128;
 const SMALL_BODY: usize = 64 * 1024;
 /// Bytes of memory that are counted as one.
 const MEMORY_STEP: usize = 1024;
+/// Parsed bodies up to this weight are not counted: whoever fills the memory must not keep others from cancelling a run.
+const SMALL_WEIGHT: usize = 8 * 1024;
 /// Bodies of the largest size that may be in memory at once; read into values, each is many times as large.
 const LARGEST_BODIES: usize = 4;
 
@@ -190,7 +192,8 @@ impl Limits {
                 "the body has too many values; send fewer or larger ones in a request",
             ));
         }
-        let steps = u32::try_from(weight.div_ceil(MEMORY_STEP)).unwrap_or(u32::MAX);
+        let counted = if weight > SMALL_WEIGHT { weight } else { 0 };
+        let steps = u32::try_from(counted.div_ceil(MEMORY_STEP)).unwrap_or(u32::MAX);
         self.memory
             .clone()
             .try_acquire_many_owned(steps)
@@ -496,6 +499,10 @@ mod tests {
         let held = limits.weigh(60_000).unwrap();
         assert_eq!(code(60_000).unwrap_err(), ErrorCode::RateLimited);
         assert!(code(30_000).is_ok());
+        drop(held);
+        let held = limits.weigh(100_000).unwrap();
+        assert_eq!(code(SMALL_WEIGHT + 1).unwrap_err(), ErrorCode::RateLimited);
+        assert!(code(SMALL_WEIGHT).is_ok(), "small bodies always fit");
         drop(held);
         assert!(code(100_000).is_ok());
     }

@@ -67,17 +67,16 @@ pub(super) fn event_of(
     })
 }
 
-/// Whether this is the event of that id, and not only one that mentions it.
-fn is_named(body: &[u8], event_id: &str) -> Result<bool, StoreError> {
+/// Whether this is the event of that id, and not only one that mentions it. An event that cannot be read is none that is
+/// looked for.
+fn is_named(body: &[u8], event_id: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Named<'a> {
         #[serde(borrow)]
         event_id: Cow<'a, str>,
     }
-    let named: Named<'_> =
-        serde_json::from_slice(body).map_err(|_| column("event", "body").inconsistent())?;
-    Ok(named.event_id == event_id)
+    serde_json::from_slice(body).is_ok_and(|named: Named<'_>| named.event_id == event_id)
 }
 
 /// Records a run without a log within a transaction; gives its number.
@@ -283,7 +282,7 @@ macro_rules! run_log {
                     return Ok(None);
                 };
                 if let [event] = self.read(run, before, 1).await?.as_slice()
-                    && is_named(&event.body, event_id)?
+                    && is_named(&event.body, event_id)
                 {
                     return Ok(Some(event.sequence));
                 }
@@ -292,7 +291,7 @@ macro_rules! run_log {
                     .bind(event_id)
                     .fetch(self.readers());
                 while let Some((sequence, body)) = rows.try_next().await.map_err(backend)? {
-                    if is_named(body.as_bytes(), event_id)? {
+                    if is_named(body.as_bytes(), event_id) {
                         return column("event", "sequence").number(sequence).map(Some);
                     }
                 }
