@@ -13,7 +13,7 @@ pub struct Quotas {
     pub max_suites: u64,
     /// Runs, in progress or ended. Deleted runs do not count.
     pub max_runs: u64,
-    /// Bytes of pack archives, suite documents and run logs together.
+    /// Bytes of pack archives, suite documents, runs and their logs together.
     pub max_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Usage {
     pub suites: u64,
     /// Runs.
     pub runs: u64,
-    /// Bytes of pack archives, suite documents and run logs.
+    /// Bytes of pack archives, suite documents, runs and their logs.
     pub bytes: u64,
 }
 

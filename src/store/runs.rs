@@ -20,8 +20,8 @@ use crate::ports::{
 
 pub(super) const CREATE: &str = "INSERT INTO run
         (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile, executor,
-        retry_root, retry_number)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING RETURNING number";
+        retry_root, retry_number, bytes)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING RETURNING number";
 pub(super) const CREATE_RECORD: &str =
     "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
@@ -92,6 +92,7 @@ macro_rules! begin {
         let retry = eval
             .map(|eval| &eval.execution)
             .filter(|retry| run.fork.is_none() && retry.retries > 0);
+        let record = column("run_record", "record").text(run)?;
         let number: Option<i64> = sqlx::query_scalar(crate::store::runs::CREATE)
             .bind(run.run_id.as_str())
             .bind(run.tenant.as_str())
@@ -113,13 +114,14 @@ macro_rules! begin {
             .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
             .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
             .bind(retry.map(|retry| i64::from(retry.retries)))
+            .bind(i64::try_from(record.len()).unwrap_or(i64::MAX))
             .fetch_optional(&mut *$transaction)
             .await
             .map_err(backend)?;
         let number = number.ok_or(StoreError::Exists("a run with this id or retry number"))?;
         sqlx::query(crate::store::runs::CREATE_RECORD)
             .bind(number)
-            .bind(column("run_record", "record").text(run)?)
+            .bind(record)
             .execute(&mut *$transaction)
             .await
             .map_err(backend)?;

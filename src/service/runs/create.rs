@@ -150,6 +150,20 @@ impl Runs {
         self.record_new(run, Value::Null, claim).await
     }
 
+    /// Counts a new run against the quotas of its tenant. What its caller sent is stored before anything of its log is.
+    async fn reserve_run(&self, record: &RunRecord) -> Result<(), Problem> {
+        let Some(storage) = &self.storage else {
+            return Ok(());
+        };
+        let text = serde_json::to_string(record).map_err(|cause| internal(&cause))?;
+        let one_more = Usage {
+            runs: 1,
+            bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+            ..Usage::default()
+        };
+        storage.reserve(&record.tenant, &one_more).await
+    }
+
     /// Records a run; `answer` has members the answer has beside the usual ones.
     pub(super) async fn record_new(
         &self,
@@ -157,14 +171,6 @@ impl Runs {
         answer: Value,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
-        if let Some(storage) = &self.storage {
-            let one_more = Usage {
-                runs: 1,
-                bytes: 1,
-                ..Usage::default()
-            };
-            storage.reserve(&run.tenant, &one_more).await?;
-        }
         let run_id = RunId::from(self.ids.mint("run"));
         let mut body = json!({
             "runId": run_id,
@@ -192,6 +198,7 @@ impl Runs {
             spec,
             fork: run.fork,
         };
+        self.reserve_run(&record).await?;
         let completes = claim.map(|claim| IdempotencyCompletion {
             claim: claim.clone(),
             status: 201,

@@ -36,6 +36,24 @@ async fn delete(store: &dyn Store, owner: &str, run: &RunId, remains: &Remains) 
         .unwrap()
 }
 
+fn record_bytes(run: &RunId) -> usize {
+    let record = record(run.as_str(), "acme", 1);
+    serde_json::to_string(&record).unwrap().len()
+}
+
+#[rstest]
+#[tokio::test]
+async fn usage_counts_a_run_that_has_not_started(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => _database, store);
+    let mut run = record("run_a", "acme", 1);
+    let long = "x".repeat(100_000);
+    run.spec.inputs = serde_json::Map::from_iter([("text".to_owned(), long.into())]);
+    store.create(&run, None).await.unwrap();
+    let used = store.usage(&tenant("acme")).await.unwrap();
+    assert_eq!(used.runs, 1);
+    assert!(used.bytes > 100_000, "{used:?}");
+}
+
 #[rstest]
 #[tokio::test]
 async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
@@ -67,7 +85,7 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         packs: 0,
         suites: 1,
         runs: 1,
-        bytes: u64::try_from(log).unwrap() + 10,
+        bytes: u64::try_from(log + record_bytes(&run)).unwrap() + 10,
     };
     assert_eq!(store.usage(&tenant("acme")).await.unwrap(), expected);
     assert_eq!(
