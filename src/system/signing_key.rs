@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::private_files;
 use crate::domain::pack::keys::SecretKey;
 use crate::ports::{Ids as _, NoSigningKey, SigningKey};
 use crate::system::SystemIds;
@@ -43,13 +44,16 @@ impl KeyFile {
             read: OnceLock::new(),
         };
         file.key()?;
+        private_files::warn_if_open(path, "run chmod 600 on the key file");
         Ok(file)
     }
 
     /// A key of the host's own in its data folder, made when it is first asked for.
     pub fn own(folder: &Path, name: &str) -> Self {
+        let path = folder.join(name);
+        private_files::restrict(&path);
         Self {
-            path: folder.join(name),
+            path,
             makes: true,
             read: OnceLock::new(),
         }
@@ -122,6 +126,20 @@ mod tests {
             let file = std::fs::metadata(folder.path().join(ATTEST_FILE)).unwrap();
             assert_eq!(file.permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_that_others_could_read_is_its_owners_alone_from_the_next_start() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(ATTEST_FILE);
+        KeyFile::own(folder.path(), ATTEST_FILE).key().unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        KeyFile::own(folder.path(), ATTEST_FILE);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
