@@ -16,6 +16,7 @@ pub struct Log {
     usage: Option<TokenUsage>,
     usage_invalid: bool,
     cost: Option<NanoUsd>,
+    cost_invalid: bool,
     waits: bool,
     ended: bool,
     complete: bool,
@@ -42,7 +43,7 @@ struct Entry {
 struct Usage {
     input_tokens: Count,
     output_tokens: Count,
-    cost_estimate_usd: Option<f64>,
+    cost_estimate_usd: Option<Value>,
 }
 
 impl Log {
@@ -105,7 +106,10 @@ impl Log {
     }
 
     fn count(&mut self, payload: Value) {
-        let used: Usage = serde_json::from_value(payload).unwrap_or_default();
+        let Ok(used) = serde_json::from_value::<Usage>(payload) else {
+            self.usage_invalid = true;
+            return;
+        };
         let (Some(input), Some(output)) =
             (used.input_tokens.or_zero(), used.output_tokens.or_zero())
         else {
@@ -115,8 +119,12 @@ impl Log {
         let sum = self.usage.get_or_insert_default();
         sum.input = sum.input.saturating_add(input);
         sum.output = sum.output.saturating_add(output);
-        if let Some(cost) = used.cost_estimate_usd.and_then(NanoUsd::from_usd) {
-            self.cost = Some(self.cost.unwrap_or_default() + cost);
+        let Some(cost) = used.cost_estimate_usd else {
+            return;
+        };
+        match cost.as_f64().and_then(NanoUsd::from_usd) {
+            Some(cost) => self.cost = Some(self.cost.unwrap_or_default() + cost),
+            None => self.cost_invalid = true,
         }
     }
 
@@ -138,7 +146,9 @@ impl Log {
             // Without the calls that cannot be counted, the sum would be too small.
             usage: self.usage.filter(|_| !self.usage_invalid),
             usage_invalid: self.usage_invalid,
-            cost: self.cost.filter(|_| !self.usage_invalid),
+            cost: self
+                .cost
+                .filter(|_| !self.usage_invalid && !self.cost_invalid),
             ..ModelReply::default()
         }
     }
@@ -151,5 +161,47 @@ fn only(mut outputs: Map<String, Value>) -> Value {
         Some(name) if outputs.len() == 1 => outputs.remove(&name).unwrap_or_default(),
         None => Value::Null,
         _ => Value::Object(outputs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn reply(usage: &[Value]) -> ModelReply {
+        let used = usage.iter().zip(1..).map(|(payload, sequence)| {
+            json!({"sequence": sequence, "type": "provider.usage", "payload": payload})
+        });
+        let end = json!({"sequence": 99, "type": "run.completed", "payload": {"outputs": "hi"}});
+        let events: Vec<Value> = used.chain([end]).collect();
+        let page = json!({"events": events, "isComplete": true}).to_string();
+        let end = Log::default().take(page.as_bytes()).unwrap();
+        end.unwrap().unwrap()
+    }
+
+    #[rstest]
+    #[case(json!("nothing"))]
+    #[case(json!({"inputTokens": -1, "outputTokens": 2, "costEstimateUsd": 0.1}))]
+    fn usage_that_cannot_be_counted_makes_the_sum_invalid(#[case] odd: Value) {
+        let good = json!({"inputTokens": 10, "outputTokens": 2, "costEstimateUsd": 0.1});
+        let reply = reply(&[good, odd]);
+        assert_eq!(reply.text.as_deref(), Some("hi"));
+        assert_eq!((reply.usage, reply.usage_invalid), (None, true));
+        assert_eq!(reply.cost, None);
+    }
+
+    #[rstest]
+    #[case(json!("free"))]
+    #[case(json!(-0.5))]
+    fn a_cost_that_cannot_be_leaves_the_tokens_and_no_sum_of_the_others(#[case] cost: Value) {
+        let good = json!({"inputTokens": 10, "outputTokens": 2, "costEstimateUsd": 0.1});
+        let odd = json!({"inputTokens": 5, "outputTokens": 1, "costEstimateUsd": cost});
+        let reply = reply(&[good, odd]);
+        let usage = reply.usage.unwrap();
+        assert_eq!((usage.input, usage.output), (15, 3));
+        assert_eq!(reply.cost, None);
     }
 }
