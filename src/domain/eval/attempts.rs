@@ -188,18 +188,29 @@ pub fn critical<'a>(
     found
 }
 
-/// How often the attempts could be looked at with something new to see. Each run that has judged a task is a look; its retries
-/// belong to it, and the trials of an experiment that is complete are one look together, for their number was declared before
-/// any of them ran. A run that was declared void has been looked at.
+/// How often the attempts could be looked at with something new to see. Each run that has judged a task is a look. The first
+/// retry that goes on from what a run has judged belongs to that run's look, since it judges what was left; a further retry of
+/// the same run judges the same tasks again, and is a look of its own. The trials of an experiment that is complete are one
+/// look together, for their number was declared before any of them ran. A run that was declared void has been looked at.
 pub fn looks(attempts: &[Attempt]) -> usize {
     let by_id: HashMap<&RunId, &Attempt> = attempts
         .iter()
         .map(|attempt| (&attempt.run_id, attempt))
         .collect();
-    let judged = attempts.iter().filter(|attempt| !attempt.tasks.is_empty());
-    let seen: BTreeSet<&RunId> = judged.map(|attempt| source(attempt, &by_id)).collect();
+    let mut continued: BTreeSet<&RunId> = BTreeSet::new();
+    let mut opened: BTreeSet<&RunId> = BTreeSet::new();
+    // In the order of their creation: a retry comes after its source.
+    for attempt in attempts.iter().filter(|attempt| !attempt.tasks.is_empty()) {
+        let goes_on = judged_before(attempt, &by_id).is_some_and(|run| continued.insert(run));
+        if !goes_on {
+            opened.insert(&attempt.run_id);
+        }
+    }
     let mut experiments: HashMap<(&str, u32), BTreeSet<u32>> = HashMap::new();
-    for trial in seen.iter().filter_map(|run| by_id.get(run)?.trial.as_ref()) {
+    for trial in opened
+        .iter()
+        .filter_map(|run| by_id.get(run)?.trial.as_ref())
+    {
         if (1..=trial.of).contains(&trial.index) {
             let experiment = (trial.experiment_id.as_str(), trial.of);
             experiments
@@ -213,20 +224,27 @@ pub fn looks(attempts: &[Attempt]) -> usize {
         .filter(|((_, of), trials)| trials.len() == *of as usize)
         .map(|(_, trials)| trials.len() - 1)
         .sum();
-    seen.len() - merged
+    opened.len() - merged
 }
 
-/// The run at the beginning of a chain of retries.
-fn source<'a>(attempt: &'a Attempt, by_id: &HashMap<&RunId, &'a Attempt>) -> &'a RunId {
-    let mut first = attempt;
-    // A signed document of another host may hold a circle.
+/// The nearest run that this one retries, directly or by way of other retries, and that has judged a task itself.
+fn judged_before<'a>(
+    attempt: &'a Attempt,
+    by_id: &HashMap<&RunId, &'a Attempt>,
+) -> Option<&'a RunId> {
+    let mut at = attempt;
+    let mut nearest = None;
+    // A signed document of another host may hold a circle: whoever is in one goes on from nothing.
     for _ in 0..by_id.len() {
-        match first.retry_of.as_ref().and_then(|run| by_id.get(run)) {
-            Some(earlier) => first = earlier,
-            None => break,
+        match at.retry_of.as_ref().and_then(|run| by_id.get(run)) {
+            None => return nearest,
+            Some(earlier) => at = earlier,
+        }
+        if nearest.is_none() && !at.tasks.is_empty() {
+            nearest = Some(&at.run_id);
         }
     }
-    &first.run_id
+    None
 }
 
 #[cfg(test)]
@@ -288,6 +306,10 @@ mod tests {
     #[case::not_what_judged_nothing(vec![attempt("a", &[true]), attempt("b", &[])], 1)]
     #[case::a_retry_with_its_source(vec![attempt("a", &[]), retry("b", "a", &[true]), retry("c", "b", &[true])], 1)]
     #[case::a_retry_of_nothing(vec![retry("b", "gone", &[true])], 1)]
+    #[case::each_retry_of_the_same_run(vec![attempt("a", &[]), retry("b", "a", &[true]), retry("c", "a", &[true]), retry("d", "a", &[true])], 3)]
+    #[case::each_further_retry_of_what_judged_a_part(vec![attempt("a", &[true]), retry("b", "a", &[true]), retry("c", "a", &[true])], 2)]
+    #[case::each_way_by_a_retry_that_judged_nothing(vec![attempt("a", &[true]), retry("b", "a", &[]), retry("c", "b", &[true]), retry("d", "a", &[true])], 2)]
+    #[case::a_retry_in_place_of_one_that_is_void(vec![attempt("a", &[true]), void(retry("b", "a", &[false])), retry("c", "a", &[true])], 2)]
     #[case::a_circle(vec![retry("a", "b", &[true]), retry("b", "a", &[true])], 2)]
     #[case::a_whole_experiment(vec![trial("a", "x", 1, 2), trial("b", "x", 2, 2), attempt("c", &[true])], 2)]
     #[case::trials_while_one_is_missing(vec![trial("a", "x", 1, 3), trial("b", "x", 2, 3)], 2)]
