@@ -255,6 +255,7 @@ impl ModelCatalog {
         for (place, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
             check(place, config)?;
             let config = &bounded(config, configs.iter().chain(judge));
+            let mut script_digest = None;
             let model: Arc<dyn Model> = match config.provider {
                 Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
                 Provider::Anthropic => remote(place, config, environment, clock, |access| {
@@ -264,7 +265,11 @@ impl ModelCatalog {
                     Ok(in_pieces(config, OpenAiModel::new(access)?))
                 })?,
                 Provider::Openwop => remote(place, config, environment, clock, OpenWopAgent::new)?,
-                Provider::Scripted => script(place, config)?,
+                Provider::Scripted => {
+                    let (model, digest) = script(place, config)?;
+                    script_digest = Some(digest);
+                    model
+                }
             };
             let permits = match shared_with(config) {
                 None => permits_of(config),
@@ -276,7 +281,7 @@ impl ModelCatalog {
             let binding = ModelBinding {
                 model,
                 permits,
-                endpoint: Some(endpoint_pin(config)),
+                endpoint: Some(endpoint_pin(config, script_digest.as_deref())),
             };
             let earlier = match (place, config.class) {
                 (Place::Judge, _) => catalog.judge.replace(binding),
@@ -452,8 +457,9 @@ fn remote<M: Model + 'static>(
 }
 
 /// The identity of an endpoint: whatever may bear on its answers. Timeouts, attempts, pace, concurrency and prices are left
-/// out, so that an operator can change them to get a run finished, and replicas may differ in them; keys are secrets.
-fn endpoint_pin(config: &ModelConfig) -> EndpointPin {
+/// out, so that an operator can change them to get a run finished, and replicas may differ in them; keys are secrets. A script
+/// is pinned by its path and its content.
+fn endpoint_pin(config: &ModelConfig, script: Option<&str>) -> EndpointPin {
     let url = config.base_url.as_ref().map(place_of);
     let document = json!({
         "recipe": ENDPOINT_RECIPE,
@@ -461,7 +467,7 @@ fn endpoint_pin(config: &ModelConfig) -> EndpointPin {
         "model": config.model,
         "url": url,
         "stream": config.stream,
-        "file": config.file,
+        "file": config.file.as_ref().zip(script).map(|(path, digest)| json!({"path": path, "digest": digest})),
     });
     EndpointPin {
         url,
@@ -483,7 +489,8 @@ fn place_of(url: &Url) -> String {
     place.as_str().trim_end_matches('/').to_owned()
 }
 
-fn script(place: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
+/// A scripted model, with the digest of its script.
+fn script(place: Place, config: &ModelConfig) -> Result<(Arc<dyn Model>, String), Error> {
     let provider = config.provider.as_str();
     let path = config.file.as_ref().ok_or(Error::Missing {
         place,
@@ -497,8 +504,6 @@ fn script(place: Place, config: &ModelConfig) -> Result<Arc<dyn Model>, Error> {
     })?;
     let script = Script::parse(&text).map_err(|source| Error::Script { place, source })?;
     let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
-    Ok(Arc::new(ScriptedModel::new(
-        script,
-        info(config, provider, name),
-    )))
+    let model = ScriptedModel::new(script, info(config, provider, name));
+    Ok((Arc::new(model), integrity::of(&text)))
 }

@@ -141,6 +141,24 @@ fn two_entries_for_one_class_are_refused() {
 }
 
 #[test]
+fn a_script_is_pinned_by_its_path_and_its_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let pin = |name: &str, said: &str| {
+        let file = dir.path().join(name);
+        let script = json!({"rules": [{"turns": [{"text": said}]}]});
+        std::fs::write(&file, script.to_string()).unwrap();
+        let entry = json!({"class": "*", "provider": "scripted", "file": file});
+        let binding = build(json!([entry])).unwrap().resolve(ModelClass::General);
+        binding.unwrap().endpoint.unwrap()
+    };
+    let first = pin("one.json", "a");
+    assert_eq!(first.url, None);
+    assert_eq!(pin("one.json", "a"), first);
+    assert_ne!(pin("one.json", "b"), first, "the content was changed");
+    assert_ne!(pin("two.json", "a"), first, "it is another file");
+}
+
+#[test]
 fn the_slowest_pace_of_an_endpoint_counts() {
     let mut hasty = entry("*", "a", "http://127.0.0.1:9/v1");
     hasty["requests_per_minute"] = json!(6000);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, SUITE};
 
-use super::home::{Done, Home, but, right_answers};
+use super::home::{Done, Home, but, right_answers, right_but_late};
 
 #[test]
 fn a_pass_exits_0_and_a_pipe_gets_one_plain_line_a_task() {
@@ -116,16 +116,15 @@ fn trials_are_run_and_judged_together() {
 #[test]
 fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
     let home = Home::with_pack();
-    let mut rules = vec![but("thanks", json!({"fail": "unavailable"}))];
-    rules.extend(right_answers());
-    home.model(&json!(rules));
+    home.model(&json!(right_but_late("thanks", 4_000)));
+    home.timeout(1.5);
     let done = home.eval(&["--json"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let report = done.document();
     assert_eq!(report["verdict"], "inconclusive");
     let run = home.run_of(&report);
 
-    home.model(&json!(right_answers()));
+    home.timeout(60.0);
     let retried = home.run(&["--json", "run", "retry", &run]);
     assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
     let report = retried.document();
@@ -153,6 +152,15 @@ fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
         "{error}"
     );
 
+    // A script with other answers is another model under the same name.
+    home.model(&json!(right_answers()));
+    let refused = home.run(&["--json", "run", "retry", &run]);
+    let error = &refused.document()["error"];
+    assert_eq!(
+        (refused.code, error["details"]["reason"].as_str()),
+        (2, Some("model_changed"))
+    );
+
     // The verdict of a retry is about the model of the run, so another one is refused by name.
     let other = std::fs::read_to_string(home.path("touchstone.toml")).unwrap();
     std::fs::write(
@@ -174,9 +182,8 @@ fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
 #[test]
 fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
     let home = Home::with_pack();
-    let mut rules = vec![but("thanks", json!({"output": {}, "delayMs": 600_000}))];
-    rules.extend(right_answers());
-    home.model(&json!(rules));
+    // Long enough that the run does not end before it is cancelled, and short enough for its retry.
+    home.model(&json!(right_but_late("thanks", 20_000)));
     let mut child = std::process::Command::new(home.touchstone().get_program())
         .current_dir(home.path(""))
         .args(["eval", SUITE, "--agent", AGENT])
@@ -198,7 +205,6 @@ fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
     );
 
     assert_eq!(home.run(&["run", "cancel", &run]).code, 0);
-    home.model(&json!(right_answers()));
     // Whether the other process has acted on it by now or not: the retry waits for it.
     let retried = home.run(&["--json", "run", "retry", &run]);
     assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);

@@ -140,6 +140,16 @@ impl Home {
         self.path("touchstone.toml")
     }
 
+    /// Longest time that an answer may take from now on. A run does not pin it, unlike the script.
+    pub fn timeout(&self, seconds: f64) {
+        let settings = std::fs::read_to_string(self.config()).unwrap();
+        let kept = settings
+            .lines()
+            .filter(|line| !line.starts_with("timeout_s"));
+        let kept: String = kept.map(|line| format!("{line}\n")).collect();
+        std::fs::write(self.config(), format!("{kept}timeout_s = {seconds}\n")).unwrap();
+    }
+
     /// Answers from these rules from now on.
     pub fn model(&self, rules: &Value) {
         std::fs::write(
@@ -184,6 +194,17 @@ pub fn right_outputs() -> Vec<Value> {
         })
     };
     suite.tasks.iter().map(answer).collect()
+}
+
+/// Rules that answer every task as the suite expects, one of them late.
+pub fn right_but_late(task: &str, delay_ms: u64) -> Vec<Value> {
+    let mut rules = right_answers();
+    for rule in &mut rules {
+        if rule["when"]["taskId"] == task {
+            rule["turns"][0]["delayMs"] = json!(delay_ms);
+        }
+    }
+    rules
 }
 
 /// A rule that comes before others.

@@ -45,6 +45,11 @@ fn eval(home: &Home, more: &[&str]) -> Done {
 
 /// Has the judge of the configuration say this of politeness, and that the rest is met.
 fn judge(home: &Home, model: &str, polite: &Value) {
+    judge_within(home, model, polite, 60.0);
+}
+
+/// The same with the longest time that an answer of the judge may take.
+fn judge_within(home: &Home, model: &str, polite: &Value, seconds: f64) {
     let rules = json!({"rules": [
         {"when": {"contains": "is polite"}, "turns": [polite]},
         {"turns": [{"output": {"met": true}}]},
@@ -54,7 +59,7 @@ fn judge(home: &Home, model: &str, polite: &Value) {
     let (before, _) = settings.split_once("\n[judge]").unwrap_or((&settings, ""));
     let settings = format!(
         "{before}\n[judge]\nprovider = \"scripted\"\nmodel = \"{model}\"\nfile = \"judge.json\"\nmax_attempts = 1\n\
-         input_usd_per_mtok = 10.0\n"
+         input_usd_per_mtok = 10.0\ntimeout_s = {seconds}\n"
     );
     std::fs::write(home.config(), settings).unwrap();
 }
@@ -102,15 +107,15 @@ fn a_configured_judge_is_shown_with_what_it_cost() {
 #[test]
 fn a_retry_needs_the_judge_the_run_had() {
     let home = home();
-    judge(&home, "examiner-1", &json!({"fail": "unavailable"}));
+    let late = json!({"output": {"met": true}, "delayMs": 3_000});
+    judge_within(&home, "examiner-1", &late, 1.0);
     let done = eval(&home, &["--mode", "rubric"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let report = done.document();
-    assert_eq!(report["tasks"][0]["reason"], "judge_status_503");
+    assert_eq!(report["tasks"][0]["reason"], "judge_timeout");
     let run = home.run_of(&report);
 
-    let well = json!({"output": {"met": true}});
-    judge(&home, "examiner-2", &well);
+    judge(&home, "examiner-2", &late);
     let refused = home.run(&["--json", "run", "retry", &run]);
     assert!(
         refused.stdout.contains("judge_changed") || refused.stderr.contains("judge_changed"),
@@ -118,7 +123,16 @@ fn a_retry_needs_the_judge_the_run_had() {
         refused.stdout,
         refused.stderr
     );
-    judge(&home, "examiner-1", &well);
+    // Other answers under the same name are another judge, too.
+    judge(&home, "examiner-1", &json!({"output": {"met": true}}));
+    let refused = home.run(&["--json", "run", "retry", &run]);
+    assert!(
+        refused.stdout.contains("judge_changed") || refused.stderr.contains("judge_changed"),
+        "{}{}",
+        refused.stdout,
+        refused.stderr
+    );
+    judge(&home, "examiner-1", &late);
     let retried = home.run(&["--json", "run", "retry", &run, "--lenient"]);
     assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
     assert_eq!(retried.document()["summary"]["aggregateScore"], 1.0);

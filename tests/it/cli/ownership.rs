@@ -10,7 +10,7 @@ use touchstone::cli::client::{Client, Embedded};
 use touchstone::config::Config;
 use touchstone::demo::pack::{AGENT, SUITE};
 
-use super::home::{Home, but, right_answers};
+use super::home::{Home, right_answers, right_but_late};
 use super::rating::{assert_good, tasks, with_evidence, write};
 
 /// Queues runs on the folder as a host would, which is gone before it executes any.
@@ -64,9 +64,8 @@ fn a_run_of_a_command_that_was_killed_is_carried_on_by_a_retry() {
     let home = Home::with_pack();
     let config = std::fs::read_to_string(home.config()).unwrap();
     std::fs::write(home.config(), format!("worker.lease_s = 3\n{config}")).unwrap();
-    let mut rules = vec![but("thanks", json!({"output": {}, "delayMs": 600_000}))];
-    rules.extend(right_answers());
-    home.model(&json!(rules));
+    let pinned = json!(right_but_late("thanks", 10_000));
+    home.model(&pinned);
     let mut child = std::process::Command::new(home.touchstone().get_program())
         .current_dir(home.path(""))
         .args(["eval", SUITE, "--agent", AGENT])
@@ -87,6 +86,9 @@ fn a_run_of_a_command_that_was_killed_is_carried_on_by_a_retry() {
     assert_ne!(status(&home, &run), "completed", "another command");
     std::thread::sleep(std::time::Duration::from_millis(3100));
 
+    let changed = home.run(&["run", "retry", &run]);
+    assert_eq!(changed.code, 2, "{}{}", changed.stdout, changed.stderr);
+    home.model(&pinned);
     let elsewhere = [
         "--model-url",
         "http://127.0.0.1:9/v1",
