@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::home::{Home, but, right_answers};
+use super::home::{Home, but, right_answers, right_but_late};
 use crate::process::Site;
 
 #[test]
@@ -42,7 +42,8 @@ fn a_diff_exits_0_for_the_same_run_and_1_for_another() {
 #[test]
 fn a_replay_needs_no_model_and_a_branch_judges_anew() {
     let home = Home::with_pack();
-    home.model(&json!(right_answers()));
+    let script = json!(right_but_late("thanks", 3_000));
+    home.model(&script);
     let run = home.run_of(&home.eval(&["--json"]).document());
     // Whatever the model would say now.
     home.model(&json!([]));
@@ -58,16 +59,21 @@ fn a_replay_needs_no_model_and_a_branch_judges_anew() {
     let shown = home.run(&["run", "show", &home.run_of(&report)]);
     let line = format!("fork    replay of {run} from event 0");
     assert!(shown.stdout.contains(&line), "{}", shown.stdout);
-    let branch = home.run(&[
+    let branch = [
         "--json",
         "run",
         "fork",
-        &run,
+        run.as_str(),
         "--mode",
         "branch",
         "--from-seq",
         "0",
-    ]);
+    ];
+    let changed = home.run(&branch);
+    assert_eq!(changed.code, 2, "{}{}", changed.stdout, changed.stderr);
+    home.model(&script);
+    home.timeout(1.0);
+    let branch = home.run(&branch);
     assert_eq!(branch.code, 4, "{}{}", branch.stdout, branch.stderr);
     let usage = home.run(&["run", "fork", &run, "--mode", "branch"]);
     assert_eq!(usage.code, 2, "{}", usage.stderr);
