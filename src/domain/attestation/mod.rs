@@ -1,8 +1,9 @@
 //! Verdicts that can be checked without the host: in-toto attestations of an eval run.
 //!
 //! Two statements about the same artifacts, each in an envelope of its own: the verdict in full ([`PREDICATE_TYPE`], what
-//! [`judge`] reads), and the in-toto `test-result` for tools that know nothing of evals. Its `PASSED` is what a strict gate
-//! accepts; a score that reaches the bar within the range of chance is `WARNED`, and a run with unjudged tasks has none.
+//! [`judge`] reads), and the in-toto `test-result` for tools that know nothing of evals. Its `PASSED` is what a strict gate and
+//! the gate in force accept; a score that reaches the bar within the range of chance, or in a run that the gate refuses, is
+//! `WARNED`, and a run with unjudged tasks has none.
 
 pub mod dsse;
 
@@ -293,16 +294,16 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
     })
 }
 
-/// What a run that reached its bar has shown by the rule of a strict gate: a consumer that reads nothing but `PASSED` must not
-/// deploy on a score that chance explains.
+/// What a run that reached its bar has shown. A consumer that reads nothing but `PASSED` must not deploy on a score that chance
+/// explains, nor on a run that the host's own gate refuses: a replay, a local command, one that was declared void.
 fn outcome(verdict: &EvalVerdict) -> TestOutcome {
     // An OASIS verdict is not an estimate.
     if verdict.report.oasis.is_some() {
         return TestOutcome::Passed;
     }
     match statistics(verdict.evidence(), None, None).gate.verdict {
-        GateVerdict::Pass => TestOutcome::Passed,
-        GateVerdict::Inconclusive => TestOutcome::Warned,
+        GateVerdict::Pass if verdict.gate.allowed => TestOutcome::Passed,
+        GateVerdict::Pass | GateVerdict::Inconclusive => TestOutcome::Warned,
         GateVerdict::Fail => TestOutcome::Failed,
     }
 }

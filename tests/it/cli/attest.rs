@@ -1,5 +1,7 @@
 //! `attest` and `verify`: a verdict leaves the host and is checked by somebody who has nothing but a file and a key.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use touchstone::demo::pack::AGENT;
 
@@ -39,6 +41,33 @@ fn a_passing_verdict_verifies_offline_and_leaves_nothing_behind() {
     let said = done.document();
     assert_eq!(said["attestations"][0]["statement"]["verdict"], "pass");
     assert!(!home.data().exists());
+}
+
+/// What a consumer reads who knows in-toto and nothing of evals.
+fn test_result(home: &Home, run: &str, file: &str) -> Value {
+    let done = home.run(&["attest", run, "--out", file]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let bundle = std::fs::read_to_string(home.path(file)).unwrap();
+    let envelope: Value = serde_json::from_str(bundle.lines().nth(1).unwrap()).unwrap();
+    let payload = STANDARD.decode(envelope["payload"].as_str().unwrap());
+    let statement: Value = serde_json::from_slice(&payload.unwrap()).unwrap();
+    statement["predicate"]["result"].clone()
+}
+
+#[test]
+fn the_test_result_has_passed_only_if_the_gate_allows_the_run() {
+    let home = Home::with_pack();
+    home.model(&json!(right_answers()));
+    let recorded = home.eval(&["--record", "tape.jsonl", "--json"]);
+    let run = home.run_of(&recorded.document());
+    assert_eq!(test_result(&home, &run, "asked.jsonl"), "PASSED");
+    let replayed = home.eval(&["--replay", "tape.jsonl", "--json"]);
+    assert_eq!(replayed.code, 0, "{}", replayed.stderr);
+    let replay = home.run_of(&replayed.document());
+    assert_eq!(test_result(&home, &replay, "replayed.jsonl"), "WARNED");
+    let voided = home.run(&["run", "void", &run, "--reason", "the endpoint was mocked"]);
+    assert_eq!(voided.code, 0, "{}", voided.stderr);
+    assert_eq!(test_result(&home, &run, "void.jsonl"), "WARNED");
 }
 
 #[test]
