@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use moka::future::Cache;
 use semver::Version;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::oasis::adapter::AdapterReport;
 use crate::domain::oasis::format::Package;
+use crate::domain::pack::contents::PackAgent;
 use crate::domain::pack::{archive, contents, integrity};
 use crate::ports::{AgentDefinition, Store, StoreError};
+use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::AgentEvalSuite;
 use crate::protocol::schema::CompiledSchema;
 
@@ -47,6 +49,8 @@ pub struct LoadedAgent {
     pub version: String,
     /// The digest of its pack.
     pub pack_integrity: String,
+    /// The digest of what the pack says about it: a pack that is built again, or whose other files change, leaves it as it is.
+    pub content: String,
     /// What its adapter reports for OASIS evaluations, if the pack says.
     pub adapter: Option<AdapterReport>,
     task_schema: Option<CompiledSchema>,
@@ -185,6 +189,22 @@ impl Library {
     }
 }
 
+/// `sha256-<base64>` over whatever of a pack bears on an agent's answers.
+fn content_of(agent: &PackAgent) -> String {
+    let document = json!({
+        "recipe": CONTENT_RECIPE,
+        "modelClass": agent.manifest.model_class,
+        "prompt": agent.prompt,
+        "tools": agent.tools(),
+        "taskSchema": agent.task_schema.as_ref().map(CompiledSchema::source),
+        "returnSchema": agent.return_schema.as_ref().map(CompiledSchema::source),
+    });
+    integrity::of(canonical_text(&document).as_bytes())
+}
+
+/// Separates these digests from all others.
+const CONTENT_RECIPE: &str = "touchstone:agent-content:v1";
+
 fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
     if !integrity::matches(pack_integrity, octets) {
         return None;
@@ -194,6 +214,7 @@ fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
     let version = pack.manifest.version.clone();
     let agents = pack.agents.into_iter().map(|agent| {
         let id = AgentId::from(agent.manifest.agent_id.as_str());
+        let content = content_of(&agent);
         let definition = AgentDefinition {
             agent_id: id.clone(),
             model_class: agent.manifest.model_class,
@@ -207,6 +228,7 @@ fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
             definition,
             version: version.to_string(),
             pack_integrity: pack_integrity.to_owned(),
+            content,
             adapter: agent.adapter,
             task_schema: agent.task_schema,
         };

@@ -105,9 +105,20 @@ pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
         && eval.oasis.is_none()
         && named.tenant == other.tenant
         && same_measure(asked, eval)
-        && named.evaluated_identity() == other.evaluated_identity()
+        && same_agent(asked, eval)
         // A run that left members out of matching asked for less. It may be evidence of a run that did so, too.
         && (eval.ignore.is_empty() || !asked.ignore.is_empty())
+}
+
+/// The same agent on the same model. The endpoint is left out on purpose: whoever starts a run chooses it. So is the rest of
+/// the pack: an archive that is built again under the same version must not start a new count of attempts.
+fn same_agent(a: &EvalSpec, b: &EvalSpec) -> bool {
+    let built_again = a.agent_version == b.agent_version
+        && a.agent_content.is_some()
+        && a.agent_content == b.agent_content;
+    a.agent_id == b.agent_id
+        && a.model == b.model
+        && (a.pack_integrity == b.pack_integrity || built_again)
 }
 
 /// The same suite, scored in the same way.
@@ -356,6 +367,24 @@ mod tests {
         #[case] same: bool,
     ) {
         assert_eq!(is_attempt(&run(|_| {}), &run(change)), same);
+    }
+
+    #[rstest]
+    #[case::built_again(|_: &mut EvalSpec| {}, true)]
+    #[case::prompt(|eval: &mut EvalSpec| eval.agent_content = Some("sha256-other".to_owned()), false)]
+    #[case::unknown(|eval: &mut EvalSpec| eval.agent_content = None, false)]
+    #[case::released_again(|eval: &mut EvalSpec| eval.agent_version = "1.0.1".to_owned(), false)]
+    fn another_archive_with_the_same_agent_does_not_begin_a_new_record(
+        #[case] change: fn(&mut EvalSpec),
+        #[case] same: bool,
+    ) {
+        let known = |eval: &mut EvalSpec| eval.agent_content = Some("sha256-prompt".to_owned());
+        let named = run(known);
+        let mut other = run(known);
+        let eval = other.spec.eval_mut().unwrap();
+        eval.pack_integrity = "sha256-z".to_owned();
+        change(eval);
+        assert_eq!(is_attempt(&named, &other), same);
     }
 
     #[test]

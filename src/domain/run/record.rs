@@ -67,9 +67,10 @@ impl RunRecord {
                 .is_some_and(|eval| eval.execution.replayed_from.is_some())
     }
 
-    /// What an eval run evaluates: `sha256-<base64>` over the agent, its content and the names of its model. All attempts
-    /// at the same thing share it. The endpoint is left out on purpose: whoever starts a run chooses it, and another port
-    /// or timeout must not start a new count of attempts. `None` for a run that is not an eval run.
+    /// What an eval run evaluates: `sha256-<base64>` over the agent, its pack and the names of its model. All attempts at the
+    /// same thing share it, except those of another archive of the same version whose agent is the same. The endpoint is left
+    /// out on purpose: whoever starts a run chooses it, and another port or timeout must not start a new count of attempts.
+    /// `None` for a run that is not an eval run.
     pub fn evaluated_identity(&self) -> Option<String> {
         let eval = self.spec.eval()?;
         let document = json!({
@@ -227,6 +228,9 @@ pub struct EvalSpec {
     pub agent_channel: Option<ChannelPin>,
     /// Digest of the agent's pack archive; the key of its blob.
     pub pack_integrity: String,
+    /// Digest of what the pack says about the agent; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_content: Option<String>,
     /// The agent's model class.
     pub model_class: ModelClass,
     /// The model the class resolved to. The run is never gone on with on another one: its verdict would be about neither.

@@ -306,6 +306,7 @@ impl Runs {
                 agent_id: &eval.agent_id,
                 version: &eval.agent_version,
                 pack_integrity: &eval.pack_integrity,
+                content: &agent.content,
                 model_class: eval.model_class,
                 accepts: &accepts,
                 model: Some(eval.model.clone()),

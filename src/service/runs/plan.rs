@@ -114,6 +114,7 @@ impl Runs {
                     agent_id: &agent.definition.agent_id,
                     version: &agent.version,
                     pack_integrity: &agent.pack_integrity,
+                    content: &agent.content,
                     model_class: agent.definition.model_class,
                     accepts: &accepts,
                     model: model.as_ref().map(ModelBinding::pin),

@@ -63,6 +63,8 @@ pub struct AgentFacts<'a> {
     pub version: &'a str,
     /// The digest of its pack.
     pub pack_integrity: &'a str,
+    /// The digest of what the pack says about it.
+    pub content: &'a str,
     /// Its class.
     pub model_class: ModelClass,
     /// Whether its task schema accepts an input.
@@ -292,6 +294,7 @@ pub fn plan(
         agent_version: agent.version.to_owned(),
         agent_channel: request.channel_pin,
         pack_integrity: agent.pack_integrity.to_owned(),
+        agent_content: Some(agent.content.to_owned()),
         model_class: agent.model_class,
         model,
         judge,

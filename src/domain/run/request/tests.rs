@@ -157,6 +157,7 @@ fn planned_with(
         agent_id: &AgentId::from("vendor.acme.triage.default"),
         version: "1.2.0",
         pack_integrity: "sha256-p",
+        content: "sha256-c",
         model_class: ModelClass::Classification,
         accepts,
         model: Some(ModelPin {
