@@ -6,7 +6,8 @@ use super::record::{EvalSpec, JudgePin, ModelIdentity};
 /// From this retry of a run on, failures that the agent's side can cause count as failed.
 const LAST_UNJUDGED_RETRY: u32 = 2;
 
-/// Failures that whoever runs the agent can cause at will, beside the 4xx that keep their number.
+/// Failures that whoever runs the agent can cause at will, beside the 4xx that keep their number. An answer can be made so long
+/// that no judge takes it.
 const BY_THE_AGENTS_SIDE: &[&str] = &[
     "a2a_error",
     "agent_canceled",
@@ -14,8 +15,10 @@ const BY_THE_AGENTS_SIDE: &[&str] = &[
     "agent_failed",
     "agent_waits",
     "forbidden",
+    "judge_context_overflow",
     "malformed_reply",
     "not_found",
+    "not_http",
     "quota_exhausted",
     "rate_limited",
     "redirect",
@@ -245,6 +248,10 @@ mod tests {
     #[case("status_422", 7, true)]
     #[case("malformed_reply", 2, true)]
     #[case("agent_exited", 2, true)]
+    #[case("not_http", 2, true)]
+    #[case("judge_context_overflow", 1, false)]
+    #[case("judge_context_overflow", 2, true)]
+    #[case("judge_content_filter", 9, false)]
     #[case("rate_limited", 2, true)]
     #[case::outages("status_503", 9, false)]
     #[case("connect", 9, false)]

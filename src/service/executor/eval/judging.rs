@@ -123,11 +123,7 @@ pub(super) async fn outcome(
             }
         },
         InvocationEnd::Unjudged { reason } => {
-            let reason = reason.clone();
-            return match counts_as_failed(&reason, context.spec.execution.retries) {
-                true => Outcome::Failed { reason },
-                false => Outcome::Unjudged { reason },
-            };
+            return unjudged(context, reason.clone());
         }
     };
     let rubric = rubric::rubric(task).unwrap_or_default();
@@ -157,7 +153,7 @@ pub(super) async fn outcome(
             };
             match bench.judge.judge(exhibition, &context.meter, sink).await {
                 Judgement::Judged { met } => met,
-                Judgement::Unjudged { reason } => return Outcome::Unjudged { reason },
+                Judgement::Unjudged { reason } => return unjudged(context, reason),
             }
         }
     };
@@ -184,6 +180,14 @@ pub(super) async fn outcome(
         passed: rubric::passes(score, &context.thresholds()),
         judged: identity.map(|judge| Judged { judge, met }),
         complied,
+    }
+}
+
+/// What a failure to judge a task comes to in this retry of its run.
+fn unjudged(context: &RunContext, reason: String) -> Outcome {
+    match counts_as_failed(&reason, context.spec.execution.retries) {
+        true => Outcome::Failed { reason },
+        false => Outcome::Unjudged { reason },
     }
 }
 
