@@ -3,18 +3,20 @@
 //! Every unmet condition is named; an empty list is the only way to pass.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::attempts;
-use super::report::Verdict;
+use super::report::{EvalReport, Verdict};
 use super::rubric::calibration::{MIN_AGREEMENT, doubt};
 use super::safety::kinds::in_words;
 use super::safety::{UNSAFE_TOOL_CALL, critical};
 use super::scoring::tasks;
 use super::statistics::{Evidence, Gate, statistics};
 use crate::domain::ids::RunId;
+use crate::domain::run::fork::ForkMode;
 use crate::domain::statistics::GateVerdict;
 
 /// The default of `minTasks`. Fewer tasks hardly cover what an agent is for, whatever their scores show.
@@ -300,16 +302,25 @@ pub fn unmet(
             format!("the eval run did not pass: {}", run.reasons.join("; ")),
         ),
     }
-    let voided = evidence
-        .attempts
-        .iter()
-        .find(|attempt| attempt.run_id == run.run_id)
-        .and_then(|attempt| attempt.voided.as_ref());
-    if let Some(voided) = voided {
+    let sources = sources(run);
+    let voided = evidence.attempts.iter().find_map(|attempt| {
+        let voided = attempt.voided.as_ref()?;
+        sources
+            .contains(&attempt.run_id)
+            .then_some((attempt, voided))
+    });
+    if let Some((attempt, voided)) = voided {
+        let what = match attempt.run_id == run.run_id {
+            true => "the eval run".to_owned(),
+            false => format!(
+                "{}, whose judged tasks the eval run took over,",
+                attempt.run_id
+            ),
+        };
         refuse(
             Condition::NotVoided,
             format!(
-                "the eval run was declared void by {}: {}",
+                "{what} was declared void by {}: {}",
                 voided.principal, voided.reason
             ),
         );
@@ -477,6 +488,21 @@ pub fn unmet(
         }
     }
     unmet
+}
+
+/// The run and those whose judged tasks it shows as its own: the source of a replay, of a retry, of a branch.
+fn sources(run: &EvalReport) -> BTreeSet<&RunId> {
+    let replayed = run.fork.as_ref();
+    let replayed = replayed.filter(|fork| fork.mode == ForkMode::Replay);
+    let mut sources: BTreeSet<&RunId> = run
+        .tasks
+        .iter()
+        .filter_map(|task| task.reused_from.as_ref())
+        .collect();
+    sources.insert(&run.run_id);
+    sources.extend(replayed.map(|fork| &fork.source_run_id));
+    sources.extend(run.partial_rerun.as_ref().map(|rerun| &rerun.source_run_id));
+    sources
 }
 
 fn unshown(shown: &Gate) -> String {

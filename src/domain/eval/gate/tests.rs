@@ -1,11 +1,11 @@
 use rstest::rstest;
 
 use super::*;
+use crate::domain::eval::attempts::{Attempt, Voided};
 use crate::domain::eval::report::{
-    AgentProvenance, EvalReport, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome,
-    TaskReport,
+    AgentProvenance, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome, TaskReport,
 };
-use crate::domain::run::fork::{ForkMode, Provenance};
+use crate::domain::run::fork::Provenance;
 use crate::domain::run::record::PartialRerun;
 use crate::protocol::openwop::suite::EvalMode;
 use crate::protocol::openwop::summary::{EvalSummary, SafetyFinding, Severity, TaskSummary};
@@ -586,4 +586,51 @@ fn a_local_command_is_no_evidence_unless_the_policy_allows_it() {
         assert_eq!(conditions(&by_point(), &run), [Condition::NoAgentCommand]);
         assert_eq!(conditions(&allowing, &run), []);
     }
+}
+
+#[rstest]
+#[case::itself(|run: &mut EvalReport| run.run_id = "run_void".into(), true)]
+#[case::a_replay(|run: &mut EvalReport| {
+    run.fork = Some(Provenance {
+        source_run_id: "run_void".into(),
+        from_seq: 0,
+        mode: ForkMode::Replay,
+    });
+}, true)]
+#[case::a_retry(|run: &mut EvalReport| run.tasks[0].reused_from = Some("run_void".into()), true)]
+#[case::a_branch(|run: &mut EvalReport| {
+    run.partial_rerun = Some(PartialRerun {
+        source_run_id: "run_void".into(),
+        kept_tasks: 1,
+    });
+}, true)]
+#[case::another_run(|_: &mut EvalReport| {}, false)]
+fn a_run_that_rests_on_one_that_is_void_is_refused(
+    #[case] change: fn(&mut EvalReport),
+    #[case] refused: bool,
+) {
+    let mut run = of(20, 20);
+    change(&mut run);
+    let void = Attempt {
+        run_id: "run_void".into(),
+        status: "completed".to_owned(),
+        created_at: now(),
+        trial: None,
+        retry_of: None,
+        tasks: Vec::new(),
+        voided: Some(Voided {
+            at: now(),
+            principal: "ann".to_owned(),
+            reason: "wrong endpoint".to_owned(),
+        }),
+    };
+    let evidence = Evidence {
+        run: &run,
+        further: &[],
+        missing: 0,
+        attempts: &[void],
+    };
+    let unmet = unmet(&by_point(), CANDIDATE, Some(evidence), now());
+    let named = unmet.iter().find(|it| it.condition == Condition::NotVoided);
+    assert_eq!(named.is_some(), refused, "{unmet:?}");
 }
