@@ -69,7 +69,7 @@ impl Attestations {
         run: &RunId,
         channel: Option<&str>,
     ) -> Result<Vec<Envelope>, Problem> {
-        let (report, spec) = self.runs.recorded(&caller.tenant, run).await?;
+        let (mut report, spec) = self.runs.recorded(&caller.tenant, run).await?;
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(
                 ErrorCode::Conflict,
@@ -86,9 +86,12 @@ impl Attestations {
             attempts,
             ..
         } = experiment.evidence();
+        // The agreement of the judge with people is the host's own finding, and gates ask for it.
+        report.judge.clone_from(&experiment.run.judge);
         let mut further_trials = Vec::new();
         for trial in further {
-            let (recorded, _) = self.runs.recorded(&caller.tenant, &trial.run_id).await?;
+            let (mut recorded, _) = self.runs.recorded(&caller.tenant, &trial.run_id).await?;
+            recorded.judge.clone_from(&trial.judge);
             further_trials.push(recorded);
         }
         let placement = Placement::new(channel.and_then(|name| name.parse().ok()), None);

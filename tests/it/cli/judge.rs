@@ -240,6 +240,8 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     let report = eval(&home, &["--mode", "rubric"]).document();
     assert_eq!(report["judge"]["identity"], found["identity"]);
     assert_eq!(report["judge"]["calibration"], found);
+    // Whoever verifies offline holds it to `minJudgeAgreement`, too.
+    assert_eq!(attested(&home, &report)["judge"], report["judge"]);
     let shown = home.run(&["run", "show", &home.run_of(&report)]).stdout;
     assert!(
         shown.contains("agrees with people by 1.00 (n 100)"),
