@@ -74,6 +74,10 @@ pub enum LeftOut {
     NothingJudged,
     /// It shows what happened in another run, in whole or in part.
     Fork,
+    /// A cassette answered in place of the models.
+    Replay,
+    /// A local command answered in place of the agent's model.
+    AgentCommand,
     /// Its log is longer than is read.
     TooLong,
     /// Its log, or what follows from it, is not what it should be.
@@ -87,10 +91,12 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::NoProfile,
         Self::NothingJudged,
         Self::Fork,
+        Self::Replay,
+        Self::AgentCommand,
         Self::TooLong,
         Self::Unsound,
         Self::StressTest,
@@ -104,6 +110,8 @@ impl LeftOut {
             Self::NoProfile => "no_profile",
             Self::NothingJudged => "nothing_judged",
             Self::Fork => "fork",
+            Self::Replay => "replay",
+            Self::AgentCommand => "agent_command",
             Self::TooLong => "log_too_long",
             Self::Unsound => "log_unsound",
             Self::StressTest => "stress_test",

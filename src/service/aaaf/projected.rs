@@ -8,7 +8,7 @@ use crate::domain::aaaf::projection::{
 };
 use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
-use crate::domain::run::record::RunRecord;
+use crate::domain::run::record::{COMMAND_PROVIDER, RunRecord};
 use crate::ports::aaaf::{AgentRecord, LeftOut, NewEvent};
 use crate::ports::{Store, StoreError, reaches_end};
 use crate::protocol::openwop::summary::Severity;
@@ -52,6 +52,13 @@ pub async fn projected(
     let (Some(eval), None) = (record.spec.eval(), &record.fork) else {
         return Ok(Err(LeftOut::Fork));
     };
+    // The host judged what somebody else answered: that says nothing about the agent that is rated.
+    if record.is_replay() {
+        return Ok(Err(LeftOut::Replay));
+    }
+    if eval.model.provider == COMMAND_PROVIDER {
+        return Ok(Err(LeftOut::AgentCommand));
+    }
     let log = match read(store, record, doubted).await? {
         Ok(log) => log,
         Err(reason) => return Ok(Err(reason)),

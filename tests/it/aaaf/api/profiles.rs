@@ -1,10 +1,13 @@
 //! Eval runs become evidence by a profile, each once, and an agent is rated without an event that anybody sent.
 
+use std::time::Duration;
+
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::projection::{judgment_id, task_id};
-use touchstone::domain::ids::RunId;
+use touchstone::domain::ids::{RunId, TenantId};
+use touchstone::domain::run::record::EvalSpec;
 use touchstone::service::access::Scope;
 
 use super::{Engine, Organization, Site, refusal, site};
@@ -484,4 +487,64 @@ async fn what_a_judge_scores_counts_once_it_was_found_to_agree_with_people(
         (&json!(1), &json!([]))
     );
     assert_eq!(completed().await, 2);
+}
+
+/// Another run with the log of one that has ended, executed as `change` says. No worker takes it.
+async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut EvalSpec)) {
+    let (tenant, copy) = (TenantId::from("acme"), RunId::from(id));
+    let store = &site.host.store;
+    let mut record = store.run(&tenant, of).await.unwrap().unwrap();
+    record.run_id = copy.clone();
+    let eval = record.spec.eval_mut().unwrap();
+    eval.execution.command = Some("elsewhere".to_owned());
+    change(eval);
+    store.create(&record, None).await.unwrap();
+    let lease = Duration::from_secs(600);
+    let claim = store.claim_run(&tenant, &copy, "elsewhere", lease).await;
+    let claim = claim.unwrap().unwrap();
+    let log = store.read(of, 0, 1000).await.unwrap();
+    store.append(&copy, claim.fence, &log, true).await.unwrap();
+}
+
+#[rstest]
+#[tokio::test]
+async fn what_a_cassette_or_a_command_answered_is_no_evidence_about_the_agent(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = Evals::on(&site, &["a", "b"]).await;
+    let set = evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
+    let agent = evals
+        .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
+        .await;
+    let own = site.host.create().await;
+    site.host.ended(&own).await;
+    copied(&site, &own, "run_same", |_| {}).await;
+    copied(&site, &own, "run_replay", |eval| {
+        eval.execution.replayed_from = Some("sha256-cassette".to_owned());
+    })
+    .await;
+    copied(&site, &own, "run_command", |eval| {
+        eval.model.provider = "command".to_owned();
+    })
+    .await;
+    let collected = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(collected["runs"], 4, "{collected}");
+    let skipped = collected["skipped"].as_array().unwrap();
+    let mut skipped: Vec<(&str, &str)> = skipped
+        .iter()
+        .map(|it| {
+            let text = |name: &str| it[name].as_str().unwrap();
+            (text("run_id"), text("reason"))
+        })
+        .collect();
+    skipped.sort_unstable();
+    assert_eq!(
+        skipped,
+        [("run_command", "agent_command"), ("run_replay", "replay")]
+    );
+    let path = format!("events?agent_id={agent}&type=task_completed");
+    let events = evals.get(&site, &path).await;
+    assert_eq!(events["data"].as_array().unwrap().len(), 4, "{events}");
 }
