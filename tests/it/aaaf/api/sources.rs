@@ -4,6 +4,11 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::audit::{Decision, Outcome};
+use touchstone::domain::eval::rubric::attempt::{Attempt, Status};
+use touchstone::domain::eval::rubric::calibration::Calibration;
+use touchstone::domain::ids::TenantId;
+use touchstone::domain::money::NanoUsd;
 use touchstone::service::access::Scope;
 
 use super::assessments::{assessed, tasks, work};
@@ -174,6 +179,108 @@ async fn a_grade_counts_from_a_person_or_a_calibrated_grader_alone(
     let accuracy = dimension(&site, &agent, "accuracy").await;
     let expected = if counts { 0.6 } else { 1.0 };
     assert_eq!(accuracy["result"]["score"], expected, "{accuracy}");
+    assert_eq!(
+        accuracy["evidence"]["sources"],
+        json!({recorder: 3}),
+        "{accuracy}"
+    );
+}
+
+/// What the comparison of a grader with people came to.
+struct Compared {
+    tenant: String,
+    samples: usize,
+    spearman: f64,
+    days_ago: i64,
+}
+
+impl Compared {
+    async fn keep(&self, site: &Site, grader: &str) {
+        let then = Timestamp::now() - SignedDuration::from_hours(24 * self.days_ago);
+        let until = then + SignedDuration::from_hours(24 * 90);
+        let found: Calibration = serde_json::from_value(json!({
+            "provider": "p", "model": "grader-1", "identity": grader, "suite": "a.evals.b@1.0.0",
+            "samples": self.samples, "spearman": self.spearman, "ties": {"judge": 0, "human": 0}, "costUsd": 0.25,
+            "calibratedAt": then, "validUntil": until,
+        }))
+        .unwrap();
+        let mut attempt = Attempt {
+            calibration_id: "calibration_1".to_owned(),
+            status: Status::Running,
+            judge: found.judge.clone(),
+            suite: found.suite.clone(),
+            samples: found.samples,
+            judged: 0,
+            cost_usd: NanoUsd::ZERO,
+            max_cost_usd: NanoUsd(1),
+            started_at: then,
+            ended_at: None,
+            calibration: None,
+            failure: None,
+        };
+        let decision = Decision {
+            at: then,
+            principal: "dana".to_owned(),
+            action: "judge:calibrate".to_owned(),
+            resource: grader.to_owned(),
+            outcome: Outcome::Done,
+            reasons: Vec::new(),
+            decided_on: None,
+            run_id: None,
+        };
+        let store = &site.host.store;
+        let tenant = TenantId::from(self.tenant.as_str());
+        let lease = std::time::Duration::from_secs(60);
+        let begun = store.begin_attempt(&tenant, &attempt, lease, None);
+        begun.await.unwrap();
+        attempt.end(Ok(found), then);
+        let ended = store.end_attempt(&tenant, &attempt, &decision);
+        ended.await.unwrap();
+    }
+}
+
+#[rstest]
+#[case::calibrated(true, 100, 0.80, 0, true)]
+#[case::agrees_too_little(true, 100, 0.79, 0, false)]
+#[case::on_too_few_samples(true, 99, 1.0, 0, false)]
+#[case::too_long_ago(true, 100, 1.0, 91, false)]
+#[case::in_another_tenant(false, 100, 1.0, 0, false)]
+#[tokio::test]
+async fn a_graders_key_grades_while_the_grader_agrees_with_people(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[case] ours: bool,
+    #[case] samples: usize,
+    #[case] spearman: f64,
+    #[case] days_ago: i64,
+    #[case] counts: bool,
+) {
+    const GRADER: &str = "sha256-q2hl";
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    let organization = if ours { &site.ours } else { &site.theirs };
+    let compared = Compared {
+        tenant: organization.id.clone(),
+        samples,
+        spearman,
+        days_ago,
+    };
+    compared.keep(&site, GRADER).await;
+    let key = key_of(&site, Some(GRADER)).await;
+    let events = (0..3).map(|n| {
+        let mut event = completed(&agent, &format!("t{n}"), "accepted", 100);
+        event["data"]["quality_score"] = json!(0.0);
+        event
+    });
+    let events: Vec<Value> = events.collect();
+    record(&site, &key, &json!({"events": events})).await;
+    // Outcomes count either way; without grades there is no fault in them.
+    let accuracy = dimension(&site, &agent, "accuracy").await;
+    let (score, recorder) = match counts {
+        true => (0.6, "grader"),
+        false => (1.0, "uncalibrated_grader"),
+    };
+    assert_eq!(accuracy["result"]["score"], score, "{accuracy}");
     assert_eq!(
         accuracy["evidence"]["sources"],
         json!({recorder: 3}),
