@@ -137,6 +137,11 @@ pub(super) fn sqlite() -> Migrator {
             "leases",
             include_str!("migrations/sqlite/0040_leases.sql"),
         ),
+        (
+            43,
+            "agent_principals",
+            include_str!("migrations/sqlite/0043_agent_principals.sql"),
+        ),
     ])
 }
 
@@ -289,6 +294,11 @@ pub(super) fn postgres() -> Migrator {
             40,
             "leases",
             include_str!("migrations/postgres/0040_leases.sql"),
+        ),
+        (
+            43,
+            "agent_principals",
+            include_str!("migrations/postgres/0043_agent_principals.sql"),
         ),
     ])
 }

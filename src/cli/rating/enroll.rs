@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Which version of it is rated
     #[arg(long, value_name = "VERSION")]
     agent_version: Option<String>,
+    /// Id of an API key that the agent holds, so that what it records is known to be its own; repeat for several
+    #[arg(long = "agent-key", value_name = "KEY_ID")]
+    agent_keys: Vec<String>,
     /// What it is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -58,7 +61,11 @@ impl Arguments {
     /// What the agent says of itself; what is not said stays as it is.
     fn said(&self) -> Map<String, Value> {
         let mut said = Map::new();
-        let lists = [("domains", &self.domains), ("tools", &self.tools)];
+        let lists = [
+            ("domains", &self.domains),
+            ("tools", &self.tools),
+            ("keys", &self.agent_keys),
+        ];
         for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             said.insert(name.to_owned(), json!(list));
         }

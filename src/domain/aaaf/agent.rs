@@ -17,12 +17,14 @@ const FIELDS: &[&str] = &[
     "domains",
     "tools",
     "openwop_agent",
+    "keys",
 ];
 const MAX_NAME: usize = 200;
 const MAX_DESCRIPTION: usize = 2000;
 const MAX_VERSION: usize = 64;
 const MAX_DOMAINS: usize = 50;
 const MAX_TOOLS: usize = 200;
+const MAX_KEYS: usize = 20;
 const MAX_LABEL: usize = 128;
 const MAX_OPENWOP: usize = 320;
 
@@ -113,6 +115,9 @@ pub struct Profile {
     /// Whose eval runs are evidence about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openwop_agent: Option<OpenwopAgent>,
+    /// Ids of the keys that it holds: what is recorded by one of them is recorded by the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
 }
 
 impl Profile {
@@ -163,6 +168,7 @@ pub struct Change {
     tools: Option<Vec<String>>,
     /// The inner `None` takes it away.
     openwop_agent: Option<Option<OpenwopAgent>>,
+    keys: Option<Vec<String>>,
 }
 
 impl Change {
@@ -182,6 +188,7 @@ impl Change {
             domains: labels(&fields, "domains", MAX_DOMAINS)?,
             tools: labels(&fields, "tools", MAX_TOOLS)?,
             openwop_agent: openwop_agent(&fields)?,
+            keys: labels(&fields, "keys", MAX_KEYS)?,
         })
     }
 
@@ -203,6 +210,9 @@ impl Change {
         }
         if let Some(agent) = &self.openwop_agent {
             profile.openwop_agent.clone_from(agent);
+        }
+        if let Some(keys) = &self.keys {
+            profile.keys.clone_from(keys);
         }
     }
 }
@@ -248,6 +258,7 @@ mod tests {
     #[case(json!({"name": "triage", "openwop_agent": "triage"}), Some("openwop_agent"))]
     #[case(json!({"name": "triage", "openwop_agent": "acme..triage"}), Some("openwop_agent"))]
     #[case(json!({"name": "triage", "openwop_agent": "acme.triage@stable"}), Some("openwop_agent"))]
+    #[case(json!({"name": "triage", "keys": ["a", "a"]}), Some("keys"))]
     #[case(json!({"name": "triage", "id": "x"}), Some("id"))]
     #[case(json!([]), Some(""))]
     fn what_is_unsound_about_an_agent_is_named(#[case] body: Value, #[case] field: Option<&str>) {
@@ -259,7 +270,7 @@ mod tests {
     #[test]
     fn a_change_leaves_what_it_does_not_name() {
         let enrolled = json!({"name": "a", "description": "d", "version": "1", "domains": ["code", "legal"], "tools": ["grep"],
-            "openwop_agent": "acme.agents.a@1.0.0"});
+            "openwop_agent": "acme.agents.a@1.0.0", "keys": ["3f9c2ab81d4e5f60a7b8"]});
         let mut profile = Enrolment::parse(&enrolled).unwrap().profile;
         let change = Change::parse(
             &json!({"description": "", "tools": ["sed"], "openwop_agent": "acme.agents.a"}),
@@ -275,6 +286,7 @@ mod tests {
                 domains: vec!["code".to_owned(), "legal".to_owned()],
                 tools: vec!["sed".to_owned()],
                 openwop_agent: Some("acme.agents.a".parse().unwrap()),
+                keys: vec!["3f9c2ab81d4e5f60a7b8".to_owned()],
             }
         );
         let change = Change::parse(&json!({"openwop_agent": ""})).unwrap();

@@ -115,6 +115,7 @@ fn shown(agent: &AgentRecord, member: &Member) -> Value {
         "domains": profile.domains,
         "tools": profile.tools,
         "openwop_agent": profile.openwop_agent,
+        "keys": profile.keys,
         "status": if agent.archived { "archived" } else { "active" },
         "created_at": agent.created_at,
         "updated_at": agent.updated_at,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::{OrganizationNumber, Position};
 use crate::domain::aaaf::agent::Profile;
+use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 
 /// What the store calls an agent.
@@ -35,6 +36,18 @@ pub struct AgentRecord {
 }
 
 impl AgentRecord {
+    /// The principals that a key of it would have, in lower case.
+    pub fn principals(&self) -> Vec<String> {
+        let stands_for = self.profile.openwop_agent.as_ref();
+        let named = [
+            Some(&self.id),
+            Some(&self.name),
+            stands_for.map(|it| &it.id),
+        ];
+        let named = named.into_iter().flatten();
+        named.map(|it| it.to_ascii_lowercase()).collect()
+    }
+
     /// Where a list goes on after this one.
     pub fn position(&self) -> Position {
         Position {
@@ -82,11 +95,13 @@ pub trait Agents: Send + Sync {
         organization: OrganizationNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, Known>, StoreError>;
-    /// Whether one, archived or not, has this id or name: a key of this principal is an agent's own.
+    /// Whether an agent acts by this key or as this principal: one, archived or not, to which the key is assigned, or whose id,
+    /// name, earlier name or OpenWOP agent the principal is, in upper or lower case.
     async fn is_agent(
         &self,
         organization: OrganizationNumber,
         principal: &str,
+        key: &KeyId,
     ) -> Result<bool, StoreError>;
     /// Those that are not archived and stand for an OpenWOP agent of about this id: whoever asks looks closer.
     async fn agents_standing_for(

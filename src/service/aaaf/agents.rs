@@ -2,6 +2,7 @@
 
 use super::{Aaaf, Member, changed_meanwhile, is_id, not_there};
 use crate::domain::aaaf::agent::{Change, Enrolment, Profile};
+use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, AgentRecord, Position};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -11,9 +12,12 @@ impl Aaaf {
     /// Enrols an agent.
     ///
     /// # Errors
-    /// `conflict` if there is one of this name.
+    /// `forbidden` for an agent's own key; `validation_error` for a key that the tenant does not have; `conflict` if there is one
+    /// of this name.
     pub async fn enrol(&self, member: &Member, asked: Enrolment) -> Result<AgentRecord, Problem> {
         let now = self.clock.now();
+        self.not_by_an_agent(member).await?;
+        self.keys_exist(member, &asked.profile).await?;
         self.stands_alone(member, None, &asked.profile).await?;
         let agent = AgentRecord {
             number: AgentNumber::default(),
@@ -79,8 +83,8 @@ impl Aaaf {
     /// Changes an agent.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for one that is archived, that somebody else has just changed, or whose new name another one
-    /// has.
+    /// `not_found`; `forbidden` for an agent's own key; `validation_error` for a key that the tenant does not have; `conflict` for
+    /// one that is archived, that somebody else has just changed, or whose new name another one has.
     pub async fn change_agent(
         &self,
         member: &Member,
@@ -88,6 +92,7 @@ impl Aaaf {
         change: Change,
     ) -> Result<AgentRecord, Problem> {
         let mut agent = self.agent(member, id).await?;
+        self.not_by_an_agent(member).await?;
         if agent.archived {
             return Err(Problem::new(
                 ErrorCode::Conflict,
@@ -98,6 +103,7 @@ impl Aaaf {
         if let Some(name) = change.name {
             agent.name = name;
         }
+        self.keys_exist(member, &agent.profile).await?;
         self.stands_alone(member, Some(agent.number), &agent.profile)
             .await?;
         self.keep_agent(member, agent).await
@@ -106,12 +112,38 @@ impl Aaaf {
     /// Archives an agent: what is known of it stays, nothing is added.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if somebody else has just changed it.
+    /// `not_found`; `forbidden` for an agent's own key; `conflict` if somebody else has just changed it.
     pub async fn archive_agent(&self, member: &Member, id: &str) -> Result<(), Problem> {
         let mut agent = self.agent(member, id).await?;
+        self.not_by_an_agent(member).await?;
         if !agent.archived {
             agent.archived = true;
             self.keep_agent(member, agent).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses an agent's own key: by another name, or as another OpenWOP agent, an agent would not be known by its key, and
+    /// under a person's name it would take that person's say.
+    async fn not_by_an_agent(&self, member: &Member) -> Result<(), Problem> {
+        if !self.is_agents_key(member).await? {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ErrorCode::Forbidden,
+            "an agent's own key cannot enrol, change or archive agents; use another principal's key",
+        ))
+    }
+
+    /// Refuses keys that are not of the tenant: a slip of the pen would leave an agent's key unknown.
+    async fn keys_exist(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
+        for id in &profile.keys {
+            let key = self.store.key(&KeyId::from(id.as_str())).await;
+            let key = key.map_err(|cause| internal(&cause))?;
+            if key.is_none_or(|it| it.tenant != member.organization.tenant) {
+                let message = format!("`keys`: the tenant has no key {id}; name ids of its keys");
+                return Err(Problem::validation("keys", message));
+            }
         }
         Ok(())
     }

@@ -389,7 +389,7 @@ impl Aaaf {
     /// Takes a badge of the organization back.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for one that is not issued, or taken back already.
+    /// `not_found`; `forbidden` for an agent's own key; `conflict` for one that is not issued, or taken back already.
     pub async fn revoke(
         &self,
         member: &Member,
@@ -398,6 +398,12 @@ impl Aaaf {
         note: Option<String>,
     ) -> Result<Seen, Problem> {
         let (mut badge, organization) = self.own_badge(member, id).await?;
+        if self.is_agents_key(member).await? {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "an agent's own key cannot revoke badges; use another principal's key",
+            ));
+        }
         let taken = || {
             Problem::new(
                 ErrorCode::Conflict,

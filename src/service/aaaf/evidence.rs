@@ -237,10 +237,12 @@ impl Aaaf {
         })
     }
 
-    /// Whether a member acts by a key of an agent of the organization: one whose principal is an agent's id or name.
+    /// Whether a member acts by a key of an agent of the organization.
     pub(super) async fn is_agents_key(&self, member: &Member) -> Result<bool, Problem> {
-        let organization = member.organization.number;
-        let found = self.store.is_agent(organization, &member.caller.principal);
+        let (organization, caller) = (member.organization.number, &member.caller);
+        let found = self
+            .store
+            .is_agent(organization, &caller.principal, &caller.key_id);
         found.await.map_err(|cause| internal(&cause))
     }
 

@@ -128,8 +128,10 @@ impl Aaaf {
         let own = own.map_err(|cause| internal(&cause))?;
         let own = own.map(|own| own.number);
         for number in own.into_iter().chain([organization.number]) {
-            // A key that an agent acts by is one whose principal is the agent's id or name.
-            let agent = self.store.is_agent(number, &caller.principal).await;
+            let agent = self
+                .store
+                .is_agent(number, &caller.principal, &caller.key_id)
+                .await;
             if agent.map_err(|cause| internal(&cause))? {
                 return Err(Problem::new(ErrorCode::Forbidden, why));
             }

@@ -133,8 +133,14 @@ impl Aaaf {
     /// Removes a profile: runs of the suite are no evidence from now on. What was recorded stays.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `forbidden` for an agent's own key; `not_found`.
     pub async fn remove_profile(&self, member: &Member, suite: &str) -> Result<(), Problem> {
+        if self.is_agents_key(member).await? {
+            return Err(Problem::new(
+                ErrorCode::Forbidden,
+                "a profile decides which eval runs are evidence, which an agent does not for itself; use another principal's key",
+            ));
+        }
         let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
         let removed = self
             .store

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 
 use super::taken;
+use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, AgentRecord, Agents, Known, OrganizationNumber, Position};
 use crate::store::convert::{Column, backend, column};
@@ -12,7 +13,7 @@ use crate::store::{PostgresStore, SqliteStore};
 
 const ADD: &str = "INSERT INTO aaaf_agent
         (organization, id, name, archived, profile, created_at, updated_at, revision)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING number";
 const ONE: &str = "SELECT number, id, name, archived, profile, created_at, updated_at, revision
     FROM aaaf_agent WHERE organization = $1 AND id = $2";
 const LISTED: &str = "SELECT number, id, name, archived, profile, created_at, updated_at, revision
@@ -24,8 +25,17 @@ const CHANGE: &str = "UPDATE aaaf_agent
     SET name = $4, archived = $5, profile = $6, updated_at = $7, revision = revision + 1
     WHERE organization = $1 AND number = $2 AND revision = $3";
 
-const IS_AGENT: &str =
-    "SELECT COUNT(*) FROM aaaf_agent WHERE organization = $1 AND (id = $2 OR name = $2)";
+/// Agents are looked at too: hosts of the version before, which may run beside this one, record none of their principals.
+const IS_AGENT: &str = "SELECT
+    (SELECT COUNT(*) FROM aaaf_agent_principal WHERE organization = $1
+        AND ((kind = 'name' AND principal = $2) OR (kind = 'key' AND principal = $3)))
+    + (SELECT COUNT(*) FROM aaaf_agent WHERE organization = $1 AND (id = $4 OR name = $4))";
+const NAMED: &str = "INSERT INTO aaaf_agent_principal (organization, principal, agent, kind)
+    VALUES ($1, $2, $3, 'name') ON CONFLICT DO NOTHING";
+const ASSIGNED: &str = "INSERT INTO aaaf_agent_principal (organization, principal, agent, kind)
+    VALUES ($1, $2, $3, 'key') ON CONFLICT DO NOTHING";
+const UNASSIGN: &str = "DELETE FROM aaaf_agent_principal
+    WHERE organization = $1 AND agent = $2 AND kind = 'key'";
 
 const NAME: &str = "an agent of this name";
 
@@ -74,6 +84,30 @@ fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
     })
 }
 
+/// Records what an agent acts by. Names are added to those that it had.
+macro_rules! acts_by {
+    ($transaction:expr, $organization:expr, $number:expr, $agent:expr) => {
+        sqlx::query(UNASSIGN)
+            .bind($organization.0)
+            .bind($number)
+            .execute(&mut *$transaction)
+            .await
+            .map_err(backend)?;
+        let named = $agent.principals().into_iter().map(|it| (NAMED, it));
+        let assigned = $agent.profile.keys.iter().map(|it| (ASSIGNED, it.clone()));
+        let all: Vec<(&'static str, String)> = named.chain(assigned).collect();
+        for (add, principal) in all {
+            sqlx::query(add)
+                .bind($organization.0)
+                .bind(principal)
+                .bind($number)
+                .execute(&mut *$transaction)
+                .await
+                .map_err(backend)?;
+        }
+    };
+}
+
 macro_rules! agents {
     ($store:ty) => {
         #[async_trait]
@@ -83,7 +117,8 @@ macro_rules! agents {
                 organization: OrganizationNumber,
                 agent: &AgentRecord,
             ) -> Result<(), StoreError> {
-                sqlx::query(ADD)
+                let mut transaction = self.begin_write().await?;
+                let number: i64 = sqlx::query_scalar(ADD)
                     .bind(organization.0)
                     .bind(&agent.id)
                     .bind(&agent.name)
@@ -92,10 +127,11 @@ macro_rules! agents {
                     .bind(agent.created_at.as_microsecond())
                     .bind(agent.updated_at.as_microsecond())
                     .bind(agent.revision)
-                    .execute(self.writer()?)
+                    .fetch_one(&mut *transaction)
                     .await
                     .map_err(|cause| taken(cause, NAME))?;
-                Ok(())
+                acts_by!(transaction, organization, number, agent);
+                transaction.commit().await.map_err(backend)
             }
 
             async fn agent(
@@ -157,9 +193,12 @@ macro_rules! agents {
                 &self,
                 organization: OrganizationNumber,
                 principal: &str,
+                key: &KeyId,
             ) -> Result<bool, StoreError> {
                 let found: i64 = sqlx::query_scalar(IS_AGENT)
                     .bind(organization.0)
+                    .bind(principal.to_ascii_lowercase())
+                    .bind(key.as_str())
                     .bind(principal)
                     .fetch_one(self.readers())
                     .await
@@ -186,6 +225,7 @@ macro_rules! agents {
                 organization: OrganizationNumber,
                 agent: &AgentRecord,
             ) -> Result<(), StoreError> {
+                let mut transaction = self.begin_write().await?;
                 let changed = sqlx::query(CHANGE)
                     .bind(organization.0)
                     .bind(agent.number.0)
@@ -194,13 +234,14 @@ macro_rules! agents {
                     .bind(agent.archived)
                     .bind(at("profile").text(&agent.profile)?)
                     .bind(agent.updated_at.as_microsecond())
-                    .execute(self.writer()?)
+                    .execute(&mut *transaction)
                     .await
                     .map_err(|cause| taken(cause, NAME))?;
-                match changed.rows_affected() {
-                    0 => Err(StoreError::Stale),
-                    _ => Ok(()),
+                if changed.rows_affected() == 0 {
+                    return Err(StoreError::Stale);
                 }
+                acts_by!(transaction, organization, agent.number.0, agent);
+                transaction.commit().await.map_err(backend)
             }
         }
     };

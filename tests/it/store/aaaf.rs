@@ -231,6 +231,61 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
     store.change_agent(ours, &renamed).await.unwrap();
 }
 
+#[rstest]
+#[tokio::test]
+async fn a_principal_stays_an_agents_when_the_agent_is_called_otherwise(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => database, store);
+    let [(ours, _), (theirs, _)] = furnish(&store).await;
+    let mut changed = store.agent(ours, "agent-a").await.unwrap().unwrap();
+    changed.name = "Second".to_owned();
+    changed.profile.openwop_agent = Some("acme.agents.Triage@1.0.0".parse().unwrap());
+    changed.profile.keys = vec!["key1".to_owned(), "key2".to_owned()];
+    store.change_agent(ours, &changed).await.unwrap();
+    let mut changed = store.agent(ours, "agent-a").await.unwrap().unwrap();
+    changed.name = "third".to_owned();
+    changed.profile.openwop_agent = None;
+    changed.profile.keys = vec!["key2".to_owned()];
+    changed.archived = true;
+    store.change_agent(ours, &changed).await.unwrap();
+    let is_agent = async |store: &Arc<dyn Store>, principal: &str, key: &str| {
+        store.is_agent(ours, principal, &key.into()).await.unwrap()
+    };
+    for name in [
+        "agent-a",
+        "triage",
+        "Triage",
+        "second",
+        "third",
+        "acme.agents.triage",
+    ] {
+        assert!(is_agent(&store, name, "key9").await, "{name}");
+    }
+    assert!(is_agent(&store, "dana", "key2").await);
+    for (principal, key) in [("dana", "key1"), ("key1", "key1"), ("agent-b", "key9")] {
+        assert!(!is_agent(&store, principal, key).await, "{principal}");
+    }
+    let foreign = store.is_agent(theirs, "second", &"key2".into()).await;
+    assert!(!foreign.unwrap());
+
+    // Agents from before this was recorded.
+    changed.revision += 1;
+    changed.name = "Fourth".to_owned();
+    changed.profile.openwop_agent = Some("acme.agents.Triage@1.0.0".parse().unwrap());
+    store.change_agent(ours, &changed).await.unwrap();
+    for change in [
+        "DROP TABLE aaaf_agent_principal",
+        "DELETE FROM _sqlx_migrations WHERE version = 43",
+    ] {
+        database.execute(change.to_owned()).await;
+    }
+    let store = database.open().await;
+    for name in ["agent-a", "fourth", "acme.agents.triage"] {
+        assert!(is_agent(&store, name, "key9").await, "{name}");
+    }
+}
+
 const API: Origin<'static> = Origin {
     source: "api",
     recorder: Recorder::Person,

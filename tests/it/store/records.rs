@@ -58,6 +58,43 @@ async fn a_key_of_every_scope_loses_the_operator_scopes_with_the_upgrade(
     assert_eq!(scopes("k2").await, by_name.scopes);
 }
 
+/// So did the first versions, whose list was shorter.
+#[rstest]
+#[case::before_ratings(
+    "approvals:respond artifacts:read audit:read deploy:pause deploy:promote deploy:rollback gates:write manifest:read \
+     metrics:read packs:install packs:publish packs:yank packs:yank-revert runs:cancel runs:create runs:read suites:write \
+     webhooks:manage"
+)]
+#[case::before_appeals(
+    "agents:read agents:write approvals:respond artifacts:read assessments:read assessments:review assessments:write audit:read \
+     badges:read badges:revoke config:read config:write deploy:pause deploy:promote deploy:rollback events:read events:write \
+     gates:write manifest:read metrics:read organizations:write packs:install packs:publish packs:yank packs:yank-revert \
+     runs:cancel runs:create runs:read suites:write webhooks:manage"
+)]
+#[tokio::test]
+async fn an_older_key_of_every_scope_loses_the_operator_scopes_too(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] all: &str,
+) {
+    open!(engine => database, store);
+    let all = KeyRecord {
+        scopes: all.split(' ').map(str::to_owned).collect(),
+        ..key("k1", "acme", 0)
+    };
+    store.add_key(&all).await.unwrap();
+    for change in [
+        "DROP TABLE aaaf_agent_principal",
+        "DELETE FROM _sqlx_migrations WHERE version = 43",
+    ] {
+        database.execute(change.to_owned()).await;
+    }
+    let store = database.open().await;
+    let kept = store.key(&"k1".into()).await.unwrap().unwrap().scopes;
+    let mut expected = all.scopes;
+    expected.retain(|scope| scope != "metrics:read" && scope != "organizations:write");
+    assert_eq!(kept, expected);
+}
+
 #[rstest]
 #[tokio::test]
 async fn keys_are_kept_listed_and_revoked(#[values(Sqlite, Postgres)] engine: Engine) {

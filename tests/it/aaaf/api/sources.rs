@@ -13,7 +13,7 @@ use touchstone::service::access::Scope;
 
 use super::assessments::{assessed, tasks, work};
 use super::{Engine, Site, refusal, site};
-use crate::http::host::Reply;
+use crate::http::host::{Reply, id_of};
 
 /// A key of the first organization that names a principal, if one is given, and may record evidence.
 pub async fn key_of(site: &Site, principal: Option<&str>) -> String {
@@ -87,6 +87,94 @@ async fn an_agent_does_not_rate_itself(
     );
     let details = refused.json()["error"]["details"].clone();
     assert_eq!(details["current_count"], 0, "{details}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agent_is_known_by_its_key_whatever_it_is_called(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let path = format!("agents/{agent}");
+    let unnamed = key_of(&site, None).await;
+    let named = key_of(&site, Some("dana")).await;
+    let keys = [&unnamed, &named].map(|key| id_of(key).to_string());
+    let change =
+        json!({"name": "sorter", "openwop_agent": "acme.agents.triage@1.0.0", "keys": keys});
+    let changed = site.send(Method::PATCH, &path, Some(&change)).await;
+    assert_eq!(changed.json()["keys"], json!(keys), "{changed:?}");
+    let mut own = vec![unnamed, named];
+    for principal in ["triage", "Sorter", "acme.agents.triage"] {
+        own.push(key_of(&site, Some(principal)).await);
+    }
+    for (n, key) in own.iter().enumerate() {
+        let event = completed(&agent, &format!("t{n}"), "accepted", 100);
+        let kept = record(&site, key, &event).await.json();
+        assert_eq!(kept["recorder"], "agent", "{n}: {kept}");
+    }
+    let other = key_of(&site, Some("erin")).await;
+    let kept = record(&site, &other, &completed(&agent, "t", "accepted", 100)).await;
+    assert_eq!(kept.json()["recorder"], "person", "{kept:?}");
+
+    let foreign = site.host.keys_of(&site.theirs.id).await;
+    for unknown in ["3f9c2ab81d4e5f60a7b8", foreign[0].id.as_str()] {
+        let refused = site
+            .send(Method::PATCH, &path, Some(&json!({"keys": [unknown]})))
+            .await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+        assert_eq!(refused.json()["error"]["details"]["field"], "keys");
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agents_key_changes_nothing_that_its_rating_rests_on(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let badge = super::badges::certified(&site, "triage").await;
+    let agents = site.get("agents").await.json();
+    let agent = agents["data"][0]["id"].as_str().unwrap().to_owned();
+    let suite = "profiles/acme.evals.triage/1.0.0";
+    let profile = json!({"suiteId": "acme.evals.triage", "suiteVersion": "1.0.0"});
+    let set = site.send(Method::PUT, suite, Some(&profile)).await;
+    assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
+    let tenant = site.ours.id.clone();
+    let key = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = Scope::ALL.to_vec();
+        issue.principal = Some(agent.clone());
+    });
+    let key = key.await;
+    let path = format!("agents/{agent}");
+    let revoke = format!("badges/{badge}/revoke");
+    for (method, path, body) in [
+        (Method::POST, "agents", Some(json!({"name": "dana"}))),
+        (Method::PATCH, &path, Some(json!({"name": "dana"}))),
+        (Method::PATCH, &path, Some(json!({"keys": []}))),
+        (Method::DELETE, &path, None),
+        (Method::DELETE, suite, None),
+        (Method::PUT, suite, Some(profile.clone())),
+        (Method::POST, &revoke, Some(json!({"reason": "withdrawn"}))),
+    ] {
+        let call = site
+            .host
+            .request(method.clone(), &format!("/api/v1/{path}"));
+        let call = call.key(&key);
+        let refused = match &body {
+            Some(body) => call.json(body).send().await,
+            None => call.send().await,
+        };
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned()),
+            "{method} {path}"
+        );
+    }
+    assert_eq!(site.get(&path).await.json()["name"], "triage");
+    let verified = site.anonymous(&format!("/api/v1/badges/{badge}/verify"));
+    assert_eq!(verified.await.json()["valid"], true);
 }
 
 #[rstest]
