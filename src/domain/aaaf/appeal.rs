@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::assessment::{Assessment, Measured, Rating, Unscored};
 use super::config::Config;
 use super::dimension::Dimension;
-use super::evidence::{Data, Event, EventType};
+use super::evidence::{Data, Event, EventType, is_grade};
 use super::folded::Folded;
 use super::measure::{Appealed, Measure};
 
@@ -43,6 +43,13 @@ pub enum Override {
         /// What it should have said.
         value: Value,
     },
+}
+
+impl Override {
+    /// Whether it sets or removes a grade.
+    pub fn is_graded(&self) -> bool {
+        matches!(self, Self::SetField { field, .. } if is_grade(field))
+    }
 }
 
 /// An override after which an event would be none.

@@ -9,9 +9,10 @@ use super::assessments::{needs_review, too_little, uncollected};
 use super::collection::{About, collect};
 use super::issuer::{Keeps, NotIssued};
 use super::{Aaaf, Member, is_id, not_there};
-use crate::domain::aaaf::appeal::{Rerating, Resolution, is_in_time};
+use crate::domain::aaaf::appeal::{Override, Rerating, Resolution, is_in_time};
 use crate::domain::aaaf::badge::RevocationReason;
 use crate::domain::aaaf::calibration::Scores;
+use crate::domain::aaaf::evidence::Entitlement;
 use crate::domain::aaaf::filing::{Filing, Ruling};
 use crate::domain::aaaf::{Config, Kind, Rating, Unscored};
 use crate::domain::audit::Decision;
@@ -153,7 +154,7 @@ impl Aaaf {
     /// Looks into an appeal, accepts or rejects it.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for whoever filed it and for the agent; `conflict` for one that is resolved; for overrides that
+    /// `not_found`; `forbidden` for whoever filed it, for an agent, and for grades that the principal may not give; `conflict` for one that is resolved; for overrides that
     /// cannot stand `validation_error`, or `INSUFFICIENT_EVIDENCE` where they leave too little; `REVIEW_REQUIRED` where the
     /// assessment itself still waits for a person.
     pub async fn resolve_appeal(
@@ -193,6 +194,14 @@ impl Aaaf {
                 if needs_review(&assessment) {
                     let message = "the assessment itself waits for a review; decide about that first with `POST /api/v1/assessments/{id}/review`";
                     return Err(Problem::new(ErrorCode::ReviewRequired, message));
+                }
+                if overrides.iter().any(Override::is_graded)
+                    && self.recorder(member).await?.entitlement() < Entitlement::Grades
+                {
+                    return Err(Problem::new(
+                        ErrorCode::Forbidden,
+                        "a grade is set by a person or by a calibrated grader; use a key that names one as its principal",
+                    ));
                 }
                 appeal.state = AppealState::Accepted;
                 appeal.resolved_at = Some(now);

@@ -214,7 +214,7 @@ impl Aaaf {
     }
 
     /// What kind of principal a member's key stands for, when it records something now.
-    async fn recorder(&self, member: &Member) -> Result<Recorder, Problem> {
+    pub(super) async fn recorder(&self, member: &Member) -> Result<Recorder, Problem> {
         let caller = &member.caller;
         let principal = caller.principal.as_str();
         if self.is_agents_key(member).await? {

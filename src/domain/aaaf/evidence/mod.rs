@@ -18,7 +18,7 @@ pub use self::data::{
 pub use self::kinds::EventType;
 pub use self::listing::{Listed, ListingFault, list, places};
 pub use self::read::{Data, Event, Fault};
-pub use self::recorder::{Entitlement, Recorder, Sources, in_words, shares};
+pub use self::recorder::{Entitlement, Recorder, Sources, in_words, is_grade, shares};
 pub use self::values::{
     AutonomyLevel, Cause, CompletionStatus, ComplexityLevel, Count, Decision, Node, Outcome,
     Severity,

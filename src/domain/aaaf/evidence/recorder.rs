@@ -18,6 +18,19 @@ pub enum Entitlement {
     Grades,
 }
 
+/// Members of an event's data that are grades.
+const GRADES: &[&str] = &[
+    "quality_score",
+    "workflow_design_score",
+    "communication_clarity_score",
+    "synthesis_quality_score",
+];
+
+/// Whether a member of an event's data is a grade, which takes [`Entitlement::Grades`].
+pub fn is_grade(member: &str) -> bool {
+    GRADES.contains(&member)
+}
+
 /// The kind of principal that recorded an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

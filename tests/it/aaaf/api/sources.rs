@@ -402,6 +402,42 @@ async fn an_agents_key_decides_about_no_score_either(
 
 #[rstest]
 #[tokio::test]
+async fn an_appeal_gives_no_grade_that_its_reviewer_could_not_record(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let assessment = super::appeals::rated(&site).await;
+    let appeal = super::appeals::filed(&site, &assessment, &["accuracy"]).await;
+    let agent = assessment["agent_id"].as_str().unwrap();
+    let path = format!("events?agent_id={agent}&type=task_completed");
+    let events = site.get(&path).await.json();
+    let accept = json!({"decision": "accept", "overrides": [{"type": "set_field",
+        "event_id": events["data"][0]["id"], "field": "quality_score", "value": 0.5}]});
+    let tenant = site.ours.id.clone();
+    for principal in [None, Some("sha256-q2hl")] {
+        let key = site.host.issue(|issue| {
+            issue.tenant = tenant.as_str().into();
+            issue.scopes = vec![Scope::AppealsReview];
+            issue.principal = principal.map(str::to_owned);
+        });
+        let path = format!(
+            "/api/v1/assessments/{}/appeals/{}/resolve",
+            appeal["assessment_id"].as_str().unwrap(),
+            appeal["id"].as_str().unwrap()
+        );
+        let call = site.host.request(Method::POST, &path).key(&key.await);
+        let refused = call.json(&accept).send().await;
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
+        );
+    }
+    let accepted = super::appeals::resolve(&site, &appeal, "dana", &accept).await;
+    assert_eq!(accepted.json()["status"], "accepted", "{accepted:?}");
+}
+
+#[rstest]
+#[tokio::test]
 async fn a_badge_names_the_sources_of_its_evidence_in_every_form(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
