@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::domain::aaaf::Event;
 use crate::domain::aaaf::appeal::OverrideFault;
+use crate::domain::aaaf::evidence::Entitlement;
 use crate::ports::aaaf::{
     AgentNumber, Asked, EventRecord, EvidenceOf, OrganizationNumber, PROJECTED as JUDGED_HERE,
     TaskPosition,
@@ -20,8 +21,14 @@ pub const MOST: usize = 1_000_000;
 const CHUNK: usize = 5_000;
 /// Events of one task.
 const MOST_OF_TASK: usize = 50_000;
-/// Octets of what the events say that are folded at once.
+/// Octets of what the events say that are folded at once, unless one task has more.
+const CHUNK_OCTETS: usize = 8 * 1024 * 1024;
+/// Octets of what the events of one task say.
 const MOST_OCTETS: usize = 64 * 1024 * 1024;
+/// Events of one task that the agent itself recorded, and their octets: later ones are passed over. Were there a limit at
+/// which an assessment fails, an agent could keep itself from being rated again.
+const MOST_OWN_OF_TASK: usize = 5_000;
+const MOST_OWN_OCTETS: usize = 8 * 1024 * 1024;
 const PAGE: u32 = 1000;
 
 /// Why there is no collection.
@@ -29,7 +36,7 @@ const PAGE: u32 = 1000;
 pub enum CollectError {
     /// There are more than are taken.
     #[error(
-        "the window holds more than {MOST} events, or a task of it more than {MOST_OF_TASK}; take a shorter one"
+        "the window holds more than {MOST} events, or a task of it more than {MOST_OF_TASK} or {MOST_OCTETS} bytes of them; take a shorter one"
     )]
     TooMany,
     /// An appeal's override does not fit the evidence.
@@ -89,7 +96,9 @@ pub async fn collect<S: Send + 'static>(
         state,
         recorded_until: None,
     };
-    let (mut chunk, mut after, mut read) = (Chunk::default(), None, 0);
+    let (mut chunk, mut after) = (Chunk::default(), None);
+    // Events that others recorded, and those of the agent itself or of an unknown principal.
+    let (mut read, mut own) = (0, 0);
     loop {
         let organization = about.organization;
         let page = store
@@ -106,12 +115,20 @@ pub async fn collect<S: Send + 'static>(
             if !known {
                 continue;
             }
-            read += 1;
             collected.recorded_until = collected.recorded_until.max(Some(record.recorded_at));
             if chunk.is_full() && chunk.ends_before(&record) {
                 collected = std::mem::take(&mut chunk).fold(collected, add).await?;
             }
-            chunk.take(&record, about.asked.weighs_sources)?;
+            let weighs_sources = about.asked.weighs_sources;
+            if weighs_sources && record.recorder.entitlement() == Entitlement::Activity {
+                if own < MOST && chunk.has_room_for_own(&record) {
+                    own += 1;
+                    chunk.take(&record, weighs_sources)?;
+                }
+                continue;
+            }
+            read += 1;
+            chunk.take(&record, weighs_sources)?;
             if read > MOST || chunk.is_too_much() {
                 return Err(CollectError::TooMany);
             }
@@ -136,13 +153,35 @@ struct Chunk {
     octets: usize,
     /// Of each event, whether this host has made it.
     made_here: Vec<bool>,
-    /// How many events the last task has.
-    of_last_task: usize,
+    /// What the last task has from others than the agent,
+    of_last_task: Extent,
+    /// and from the agent itself.
+    own_of_last_task: Extent,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    events: usize,
+    octets: usize,
+}
+
+impl Extent {
+    const fn exceeds(self, events: usize, octets: usize) -> bool {
+        self.events > events || self.octets > octets
+    }
+
+    const fn with(self, octets: usize) -> Self {
+        Self {
+            events: self.events + 1,
+            octets: self.octets + octets,
+        }
+    }
 }
 
 impl Chunk {
     fn is_full(&self) -> bool {
-        self.events.len() >= CHUNK
+        self.events.len() >= CHUNK || self.octets >= CHUNK_OCTETS
     }
 
     fn ends_before(&self, next: &EventRecord) -> bool {
@@ -151,7 +190,16 @@ impl Chunk {
     }
 
     fn is_too_much(&self) -> bool {
-        self.of_last_task > MOST_OF_TASK || self.octets > MOST_OCTETS
+        self.of_last_task.exceeds(MOST_OF_TASK, MOST_OCTETS)
+    }
+
+    fn has_room_for_own(&self, next: &EventRecord) -> bool {
+        let so_far = match self.ends_before(next) {
+            true => Extent::default(),
+            false => self.own_of_last_task,
+        };
+        let with = so_far.with(next.octets);
+        !with.exceeds(MOST_OWN_OF_TASK, MOST_OWN_OCTETS)
     }
 
     fn take(&mut self, record: &EventRecord, weighs_sources: bool) -> Result<(), StoreError> {
@@ -161,16 +209,22 @@ impl Chunk {
             table: "aaaf_event",
             column: "data",
         })?;
-        self.of_last_task = match self.ends_before(record) {
-            true => 1,
-            false => self.of_last_task + 1,
-        };
-        self.octets += record.octets;
-        self.made_here.push(record.source == JUDGED_HERE);
-        self.events.push(match weighs_sources {
+        if self.ends_before(record) {
+            self.of_last_task = Extent::default();
+            self.own_of_last_task = Extent::default();
+        }
+        let event = match weighs_sources {
             true => event.recorded_by(record.recorder),
             false => event,
-        });
+        };
+        let extent = match event.is_activity_only() {
+            true => &mut self.own_of_last_task,
+            false => &mut self.of_last_task,
+        };
+        *extent = extent.with(record.octets);
+        self.octets += record.octets;
+        self.made_here.push(record.source == JUDGED_HERE);
+        self.events.push(event);
         Ok(())
     }
 

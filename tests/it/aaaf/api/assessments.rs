@@ -651,3 +651,68 @@ async fn a_command_claims_only_what_it_was_asked_for(
     assert_eq!(claim(&own).await.as_ref(), Some(&own[0]));
     assert_eq!(claim(&own).await, None);
 }
+
+/// Has the store record so many calls of a tool, spread over so many tasks.
+async fn called(site: &Site, agent: &str, recorder: Recorder, events: i64, tasks: i64, said: &str) {
+    let store = &site.host.store;
+    let organization = store.organization(&site.ours.id).await.unwrap().unwrap();
+    let number = store.agent(organization.number, agent).await.unwrap();
+    let number = number.unwrap().number;
+    let now = Timestamp::now();
+    let origin = Origin {
+        source: "api",
+        recorder,
+        principal: "somebody",
+    };
+    let made: Vec<NewEvent> = (0..events)
+        .map(|n| {
+            let task = format!("many-{}", n % tasks);
+            let data = json!({"task_id": task, "tool": "grep", "success": true, "unnecessary": false,
+                "error_recovered": null, "said": said});
+            NewEvent {
+                id: format!("{recorder}-{n}"),
+                agent: number,
+                kind: "tool_invoked",
+                occurred_at: now - SignedDuration::from_secs(n + 1),
+                task,
+                assessment: None,
+                data: data.to_string(),
+            }
+        })
+        .collect();
+    for batch in made.chunks(1000) {
+        let recorded = store.record_events(organization.number, batch, origin, now);
+        recorded.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_agent_cannot_keep_itself_from_being_rated_by_recording_too_much() {
+    site!(Engine::Sqlite => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    called(&site, &agent, Recorder::Organization, 1, 1, "").await;
+    called(&site, &agent, Recorder::Agent, 51_000, 1, "").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    assert_eq!(
+        found["result"]["evidence"]["sources"]["agent"], 5000,
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn long_events_of_many_tasks_are_assessed() {
+    site!(Engine::Sqlite => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    // More than one task may say, in fewer events than are folded at once.
+    let said = "x".repeat(15_000);
+    called(&site, &agent, Recorder::Organization, 4800, 4800, &said).await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let found = assessed(&site, &order).await;
+    assert_eq!(found["status"], "completed", "{found}");
+}
