@@ -16,6 +16,7 @@ use super::projected::projected;
 use super::{Aaaf, Member};
 use crate::domain::aaaf::library::{self, LeftOut as NotRun, Prepared, Subject, Test};
 use crate::domain::aaaf::{Config, Dimension};
+use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::RunId;
 use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, Finding, Gathered, LeftOut, NewEvent, Outcome, StressResult,
@@ -298,6 +299,14 @@ impl Bench {
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {
             return Ok(Err("it is not there any more"));
         };
+        // The run names the suite by id and version. A member can remove a suite and import another one in its place, before
+        // the run is created.
+        let octets = prepared.suite.to_string();
+        let of_library = read_suite(octets.as_bytes()).map(|it| it.digest());
+        let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());
+        if asked.is_none() || asked != of_library.as_deref().ok() {
+            return Ok(Err("its suite is not that of the library"));
+        }
         let id = Some(assessment.id.as_str());
         // The library is scored by code alone.
         let doubted = HashSet::new();

@@ -490,7 +490,7 @@ async fn what_a_judge_scores_counts_once_it_was_found_to_agree_with_people(
 }
 
 /// Another run with the log of one that has ended, executed as `change` says. No worker takes it.
-async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut EvalSpec)) {
+pub async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut EvalSpec)) {
     let (tenant, copy) = (TenantId::from("acme"), RunId::from(id));
     let store = &site.host.store;
     let mut record = store.run(&tenant, of).await.unwrap().unwrap();

@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::profiles::copied;
 use super::{Engine, Organization, Site, refusal, site};
 use crate::http::clerk::{CLERK, TOOLS};
 use crate::http::host::{Reply, agent_pack};
@@ -271,4 +272,43 @@ async fn what_cannot_be_run_is_refused_with_a_reason() {
         );
     }
     assert_eq!(get(&site, &face, "assessments").await["data"], json!([]));
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_suite_that_took_the_place_of_the_librarys_is_no_stress_test(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[values(true, false)] replaced: bool,
+) {
+    site!(engine => site);
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    site.host.work();
+    let assessing = site.host.assess();
+    let one = format!("agents/{agent}/stress-test");
+    let order = json!({"dimension": "autonomy_level"});
+    let run_of = |asked: &Value| -> String {
+        let run = &asked["stress_test"]["tests"][0]["run_id"];
+        run.as_str().unwrap().to_owned()
+    };
+    let first = ended(&site, &face, &send(&site, &face, &one, &order).await).await;
+    assert_eq!(first["status"], "completed", "{first}");
+    assessing.cancel();
+    let asked = send(&site, &face, &one, &order).await;
+    let (of, run) = (run_of(&first).as_str().into(), run_of(&asked.json()));
+    copied(&site, &of, &run, |eval| {
+        if replaced {
+            eval.suite_digest = "sha256-other".to_owned();
+        }
+    })
+    .await;
+    site.host.assess();
+    let found = ended(&site, &face, &asked).await;
+    if !replaced {
+        assert_eq!(found["status"], "completed", "{found}");
+        return;
+    }
+    assert_eq!(found["status"], "failed", "{found}");
+    let message = found["error"]["message"].as_str().unwrap();
+    assert!(message.contains("not that of the library"), "{message}");
 }
