@@ -88,10 +88,12 @@ pub enum LeftOut {
     UncalibratedJudge,
     /// Somebody has used the ids of its events for others.
     IdTaken,
+    /// Its suite is another one than the profile describes.
+    SuiteChanged,
 }
 
 impl LeftOut {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::NoProfile,
         Self::NothingJudged,
         Self::Fork,
@@ -102,6 +104,7 @@ impl LeftOut {
         Self::StressTest,
         Self::UncalibratedJudge,
         Self::IdTaken,
+        Self::SuiteChanged,
     ];
 
     /// The wire name.
@@ -117,6 +120,7 @@ impl LeftOut {
             Self::StressTest => "stress_test",
             Self::UncalibratedJudge => "uncalibrated_judge",
             Self::IdTaken => "id_taken",
+            Self::SuiteChanged => "suite_changed",
         }
     }
 

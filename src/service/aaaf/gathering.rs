@@ -236,6 +236,9 @@ impl Aaaf {
         let made = match (profile, doubted) {
             (None, _) => Err(LeftOut::NoProfile),
             (_, None) => Err(LeftOut::Unsound),
+            (Some(kept), _) if kept.profile.is_of_other_suite(&eval.suite_digest) => {
+                Err(LeftOut::SuiteChanged)
+            }
             (Some(kept), Some(doubted)) => {
                 projected(store, subject.agent, &record, kept.profile, None, &doubted).await?
             }

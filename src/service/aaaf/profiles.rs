@@ -42,7 +42,7 @@ impl Aaaf {
             let message = format!("a profile has at most {MOST} octets; use `defaults`");
             return Err(Problem::validation("", message));
         }
-        let profile = Profile::read(document).map_err(|fault| {
+        let mut profile = Profile::read(document).map_err(|fault| {
             let message = fault.to_string();
             Problem::validation(&fault.field, message)
         })?;
@@ -51,7 +51,7 @@ impl Aaaf {
                 format!("`suiteId` and `suiteVersion` must be those of the path, {suite}");
             return Err(Problem::validation("suiteId", message));
         }
-        self.tasks_exist(member, &suite, &profile).await?;
+        self.tasks_exist(member, &suite, &mut profile).await?;
         let now = self.clock.now();
         let organization = member.organization.number;
         let before = self.store.profile(organization, &suite.to_string()).await;
@@ -65,18 +65,26 @@ impl Aaaf {
         Ok((record, new.map_err(|cause| internal(&cause))?))
     }
 
-    /// Tasks that the suite does not have are mistakes, where the suite is known.
+    /// Where the suite is known, the profile is bound to its content, and tasks that it does not have are mistakes.
     async fn tasks_exist(
         &self,
         member: &Member,
         suite: &SuiteRef,
-        profile: &Profile,
+        profile: &mut Profile,
     ) -> Result<(), Problem> {
         let tenant = &member.organization.tenant;
         let known = self.store.suite(tenant, &suite.suite_id, &suite.version);
         let Some(known) = known.await.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
+        if profile.is_of_other_suite(&known.digest) {
+            let message = format!(
+                "`suiteDigest` must be that of {suite}, which is {}; leave it out to have it set",
+                known.digest
+            );
+            return Err(Problem::validation("suiteDigest", message));
+        }
+        profile.suite_digest = Some(known.digest.clone());
         let octets = self.store.get(&known.digest).await;
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(());

@@ -15,6 +15,9 @@ pub struct Profile {
     pub suite_id: String,
     /// Its version.
     pub suite_version: String,
+    /// The digest of the suite that it describes: runs of another one under the same version are not evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite_digest: Option<String>,
     /// What tasks are that say nothing else.
     #[serde(default)]
     pub defaults: TaskProfile,
@@ -117,6 +120,11 @@ impl Profile {
     /// Its suite, `suiteId@version`.
     pub fn suite(&self) -> String {
         format!("{}@{}", self.suite_id, self.suite_version)
+    }
+
+    /// Whether it is known to describe another suite than the one of this digest.
+    pub fn is_of_other_suite(&self, digest: &str) -> bool {
+        self.suite_digest.as_deref().is_some_and(|it| it != digest)
     }
 
     /// What a task is.

@@ -12,7 +12,7 @@ use touchstone::service::access::Scope;
 
 use super::{Engine, Organization, Site, refusal, site};
 use crate::http::calibrations;
-use crate::http::host::{AGENT, SUITE, says};
+use crate::http::host::{AGENT, SUITE, says, suite};
 
 const PROFILE: &str = "profiles/community.bench.evals.echo/1.0.0";
 
@@ -547,4 +547,45 @@ async fn what_a_cassette_or_a_command_answered_is_no_evidence_about_the_agent(
     let path = format!("events?agent_id={agent}&type=task_completed");
     let events = evals.get(&site, &path).await;
     assert_eq!(events["data"].as_array().unwrap().len(), 4, "{events}");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_suite_under_the_version_of_another_one_is_no_evidence(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = Evals::on(&site, &["hard", "harder"]).await;
+    let set = evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
+    let bound = set.json()["profile"]["suiteDigest"].clone();
+    assert!(bound.is_string(), "{set:?}");
+    let agent = evals
+        .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
+        .await;
+    // The same tasks by name, and easier.
+    let imported = format!("/v1/host/touchstone/suites/{SUITE}/1.0.0");
+    let removed = site.host.request(Method::DELETE, &imported).send().await;
+    assert!(removed.status.is_success(), "{removed:?}");
+    let easy = suite(&says(&["a", "b"]));
+    let again = site.host.post("/v1/host/touchstone/suites", &easy).await;
+    assert_eq!(again.status, StatusCode::CREATED, "{again:?}");
+    let easy = run(&site).await;
+    let collected = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        collected["skipped"],
+        json!([{"run_id": easy, "reason": "suite_changed"}])
+    );
+    let mut stale = profile();
+    stale["suiteDigest"] = bound;
+    let refused = evals.send(&site, Method::PUT, PROFILE, &stale).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert_eq!(refused.json()["error"]["details"]["field"], "suiteDigest");
+    // Whoever assesses agrees to it.
+    evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    let collected = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        (&collected["runs"], &collected["skipped"]),
+        (&json!(1), &json!([]))
+    );
 }
