@@ -7,6 +7,7 @@ use super::{AgentNumber, OrganizationNumber, Position};
 use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::aaaf::projection::Profile;
 use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::RunRecord;
 use crate::ports::StoreError;
 
 /// A profile as it is kept.
@@ -166,6 +167,13 @@ pub trait Profiles: Send + Sync {
         after: i64,
         limit: u32,
     ) -> Result<Vec<EndedRun>, StoreError>;
+    /// The record of an eval run, also of one that was deleted: its scores are kept, and who deletes a run does not get rid of
+    /// evidence.
+    async fn run_to_gather(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<RunRecord>, StoreError>;
     /// Remembers what became of a run. That it has no profile is remembered only while that is so.
     async fn gathered(
         &self,

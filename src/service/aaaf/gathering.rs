@@ -224,7 +224,7 @@ impl Aaaf {
     /// How many of its events are new.
     async fn gather_run(&self, subject: Subject<'_>, run: &RunId) -> Result<usize, StoreError> {
         let store = self.store.as_ref();
-        let Some(record) = store.run(subject.tenant, run).await? else {
+        let Some(record) = store.run_to_gather(subject.tenant, run).await? else {
             return Ok(0);
         };
         let Some(eval) = record.spec.eval() else {

@@ -3,13 +3,15 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, TenantId};
+use crate::domain::run::record::RunRecord;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentNumber, EndedRun, Gathered, LeftOut, OrganizationNumber, Position, ProfileRecord,
     Profiles, RunsOf,
 };
 use crate::store::convert::{Column, backend, column};
+use crate::store::runs::run_of;
 use crate::store::{PostgresStore, SqliteStore};
 
 const CHANGE: &str = "UPDATE aaaf_profile SET document = $3, updated_at = $4
@@ -29,6 +31,9 @@ const RUNS: &str = "SELECT r.number, r.run_id FROM run r
         AND r.ended AND r.created_at >= $5 AND r.number > $6
         AND NOT EXISTS (SELECT 1 FROM aaaf_gathered g WHERE g.organization = $1 AND g.run = r.run_id)
     ORDER BY r.number LIMIT $7";
+/// A deleted run keeps the scores of its tasks.
+const RECORD: &str = "SELECT record FROM run JOIN run_record ON run_number = number
+    WHERE run_id = $1 AND tenant = $2";
 /// Whoever sets a profile makes the host look again at what was left out for want of one: not remembered once there is one.
 const GATHERED: &str = "INSERT INTO aaaf_gathered
         (organization, run, agent, suite, events, left_out, gathered_at)
@@ -166,6 +171,20 @@ macro_rules! profiles {
                     run: RunId::from(run),
                 };
                 Ok(rows.into_iter().map(ended).collect())
+            }
+
+            async fn run_to_gather(
+                &self,
+                tenant: &TenantId,
+                run: &RunId,
+            ) -> Result<Option<RunRecord>, StoreError> {
+                let record: Option<String> = sqlx::query_scalar(RECORD)
+                    .bind(run.as_str())
+                    .bind(tenant.as_str())
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                record.map(|record| run_of(&record)).transpose()
             }
 
             async fn gathered(

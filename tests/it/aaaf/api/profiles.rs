@@ -589,3 +589,39 @@ async fn a_suite_under_the_version_of_another_one_is_no_evidence(
         (&json!(1), &json!([]))
     );
 }
+
+#[rstest]
+#[tokio::test]
+async fn a_run_that_was_deleted_before_it_was_taken_up_is_evidence(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = Evals::on(&site, &["a", "wrong"]).await;
+    let set = evals.send(&site, Method::PUT, PROFILE, &profile()).await;
+    assert_eq!(set.status, StatusCode::CREATED, "{set:?}");
+    let agent = evals
+        .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
+        .await;
+    let id = run(&site).await;
+    let path = format!("/v1/host/touchstone/runs/{id}");
+    let deleted = site.host.request(Method::DELETE, &path).send().await;
+    assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
+    let collected = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(
+        (&collected["runs"], &collected["skipped"]),
+        (&json!(1), &json!([]))
+    );
+    let path = format!("events?agent_id={agent}&type=task_completed");
+    let events = evals.get(&site, &path).await;
+    let events = events["data"].as_array().unwrap();
+    let mut statuses: Vec<&str> = events
+        .iter()
+        .map(|it| it["data"]["completion_status"].as_str().unwrap())
+        .collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses.len(), 2, "{events:?}");
+    assert_eq!(statuses[0], "accepted", "{events:?}");
+    assert_ne!(statuses[1], "accepted", "{events:?}");
+    let again = evals.collect(&site, &json!({"agent_id": agent})).await;
+    assert_eq!(again["runs"], 0, "{again}");
+}
