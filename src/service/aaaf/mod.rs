@@ -139,6 +139,18 @@ impl Aaaf {
         Ok(())
     }
 
+    /// Refuses a key of an agent of the caller's own organization, if its tenant has one.
+    ///
+    /// # Errors
+    /// `forbidden`, with what the agent must not decide.
+    pub async fn refuse_own(&self, caller: &Caller, why: &'static str) -> Result<(), Problem> {
+        let own = self.store.organization_of(&caller.tenant).await;
+        match own.map_err(|cause| internal(&cause))? {
+            Some(organization) => self.refuse_agents(caller, &organization, why).await,
+            None => Ok(()),
+        }
+    }
+
     fn fresh_id(&self) -> String {
         self.ids.uuid().to_string()
     }

@@ -57,6 +57,8 @@ pub async fn calibrate(
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
+    let why = "an agent's own key cannot calibrate judges, which score agents; use another principal's key";
+    state.aaaf.refuse_own(&caller, why).await?;
     let ask = read(&body)?;
     let suite: SuiteRef = ask
         .suite

@@ -625,3 +625,35 @@ async fn a_run_that_was_deleted_before_it_was_taken_up_is_evidence(
     let again = evals.collect(&site, &json!({"agent_id": agent})).await;
     assert_eq!(again["runs"], 0, "{again}");
 }
+
+#[rstest]
+#[tokio::test]
+async fn an_agents_key_neither_voids_runs_nor_calibrates_judges(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let evals = Evals::on(&site, &["a"]).await;
+    let agent = evals
+        .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
+        .await;
+    let id = run(&site).await;
+    let void = format!("/v1/host/touchstone/runs/{id}:void");
+    let calibrate = calibrations::PATH.to_owned();
+    let samples = calibrations::scored(&[("Kindly.", 5.0), ("No.", 1.0)].repeat(50));
+    for principal in [agent.as_str(), AGENT] {
+        let key = site.host.issue(|issue| {
+            issue.scopes = Scope::within_tenant().collect();
+            issue.principal = Some(principal.to_owned());
+        });
+        let key = key.await;
+        for (path, body) in [
+            (&void, &json!({"reason": "It went badly."})),
+            (&calibrate, &samples),
+        ] {
+            let call = site.host.request(Method::POST, path).key(&key);
+            let refused = call.json(body).send().await;
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+            assert!(refused.text().contains("own key"), "{refused:?}");
+        }
+    }
+}
