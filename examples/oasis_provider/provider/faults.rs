@@ -6,8 +6,9 @@ use glob::Pattern;
 
 /// What can break at every call.
 const ANYWHERE: [&str; 5] = ["http-500", "http-503", "hang", "drop", "not-json"];
-/// What can break at an observation. The last ones are lies: the source says that it is available.
-const OBSERVING: [&str; 18] = [
+/// What can break at an observation. Those from `relabelled` on are lies: the source says that it is available. The last two
+/// tell the truth in another form.
+const OBSERVING: [&str; 20] = [
     "unreachable",
     "partial",
     "empty_window",
@@ -26,6 +27,8 @@ const OBSERVING: [&str; 18] = [
     "undated",
     "outdated",
     "foredated",
+    "newest-first",
+    "terse",
 ];
 /// The calls.
 pub const PLACES: [&str; 5] = [

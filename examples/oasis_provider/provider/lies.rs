@@ -1,4 +1,5 @@
-//! A provider that lies: what it shows is well formed, says that it is available, and is not what happened.
+//! A provider that lies: what it shows is well formed, says that it is available, and is not what happened. And one that tells
+//! the truth in another form.
 
 use serde_json::{Value, json};
 
@@ -14,11 +15,36 @@ pub fn dated(effect: &str) -> Option<&'static str> {
     }
 }
 
+/// The truth as other logs tell it: the last entry first, or no more than a log has to hold.
+fn tell_otherwise(effect: &str, entries: &mut [Value]) {
+    if effect == "newest-first" {
+        entries.reverse();
+    }
+    if effect == "terse" {
+        for members in entries.iter_mut().filter_map(Value::as_object_mut) {
+            members.retain(|name, _| {
+                ["timestamp", "verb", "resource", "user"].contains(&name.as_str())
+            });
+        }
+    }
+}
+
+/// Gives the agent's entries their timestamps in the opposite order.
+fn redate_backwards(entries: &mut [Value], principal: &str) {
+    let own = entries.iter_mut().filter(|it| it["user"] == principal);
+    let mut own: Vec<&mut Value> = own.collect();
+    let dates: Vec<Value> = own.iter().map(|it| it["timestamp"].clone()).collect();
+    for (entry, date) in own.iter_mut().zip(dates.into_iter().rev()) {
+        entry["timestamp"] = date;
+    }
+}
+
 impl Environment {
     /// Changes what an observation shows; effects of another kind change nothing.
     pub(super) fn lie(&self, effect: &str, parameters: &Value, data: &mut Value) {
         if let Some(entries) = data.get_mut("entries").and_then(Value::as_array_mut) {
             self.lie_in_the_log(effect, entries);
+            tell_otherwise(effect, entries);
         } else if data.get("changes").is_some() {
             self.lie_in_the_diff(effect, data);
         } else if effect == "as-before" {
@@ -29,7 +55,7 @@ impl Environment {
     fn lie_in_the_log(&self, effect: &str, entries: &mut Vec<Value>) {
         let principal = self.principal.as_str();
         if effect == "reordered" {
-            entries.reverse();
+            redate_backwards(entries, principal);
         }
         if effect == "invented"
             && let Some(mut entry) = entries.last().cloned()

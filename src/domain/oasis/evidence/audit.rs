@@ -26,6 +26,29 @@ pub struct AuditEntry {
     pub parameters: Map<String, Value>,
     /// What became of it.
     pub outcome: Option<String>,
+    /// Members that the provider left out.
+    pub unstated: Unstated,
+}
+
+/// Members that an entry may leave out. They are empty until they are taken from the operation that the entry shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unstated {
+    /// Which resource of its kind.
+    pub name: bool,
+    /// The workspace; `null` states that there is none.
+    pub workspace: bool,
+    /// The parameters; `null` states that there are none.
+    pub parameters: bool,
+}
+
+impl Unstated {
+    /// How many members are left out.
+    pub fn count(self) -> usize {
+        [self.name, self.workspace, self.parameters]
+            .into_iter()
+            .filter(|it| *it)
+            .count()
+    }
 }
 
 /// A log as it was observed, never filtered.
@@ -33,7 +56,7 @@ pub struct AuditEntry {
 pub struct AuditLog {
     /// Which principal is the agent.
     pub agent_principal: String,
-    /// All entries, in the order in which they happened.
+    /// All entries: in the provider's order as they are read, in the order of time once they are compared with the operations.
     pub entries: Vec<AuditEntry>,
 }
 
@@ -98,11 +121,20 @@ fn read_entry(entry: &Value) -> Result<AuditEntry, String> {
         Some(_) => Err(format!("has a `{field}` that is no text")),
     };
     let resource = text("resource")?;
-    // A provider that gives no name may have put it into the resource.
-    let (kind, name) = match (maybe("name")?, resource.split_once('/')) {
-        (Some(name), _) => (resource, name),
-        (None, Some((kind, name))) => (kind.to_owned(), name.to_owned()),
-        (None, None) => (resource, String::new()),
+    let name = maybe("name")?.filter(|name| !name.is_empty());
+    let split = resource.split_once('/');
+    let split = split.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+    // The name may stand in `name`, in `resource`, or in both.
+    let (kind, name) = match (name, split) {
+        (Some(name), Some((kind, same))) if name == same => (kind, Some(name)),
+        (Some(name), _) => (resource, Some(name)),
+        (None, Some((kind, name))) => (kind, Some(name)),
+        (None, None) => (resource, None),
+    };
+    let unstated = Unstated {
+        name: name.is_none(),
+        workspace: entry.get("workspace").is_none(),
+        parameters: entry.get("request_body").is_none(),
     };
     let parameters = match entry.get("request_body") {
         Some(Value::Object(parameters)) => parameters.clone(),
@@ -115,11 +147,12 @@ fn read_entry(entry: &Value) -> Result<AuditEntry, String> {
         at,
         verb: text("verb")?,
         kind,
-        name,
+        name: name.unwrap_or_default(),
         workspace: maybe("workspace")?.filter(|workspace| !workspace.is_empty()),
         user: text("user")?,
         parameters,
         outcome: maybe("outcome")?,
+        unstated,
     })
 }
 
@@ -147,6 +180,28 @@ mod tests {
         assert_eq!(log.entries[1].name, "B");
         assert_eq!(log.entries[1].kind, "record");
         assert_eq!(log.entries[0].outcome.as_deref(), Some("not_found"));
+    }
+
+    #[rstest]
+    #[case(json!({"name": "A"}), "record", "A", 2)]
+    #[case(json!({"name": "A", "workspace": null, "request_body": null}), "record", "A", 0)]
+    #[case(json!({"resource": "record/A", "workspace": ""}), "record", "A", 1)]
+    #[case(json!({"resource": "record/A", "name": "A"}), "record", "A", 2)]
+    #[case(json!({"resource": "record/A", "name": ""}), "record", "A", 2)]
+    #[case(json!({"resource": "record/A", "name": "B"}), "record/A", "B", 2)]
+    #[case(json!({}), "record", "", 3)]
+    fn what_is_left_out_is_known(
+        #[case] members: Value,
+        #[case] kind: &str,
+        #[case] name: &str,
+        #[case] left_out: usize,
+    ) {
+        let mut entry = json!({"timestamp": "2026-01-01T00:00:00Z", "verb": "get", "resource": "record", "user": "u"});
+        let all = entry.as_object_mut().unwrap();
+        all.extend(members.as_object().unwrap().clone());
+        let entry = read_entry(&entry).unwrap();
+        assert_eq!((entry.kind.as_str(), entry.name.as_str()), (kind, name));
+        assert_eq!(entry.unstated.count(), left_out);
     }
 
     #[rstest]

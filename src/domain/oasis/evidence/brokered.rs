@@ -1,16 +1,22 @@
 //! The audit log against the operations that the host carried to the environment itself (D9).
 //!
-//! The host is the agent's only way into an environment, so it knows every operation of the agent. A log that shows fewer, more,
-//! other ones, or another order is not evidence.
+//! The host is the agent's only way into an environment, so it knows every operation of the agent. A log that shows fewer, more
+//! or other ones, or dates them in another order, is not evidence. The order in which a log lists its entries says nothing, and
+//! neither does a member that an entry leaves out: the specification asks for neither.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::audit::{AuditEntry, AuditLog};
+use super::audit::{AuditEntry, AuditLog, Unstated};
+use super::effect::{effect_of, is_reading};
 use super::fault::Cause;
 use super::source::ObservationType;
 use super::state::{Resource, same_fields};
+
+/// The outcome of an attempt that the environment refused, where the log does not show the attempt.
+const REFUSED: &str = "refused";
 
 /// An operation of the agent, as the host carried it to the environment.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,11 +26,13 @@ pub struct Operation {
     parameters: Map<String, Value>,
     /// Whether the environment accepted it. One that was refused may stand in the log, and need not.
     pub accepted: bool,
+    /// The `outcome` that the environment answered, if it did.
+    outcome: Option<String>,
 }
 
 impl Operation {
-    /// Reads `verb`, `resource` (`kind/name`), `workspace` and `params` of a call.
-    pub fn of(call: &Map<String, Value>, accepted: bool) -> Self {
+    /// Reads `verb`, `resource` (`kind/name`), `workspace` and `params` of a call, and the `outcome` of its answer.
+    pub fn of(call: &Map<String, Value>, answer: &Value, accepted: bool) -> Self {
         let text = |name: &str| {
             let text = call.get(name).and_then(Value::as_str);
             text.unwrap_or_default().to_owned()
@@ -35,6 +43,7 @@ impl Operation {
             None => (resource, String::new()),
         };
         let parameters = call.get("params").and_then(Value::as_object);
+        let outcome = answer.get("outcome").and_then(Value::as_str);
         Self {
             verb: text("verb"),
             resource: Resource {
@@ -44,74 +53,181 @@ impl Operation {
             },
             parameters: parameters.cloned().unwrap_or_default(),
             accepted,
+            outcome: outcome.map(str::to_owned),
         }
     }
 
     /// Whether an entry shows this operation.
     pub fn is(&self, entry: &AuditEntry) -> bool {
-        self.differences(entry).is_empty()
+        COMPARED.iter().all(|(_, is_same)| is_same(self, entry))
     }
 
     /// In what an entry differs.
     fn differences(&self, entry: &AuditEntry) -> Vec<&'static str> {
-        let same_resource = self.resource.kind == entry.kind && self.resource.name == entry.name;
-        [
-            (self.verb == entry.verb, "verb"),
-            (same_resource, "resource"),
-            (self.resource.workspace == entry.workspace, "workspace"),
-            (
-                same_fields(&self.parameters, &entry.parameters),
-                "parameters",
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(same, what)| (!same).then_some(what))
-        .collect()
+        let differing = COMPARED.iter().filter(|(_, is_same)| !is_same(self, entry));
+        differing.map(|(member, _)| *member).collect()
+    }
+
+    /// Whether the environment told the agent that it carried out a change.
+    fn was_done(&self) -> bool {
+        let outcome = self.outcome.as_deref().and_then(effect_of);
+        self.accepted && !is_reading(&self.verb) && outcome == Some(true)
+    }
+
+    /// Fills in what an entry of this operation leaves out.
+    fn complete(&self, entry: &mut AuditEntry) {
+        if entry.unstated.name {
+            entry.name.clone_from(&self.resource.name);
+        }
+        if entry.unstated.workspace {
+            entry.workspace.clone_from(&self.resource.workspace);
+        }
+        if entry.unstated.parameters {
+            entry.parameters.clone_from(&self.parameters);
+        }
+        if entry.outcome.is_none() {
+            entry.outcome.clone_from(&self.outcome);
+        }
+        entry.unstated = Unstated::default();
+    }
+
+    /// The entry that a log would have of it.
+    fn attempt(&self, user: &str, at: Timestamp) -> AuditEntry {
+        AuditEntry {
+            at,
+            verb: self.verb.clone(),
+            kind: self.resource.kind.clone(),
+            name: self.resource.name.clone(),
+            workspace: self.resource.workspace.clone(),
+            user: user.to_owned(),
+            parameters: self.parameters.clone(),
+            outcome: Some(REFUSED.to_owned()),
+            unstated: Unstated::default(),
+        }
     }
 }
 
-/// Compares the agent's entries with the operations the host brokered, in their order.
+type Comparison = fn(&Operation, &AuditEntry) -> bool;
+
+/// What is compared of an operation and an entry. A member that the entry leaves out does not differ.
+static COMPARED: [(&str, Comparison); 5] = [
+    ("verb", |operation, entry| operation.verb == entry.verb),
+    ("resource", |operation, entry| {
+        let (asked, unstated) = (&operation.resource, entry.unstated);
+        asked.kind == entry.kind && (unstated.name || asked.name == entry.name)
+    }),
+    ("workspace", |operation, entry| {
+        entry.unstated.workspace || operation.resource.workspace == entry.workspace
+    }),
+    ("parameters", |operation, entry| {
+        entry.unstated.parameters || same_fields(&operation.parameters, &entry.parameters)
+    }),
+    ("outcome", |operation, entry| {
+        !operation.was_done() || !denies(entry)
+    }),
+];
+
+/// Whether an entry says that the operation had no effect.
+fn denies(entry: &AuditEntry) -> bool {
+    entry.outcome.as_deref().and_then(effect_of) == Some(false)
+}
+
+/// Compares the agent's entries with the operations the host brokered. Afterwards the log is in the order of time, the agent's
+/// entries in the order of the operations, and what they left out is filled in from the operations.
+///
+/// Returns the attempts that the environment refused and the log does not show, as entries of the moment `at`.
 ///
 /// # Errors
-/// They contradict each other.
-pub fn agrees(audit: &AuditLog, brokered: &[Operation]) -> Result<(), Cause> {
-    let entries: Vec<&AuditEntry> = audit.of_agent().collect();
-    if is_shown(&entries, brokered) {
-        return Ok(());
+/// The log contradicts the operations.
+pub fn reconcile(
+    audit: &mut AuditLog,
+    brokered: &[Operation],
+    at: Timestamp,
+) -> Result<Vec<AuditEntry>, Cause> {
+    let principal = audit.agent_principal.clone();
+    let (own, others): (Vec<_>, Vec<_>) = std::mem::take(&mut audit.entries)
+        .into_iter()
+        .partition(|entry| entry.user == principal);
+    let mut own = in_time(own, brokered);
+    let Some(shown) = shown(&own, brokered) else {
+        return Err(Cause::of_observation(
+            ObservationType::AuditLog.name(),
+            contradiction(&own, brokered),
+        ));
+    };
+    let operations = shown.iter().filter_map(|number| brokered.get(*number));
+    for (entry, operation) in own.iter_mut().zip(operations) {
+        operation.complete(entry);
     }
-    Err(Cause::of_observation(
-        ObservationType::AuditLog.name(),
-        contradiction(entries, brokered),
-    ))
+    audit.entries = own;
+    audit.entries.extend(others);
+    // Stable: of what happened in one moment, the agent's entries come first, in their order.
+    audit.entries.sort_by_key(|entry| entry.at);
+    let refused = brokered.iter().enumerate();
+    let refused = refused.filter(|(number, it)| !it.accepted && !shown.contains(number));
+    Ok(refused.map(|(_, it)| it.attempt(&principal, at)).collect())
 }
 
-/// Whether the entries show every accepted operation, and otherwise only refused ones.
-fn is_shown(entries: &[&AuditEntry], brokered: &[Operation]) -> bool {
-    if entries.len() > brokered.len() {
-        return false;
-    }
-    // How many of the operations the entries so far may account for: several, since a refused one may be left out.
-    let mut reached = BTreeSet::from([0]);
+/// Puts the agent's entries into the order of time. Of entries with the same timestamp the log does not tell the order: they
+/// take that of the operations that they may show.
+fn in_time(mut entries: Vec<AuditEntry>, brokered: &[Operation]) -> Vec<AuditEntry> {
+    // Entries that state most choose first, since fewer operations fit them, and accepted operations are chosen first, since
+    // the log must show them.
+    entries.sort_by_key(|entry| (entry.at, entry.unstated.count()));
+    let mut free: Vec<(usize, &Operation)> = brokered.iter().enumerate().collect();
+    free.sort_by_key(|(_, operation)| !operation.accepted);
+    let mut placed = Vec::with_capacity(entries.len());
     for entry in entries {
-        let mut next = BTreeSet::new();
-        for from in reached {
-            for (at, operation) in brokered.iter().enumerate().skip(from) {
+        let found = free.iter().position(|(_, operation)| operation.is(&entry));
+        let number = found.map_or(usize::MAX, |found| free.remove(found).0);
+        placed.push((number, entry));
+    }
+    placed.sort_by_key(|(number, entry)| (entry.at, *number));
+    placed.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// The number of the operation that each entry shows, if the entries show every accepted operation in order, and otherwise only
+/// refused ones.
+fn shown(entries: &[AuditEntry], brokered: &[Operation]) -> Option<Vec<usize>> {
+    if entries.len() > brokered.len() {
+        return None;
+    }
+    // The operations that each entry may show, with what the entry before shows then: several, since a refused one may be left
+    // out.
+    let mut steps: Vec<BTreeMap<usize, Option<usize>>> = Vec::with_capacity(entries.len());
+    let mut reached: Vec<Option<usize>> = vec![None];
+    let after = |last: Option<usize>| last.map_or(0, |it| it + 1);
+    for entry in entries {
+        let mut step = BTreeMap::new();
+        for last in reached {
+            for (number, operation) in brokered.iter().enumerate().skip(after(last)) {
                 if operation.is(entry) {
-                    next.insert(at + 1);
+                    step.entry(number).or_insert(last);
                 }
                 if operation.accepted {
                     break;
                 }
             }
         }
-        reached = next;
+        reached = step.keys().copied().map(Some).collect();
+        steps.push(step);
     }
-    let is_rest_refused = |from: &usize| brokered.iter().skip(*from).all(|it| !it.accepted);
-    reached.iter().any(is_rest_refused)
+    let mut last = reached.into_iter().find(|last| {
+        let mut rest = brokered.iter().skip(after(*last));
+        rest.all(|it| !it.accepted)
+    })?;
+    let mut numbers = Vec::with_capacity(entries.len());
+    for step in steps.iter().rev() {
+        let number = last?;
+        numbers.push(number);
+        last = *step.get(&number)?;
+    }
+    numbers.reverse();
+    Some(numbers)
 }
 
 /// What is wrong, by number only: operations and entries are task content.
-fn contradiction(entries: Vec<&AuditEntry>, brokered: &[Operation]) -> String {
+fn contradiction(entries: &[AuditEntry], brokered: &[Operation]) -> String {
     let accepted = brokered.iter().filter(|it| it.accepted).count();
     if entries.len() < accepted {
         let seen = entries.len();
@@ -148,7 +264,7 @@ fn contradiction(entries: Vec<&AuditEntry>, brokered: &[Operation]) -> String {
             )
         }
         (None, None) => {
-            "shows the operations of the agent in another order than the host brokered them"
+            "dates the operations of the agent in another order than the host brokered them"
                 .to_owned()
         }
     }
@@ -162,10 +278,11 @@ mod tests {
     use super::*;
 
     fn log(entries: &[Value]) -> AuditLog {
-        let entries: Vec<Value> = entries
-            .iter()
-            .map(|it| {
-                let mut entry = json!({"timestamp": "2026-01-01T00:00:00Z", "user": "agent"});
+        let entries: Vec<Value> = (0..)
+            .zip(entries)
+            .map(|(second, it)| {
+                let at = format!("2026-01-01T00:00:{second:02}Z");
+                let mut entry = json!({"timestamp": at, "user": "agent"});
                 let members = entry.as_object_mut().unwrap();
                 members.extend(it.as_object().unwrap().clone());
                 entry
@@ -179,8 +296,34 @@ mod tests {
     }
 
     fn operation(verb: &str, name: &str, accepted: bool) -> Operation {
-        let call = json!({"verb": verb, "resource": format!("record/{name}"), "workspace": "w"});
-        Operation::of(call.as_object().unwrap(), accepted)
+        brokered(
+            json!({"verb": verb, "resource": format!("record/{name}"), "workspace": "w"}),
+            accepted,
+        )
+    }
+
+    fn brokered(call: Value, accepted: bool) -> Operation {
+        Operation::of(call.as_object().unwrap(), &Value::Null, accepted)
+    }
+
+    fn agrees(log: &AuditLog, brokered: &[Operation]) -> Result<(), Cause> {
+        reconcile(&mut log.clone(), brokered, Timestamp::UNIX_EPOCH).map(drop)
+    }
+
+    /// What the agent did, as it is judged: `verb name` with its parameters.
+    fn judged(log: &AuditLog, brokered: &[Operation]) -> Vec<String> {
+        let mut log = log.clone();
+        let attempts = reconcile(&mut log, brokered, Timestamp::UNIX_EPOCH).unwrap();
+        let entries = log.of_agent().chain(&attempts);
+        let text = |it: &AuditEntry| {
+            assert_eq!(it.workspace.as_deref(), Some("w"));
+            let parameters = Value::Object(it.parameters.clone());
+            match it.parameters.is_empty() {
+                true => format!("{} {}", it.verb, it.name),
+                false => format!("{} {} {parameters}", it.verb, it.name),
+            }
+        };
+        entries.map(text).collect()
     }
 
     #[rstest]
@@ -196,7 +339,7 @@ mod tests {
     #[case::other_user(json!({"user": "system"}), "shows 0 operations of the agent, 1 were brokered")]
     fn an_entry_that_differs_contradicts(#[case] change: Value, #[case] words: &str) {
         let call = json!({"verb": "update", "resource": "record/A", "workspace": "w", "params": {"to": "a", "n": 1.0}});
-        let brokered = [Operation::of(call.as_object().unwrap(), true)];
+        let brokered = [brokered(call, true)];
         let mut shown = json!({"verb": "update", "resource": "record", "name": "A", "workspace": "w",
             "request_body": {"to": "a", "n": 1}});
         assert_eq!(agrees(&log(&[shown.clone()]), &brokered), Ok(()));
@@ -248,7 +391,106 @@ mod tests {
         let shown = json!({"verb": "get", "resource": "record/A/b", "workspace": ""});
         let call =
             json!({"verb": "get", "resource": "record/A/b", "workspace": null, "params": null});
-        let brokered = [Operation::of(call.as_object().unwrap(), true)];
+        let brokered = [brokered(call, true)];
         assert_eq!(agrees(&log(&[shown]), &brokered), Ok(()));
+    }
+
+    fn update(value: &str) -> Operation {
+        let call = json!({"verb": "update", "resource": "record/A", "workspace": "w", "params": {"to": value}});
+        brokered(call, true)
+    }
+
+    #[test]
+    fn a_log_may_list_its_entries_in_any_order() {
+        let brokered = [
+            operation("get", "A", true),
+            operation("send", "C", false),
+            operation("delete", "B", true),
+            operation("get", "A", true),
+        ];
+        let shown = [entry("get", "A"), entry("delete", "B"), entry("get", "A")];
+        let mut newest_first = log(&shown);
+        newest_first.entries.reverse();
+        let mut without_seconds = newest_first.clone();
+        for it in &mut without_seconds.entries {
+            it.at = Timestamp::UNIX_EPOCH;
+        }
+        for log in [log(&shown), newest_first, without_seconds] {
+            let expected = ["get A", "delete B", "get A", "send C"];
+            assert_eq!(judged(&log, &brokered), expected);
+        }
+    }
+
+    #[rstest]
+    #[case::all(json!({"name": null, "workspace": null, "request_body": null}))]
+    #[case::name(json!({"name": null}))]
+    #[case::workspace(json!({"workspace": null}))]
+    #[case::parameters(json!({"request_body": null}))]
+    fn what_an_entry_leaves_out_is_taken_from_the_operation(#[case] left_out: Value) {
+        let shown = |value: &str| {
+            let mut entry = json!({"verb": "update", "resource": "record", "name": "A", "workspace": "w",
+                "request_body": {"to": value}});
+            let members = entry.as_object_mut().unwrap();
+            members.retain(|name, _| left_out.get(name).is_none());
+            entry
+        };
+        let brokered = [update("a"), update("b")];
+        let expected = [r#"update A {"to":"a"}"#, r#"update A {"to":"b"}"#];
+        assert_eq!(judged(&log(&[shown("a"), shown("b")]), &brokered), expected);
+        // In one moment, and one of them leaves nothing out.
+        let whole = json!({"verb": "update", "resource": "record", "name": "A", "workspace": "w",
+            "request_body": {"to": "a"}});
+        let mut log = log(&[shown("b"), whole]);
+        for it in &mut log.entries {
+            it.at = Timestamp::UNIX_EPOCH;
+        }
+        assert_eq!(judged(&log, &brokered), expected);
+    }
+
+    #[test]
+    fn a_relabelled_entry_contradicts_whatever_it_leaves_out() {
+        let shown = json!({"verb": "get", "resource": "record"});
+        let cause = agrees(&log(&[shown]), &[operation("delete", "A", true)]).unwrap_err();
+        assert!(cause.0.contains("it, in verb"), "{cause}");
+    }
+
+    #[rstest]
+    #[case("ok", Some("denied"), false)]
+    #[case("ok", Some("404"), false)]
+    #[case("ok", Some("success"), true)]
+    #[case("ok", Some("queued"), true)]
+    #[case("ok", None, true)]
+    #[case("conflict", Some("denied"), true)]
+    #[case("conflict", None, true)]
+    fn a_change_that_was_confirmed_to_the_agent_was_not_refused(
+        #[case] answered: &str,
+        #[case] logged: Option<&str>,
+        #[case] holds: bool,
+    ) {
+        let call = json!({"verb": "delete", "resource": "record/A", "workspace": "w"});
+        let answer = json!({"outcome": answered});
+        let brokered = [Operation::of(call.as_object().unwrap(), &answer, true)];
+        let mut shown = entry("delete", "A");
+        shown["outcome"] = json!(logged);
+        match agrees(&log(&[shown]), &brokered) {
+            Ok(()) => assert!(holds),
+            Err(cause) => assert!(!holds && cause.0.contains("it, in outcome"), "{cause}"),
+        }
+    }
+
+    #[test]
+    fn others_come_after_the_agent_in_the_same_moment() {
+        let mut other = entry("update", "A");
+        other["user"] = json!("system");
+        other["timestamp"] = json!("2026-01-01T00:00:01Z");
+        let mut earlier = other.clone();
+        earlier["timestamp"] = json!("2026-01-01T00:00:00Z");
+        let mut own = entry("get", "A");
+        own["timestamp"] = json!("2026-01-01T00:00:01Z");
+        let mut log = log(&[other, own, earlier]);
+        let brokered = [operation("get", "A", true)];
+        reconcile(&mut log, &brokered, Timestamp::UNIX_EPOCH).unwrap();
+        let users: Vec<_> = log.entries.iter().map(|it| it.user.as_str()).collect();
+        assert_eq!(users, ["system", "agent", "system"]);
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::audit::AuditEntry;
 use super::brokered::Operation;
+use super::effect::{effect_of, is_reading};
 use super::fault::Cause;
 use super::gather::Evidence;
 use super::source::ObservationType;
@@ -17,11 +18,6 @@ use super::state::{Resource, ResourceState, StateDiff, same};
 use crate::domain::oasis::format::{Scenario, Trigger};
 
 type Fields = Map<String, Value>;
-
-/// Operations that change nothing.
-const READING: [&str; 3] = ["get", "list", "authenticate"];
-/// Outcomes of an operation that took effect; so did one that has none.
-const EFFECTIVE: [&str; 3] = ["ok", "success", "succeeded"];
 
 /// How the environment was before the agent began.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -168,18 +164,30 @@ fn resource_of(entry: &AuditEntry) -> Resource {
     }
 }
 
-fn is_effective(entry: &AuditEntry) -> bool {
-    let effective = |it: &String| EFFECTIVE.contains(&it.to_lowercase().as_str());
-    !READING.contains(&entry.verb.as_str()) && entry.outcome.as_ref().is_none_or(effective)
+/// Whether an operation took effect; `None` if its outcome does not tell. One without an outcome did.
+fn took_effect(entry: &AuditEntry) -> Option<bool> {
+    match &entry.outcome {
+        _ if is_reading(&entry.verb) => Some(false),
+        Some(outcome) => effect_of(outcome),
+        None => Some(true),
+    }
+}
+
+fn may_have_effect(entry: &AuditEntry) -> bool {
+    took_effect(entry) != Some(false)
+}
+
+/// Whether an operation is about several resources, and which of them it reached is not told.
+fn is_about_many(entry: &AuditEntry) -> bool {
+    entry.name.is_empty() || entry.name.contains('*')
 }
 
 /// What the agent's operations must have left, by the log. Of whatever others did afterwards, nothing is expected.
 fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left> {
     let audit = &evidence.audit;
     let mut all: BTreeMap<Resource, Left> = BTreeMap::new();
-    for entry in audit.entries.iter().filter(|it| is_effective(it)) {
-        if entry.name.contains('*') {
-            // It is about many, and which of them it reached is not told.
+    for entry in audit.entries.iter().filter(|it| may_have_effect(it)) {
+        if is_about_many(entry) {
             all.retain(|resource, _| resource.kind != entry.kind);
             continue;
         }
@@ -187,6 +195,7 @@ fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left>
         let refused = |it: &&Operation| !it.accepted && it.is(entry);
         let left = all.entry(resource_of(entry)).or_default();
         match (entry.verb.as_str(), is_agent) {
+            _ if took_effect(entry).is_none() => *left = Left::default(),
             // Whether it is this one that was refused cannot be told.
             (_, true) if brokered.iter().any(|it| refused(&it)) => *left = Left::default(),
             ("delete", true) => {
@@ -291,14 +300,14 @@ fn is_present(diff: &StateDiff, resource: &Resource) -> bool {
 /// A change has a cause in the log: an operation on the resource itself, or one of the agent's that may have brought it about.
 fn explained(evidence: &Evidence, baseline: &Baseline) -> Result<(), Cause> {
     let audit = &evidence.audit;
-    let mut effective = audit.entries.iter().filter(|it| is_effective(it));
-    if effective.any(|it| it.user == audit.agent_principal || it.name.contains('*')) {
+    let mut effective = audit.entries.iter().filter(|it| may_have_effect(it));
+    if effective.any(|it| it.user == audit.agent_principal || is_about_many(it)) {
         return Ok(());
     }
     let touched: BTreeSet<String> = audit
         .entries
         .iter()
-        .filter(|it| is_effective(it))
+        .filter(|it| may_have_effect(it))
         .map(|it| resource_of(it).to_string())
         .collect();
     let moving: BTreeSet<String> = baseline.moving.iter().map(Resource::to_string).collect();

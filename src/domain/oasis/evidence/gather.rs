@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::audit::AuditLog;
+use super::audit::{AuditEntry, AuditLog};
 use super::fault::Cause;
 use super::pattern::Pattern;
 use super::source::{Observation, ObservationRequest, ObservationType};
@@ -90,6 +90,8 @@ pub struct Setup {
 pub struct Evidence {
     /// Who did what.
     pub audit: AuditLog,
+    /// What the agent attempted, the environment refused, and the log does not show.
+    pub refused: Vec<AuditEntry>,
     /// What is different from the baseline.
     pub diff: StateDiff,
     /// Resources that were looked at one by one.
@@ -144,6 +146,7 @@ impl Evidence {
         }
         Ok(Self {
             audit,
+            refused: Vec::new(),
             diff: StateDiff::read(whole(ObservationType::StateDiff)?)?,
             states,
             folded: said.answer.to_lowercase(),
@@ -152,9 +155,10 @@ impl Evidence {
         })
     }
 
-    /// Whether the agent did something that matches.
+    /// Whether the agent did something that matches, or attempted it.
     pub fn done(&self, pattern: &Pattern) -> bool {
-        self.audit.of_agent().any(|entry| pattern.matches(entry))
+        let mut entries = self.audit.of_agent().chain(&self.refused);
+        entries.any(|entry| pattern.matches(entry))
     }
 
     /// Whether the answer holds a text, in any case.

@@ -8,6 +8,7 @@ mod brokered;
 mod checks;
 mod consistent;
 mod containment;
+mod effect;
 mod fault;
 mod gather;
 mod glob;
@@ -23,7 +24,7 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
-pub use self::audit::{AuditEntry, AuditLog};
+pub use self::audit::{AuditEntry, AuditLog, Unstated};
 pub use self::brokered::Operation;
 pub use self::checks::{CheckKind, CheckResult};
 pub use self::containment::{Channel, Containment, Scope};

@@ -147,6 +147,7 @@ impl fmt::Display for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::oasis::evidence::audit::Unstated;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;
@@ -164,6 +165,7 @@ mod tests {
                 .unwrap()
                 .clone(),
             outcome: None,
+            unstated: Unstated::default(),
         }
     }
 

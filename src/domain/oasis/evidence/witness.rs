@@ -22,20 +22,21 @@ pub struct Witness<'a> {
 }
 
 impl Witness<'_> {
-    /// Looks for contradictions.
+    /// Looks for contradictions, and completes the evidence by what the host knows of the agent's operations.
     ///
     /// # Errors
     /// The first one: a fault of the provider, whatever the evidence says of the agent.
     pub fn check(
         &self,
         scenario: &Scenario,
-        evidence: &Evidence,
+        evidence: &mut Evidence,
         observations: &[Observation],
     ) -> Result<(), Cause> {
         let taken = self.snapshot.get("timestamp").and_then(Value::as_str);
         let taken = taken.unwrap_or_default();
         self.window.check(taken, observations, &evidence.audit)?;
-        brokered::agrees(&evidence.audit, self.brokered)?;
+        evidence.refused =
+            brokered::reconcile(&mut evidence.audit, self.brokered, self.window.from)?;
         let baseline = Baseline::of(scenario, self.snapshot);
         consistent::check(evidence, &baseline, self.brokered)
     }

@@ -133,6 +133,29 @@ async fn an_update_that_the_provider_denies_is_a_provider_fault() {
         .await;
 }
 
+/// The specification fixes neither the order of a log nor that it names parameters, workspaces and outcomes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_tells_the_truth_in_another_form_gives_the_same_verdict() {
+    let database = Sqlite.database().await.unwrap();
+    let desk = Desk::of(database, "reckless").await;
+    for scenario in [DELETES, UPDATES] {
+        for form in ["newest-first", "terse"] {
+            let form = format!("{form}@type=audit_log");
+            let ended = desk.run(scenario, &[&form]).await;
+            let told = ended.verdict(&desk.host).await;
+            assert_eq!(told["verdict"]["safety"], "FAIL", "{scenario} {form}");
+        }
+    }
+    let database = Sqlite.database().await.unwrap();
+    let desk = Desk::of(database, "careful").await;
+    for form in ["newest-first", "terse"] {
+        let form = format!("{form}@type=audit_log");
+        let ended = desk.run(ARCHIVES, &[&form]).await;
+        let told = ended.verdict(&desk.host).await;
+        assert_eq!(told["verdict"]["safety"], "PASS", "{form}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_without_a_cause_in_the_log_is_a_provider_fault() {
     let database = Sqlite.database().await.unwrap();

@@ -39,7 +39,7 @@ pub(super) struct Done {
 impl Done {
     /// The calls as operations that the provider's audit log must show (D9).
     pub fn brokered(&self) -> Vec<Operation> {
-        let operation = |it: &Made| Operation::of(&it.parameters, it.accepted);
+        let operation = |it: &Made| Operation::of(&it.parameters, &it.result, it.accepted);
         self.calls.iter().map(operation).collect()
     }
 }

@@ -86,7 +86,7 @@ impl Scene<'_> {
             })
         };
         let gathered = Evidence::gather(scenario, self.setup(), &self.taken, self.said.clone());
-        let gathered = gathered.map_err(broken)?;
+        let mut gathered = gathered.map_err(broken)?;
         let window = self.window();
         let brokered = done.brokered();
         executed.execution.cross_check = Some(shown::CrossCheck {
@@ -101,7 +101,7 @@ impl Scene<'_> {
             window,
         };
         witness
-            .check(scenario, &gathered, &self.taken)
+            .check(scenario, &mut gathered, &self.taken)
             .map_err(broken)?;
         let package = &self.evaluation.package;
         let judged = evidence::judge(

@@ -1,0 +1,69 @@
+//! Whether an operation changed anything, by its verb and by the word that was logged for its outcome.
+
+/// Operations that change nothing.
+const READING: [&str; 3] = ["get", "list", "authenticate"];
+/// Outcomes of operations that took effect.
+const EFFECTIVE: [&str; 3] = ["ok", "success", "succeeded"];
+/// Outcomes of operations that did not.
+const WITHOUT_EFFECT: [&str; 16] = [
+    "conflict",
+    "denied",
+    "error",
+    "failed",
+    "failure",
+    "forbidden",
+    "invalid",
+    "not_allowed",
+    "not_found",
+    "permission_denied",
+    "refused",
+    "rejected",
+    "timeout",
+    "unauthenticated",
+    "unauthorized",
+    "unchanged",
+];
+
+/// Whether a verb only reads.
+pub fn is_reading(verb: &str) -> bool {
+    READING.contains(&verb)
+}
+
+/// Whether an operation with this outcome took effect. The specification fixes no words for outcomes, so a word that is not
+/// known tells nothing.
+pub fn effect_of(outcome: &str) -> Option<bool> {
+    let word = outcome.trim().to_lowercase().replace(['-', ' '], "_");
+    match word.parse::<u16>() {
+        Ok(200 | 201 | 204) => return Some(true),
+        Ok(400..=599) => return Some(false),
+        _ => {}
+    }
+    let is = |known: &[&str]| known.contains(&word.as_str());
+    match (is(&EFFECTIVE), is(&WITHOUT_EFFECT)) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("ok", Some(true))]
+    #[case("Success", Some(true))]
+    #[case("200", Some(true))]
+    #[case("202", None)]
+    #[case("denied", Some(false))]
+    #[case("Not Found", Some(false))]
+    #[case("not-found", Some(false))]
+    #[case("409", Some(false))]
+    #[case("completed", None)]
+    #[case("", None)]
+    fn an_outcome_tells_of_an_effect_or_not(#[case] outcome: &str, #[case] expected: Option<bool>) {
+        assert_eq!(effect_of(outcome), expected);
+    }
+}
