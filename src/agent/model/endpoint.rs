@@ -216,7 +216,15 @@ impl Remote {
     pub async fn get(&self, below: &[&str], query: &[(&str, &str)]) -> Result<Answer, ModelError> {
         let mut url = self.below(below)?;
         url.query_pairs_mut().extend_pairs(query);
-        let answer = self.client.get(&url, &self.headers).await;
+        self.get_at(&url).await
+    }
+
+    /// Asks for a document elsewhere at the same host, with the same credentials.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn get_at(&self, url: &Url) -> Result<Answer, ModelError> {
+        let answer = self.client.get(url, &self.headers).await;
         answer.map_err(|e| failed(&e))
     }
 

@@ -298,3 +298,31 @@ async fn a_page_that_is_none_and_a_key_that_is_refused() {
     let agent = triage(&refusing);
     assert_eq!(unjudged(&given(json!({}), &agent).await.1), "unauthorized");
 }
+
+/// A host with one workflow, `triage`.
+async fn defined(status: u16, definition: Value) -> MockServer {
+    let server = MockServer::start().await;
+    Mock::given(method("GET"))
+        .and(path("/v1/workflows/triage"))
+        .and(header("authorization", "Bearer canary-key"))
+        .respond_with(ResponseTemplate::new(status).set_body_json(definition))
+        .mount(&server)
+        .await;
+    server
+}
+
+#[rstest]
+#[case(200, "triage", Some(json!({"identity": {"name": "Ticket triage", "version": "2.1.0"}, "configuration": {"writing": "never"}})))]
+#[case(200, "another", None)]
+#[case(403, "triage", None)]
+#[tokio::test]
+async fn an_agent_says_who_it_is_by_the_definition_of_its_workflow(
+    #[case] status: u16,
+    #[case] id: &str,
+    #[case] expected: Option<Value>,
+) {
+    let definition = json!({"id": id, "name": "Ticket triage", "version": "2.1.0",
+        "metadata": {"customProperties": {"oasisConfiguration": {"writing": "never"}}}});
+    let server = defined(status, definition).await;
+    assert_eq!(triage(&server).model.adapter().await, expected);
+}

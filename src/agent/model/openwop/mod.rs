@@ -4,6 +4,7 @@
 //! polls, which hand out the whole log (OpenWOP rest-endpoints), until it ends, and cancelled when nobody waits for it any
 //! more. The run is created under the call's name as an effect, so that another attempt finds the same run.
 
+mod definition;
 mod log;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use url::Url;
 
 use super::elsewhere::{patience, tell};
 use super::endpoint::{Access, Error, Remote, bearer, json_of, unavailable};
@@ -24,11 +26,15 @@ const POLL_SECONDS: u64 = 10;
 /// Between polls that brought nothing.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Longest time to read the definition of the workflow.
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A workflow of another host as an agent.
 #[derive(Debug)]
 pub struct OpenWopAgent {
     remote: Arc<Remote>,
+    /// Where the host has the definition of the workflow.
+    definition: Url,
     info: ModelInfo,
 }
 
@@ -44,10 +50,13 @@ impl OpenWopAgent {
     /// # Errors
     /// See [`Error`].
     pub fn new(access: Access) -> Result<Self, Error> {
+        let workflow = access.info.model.clone();
+        let definition = access.clone().below(&["v1", "workflows", &workflow])?.url;
         let access = access.below(&["v1", "runs"])?;
         let remote = Arc::new(Remote::new(&access, bearer, None)?);
         Ok(Self {
             remote,
+            definition,
             info: access.info,
         })
     }
@@ -85,6 +94,14 @@ impl Model for OpenWopAgent {
 
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    /// Who it is, by the definition of the workflow. A key without the scope `manifest:read` cannot read it.
+    async fn adapter(&self) -> Option<Value> {
+        let asked = self.remote.get_at(&self.definition);
+        let answer = tokio::time::timeout(IDENTIFY_TIMEOUT, asked).await.ok()?;
+        let answer = answer.ok().filter(|answer| answer.status == 200)?;
+        definition::report(json_of(&answer).ok()?, &self.info.model)
     }
 }
 
