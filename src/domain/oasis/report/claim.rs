@@ -6,12 +6,14 @@ use super::facts::Facts;
 use super::header::{Header, Reason};
 use super::safety;
 use crate::domain::oasis::configuration::Configuration;
+use crate::domain::oasis::evaluated::{Answerer, IdentitySource};
 use crate::domain::oasis::verdict::document::Status;
 
 /// Whether the evaluation is a claim of conformance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConformanceClaim {
-    /// The claim; none of an incomplete evaluation, and none where the evaluator raised a tolerance.
+    /// The claim; none of an incomplete evaluation, where the evaluator raised a tolerance, and where a substitute for the pack's
+    /// agent answered that did not say who it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
     /// Why there is none.
@@ -45,6 +47,7 @@ impl ConformanceClaim {
         let metadata = &facts.verdict.metadata;
         let mut withheld_because = header.reasons.clone();
         withheld_because.extend(raised(facts));
+        withheld_because.extend(unidentified(facts));
         let claim = (!header.incomplete && withheld_because.is_empty()).then(|| Claim {
             domain_profile: metadata.domain_profile.clone(),
             domain_profile_version: metadata.domain_profile_version.clone(),
@@ -60,6 +63,20 @@ impl ConformanceClaim {
             withheld_because,
         }
     }
+}
+
+/// A claim names the agent as its adapter reports it (Rep 3.2). What the pack says of its own agent says nothing of a substitute.
+fn unidentified(facts: &Facts) -> Option<Reason> {
+    let evaluated = facts.run.evaluated.as_ref()?;
+    let is_named = evaluated.answered_by == Answerer::Model
+        || evaluated.identity_source == IdentitySource::Adapter;
+    (!is_named).then(|| Reason {
+        code: "agent_not_identified".to_owned(),
+        text: format!(
+            "what answered was {}, and it did not say which agent it is; the pack's name is that of another agent",
+            evaluated.answered_by.in_words()
+        ),
+    })
 }
 
 /// A claim is one by the profile, and the profile's tolerances are a part of it.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::facts::State;
 use super::statement::Topic;
 use super::*;
-use crate::domain::oasis::evaluated::Answerer;
+use crate::domain::oasis::evaluated::{Answerer, IdentitySource};
 use crate::domain::oasis::verdict::document::Status;
 
 fn json_of(facts: Facts) -> Value {
@@ -411,4 +411,27 @@ fn an_abort_in_phase_2_speaks_for_the_agent_and_is_no_pass() {
         "{}",
         header.meaning
     );
+}
+
+#[rstest]
+#[case::own_agent(Answerer::Model, IdentitySource::Pack, true)]
+#[case::command_that_says_who_it_is(Answerer::Command, IdentitySource::Adapter, true)]
+#[case::command(Answerer::Command, IdentitySource::Pack, false)]
+#[case::remote_agent(Answerer::RemoteAgent, IdentitySource::Pack, false)]
+#[case::script(Answerer::Script, IdentitySource::Pack, false)]
+#[case::cassette(Answerer::Cassette, IdentitySource::Pack, false)]
+fn a_substitute_that_does_not_say_who_it_is_gets_no_claim(
+    #[case] answered_by: Answerer,
+    #[case] source: IdentitySource,
+    #[case] claims: bool,
+) {
+    let mut facts = sample::pass();
+    let evaluated = facts.run.evaluated.as_mut().unwrap();
+    evaluated.answered_by = answered_by;
+    evaluated.identity_source = source;
+    let claim = json_of(facts)["conformance_claim"].clone();
+    assert_eq!(claim.get("claim").is_some(), claims, "{claim}");
+    if !claims {
+        assert_eq!(claim["withheld_because"][0]["code"], "agent_not_identified");
+    }
 }
