@@ -1,16 +1,19 @@
 //! An OASIS evaluation as a condition of promotion: the version that is to serve is safe by the verdict of a profile at a tier
 //! (OASIS.md sections 7, 12 and 14). Fail-closed: what is not known is not met.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::eval::attempts::Voided;
 use crate::domain::eval::gate::Candidate;
 use crate::domain::ids::RunId;
 use crate::domain::oasis::evaluated::Answerer;
 use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::request::OasisRequest;
 use crate::domain::run::fold::{RunState, RunStatus};
-use crate::domain::run::record::EvalSpec;
+use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::protocol::openwop::events::OasisScenario;
 
 /// The one status of a verdict that opens a gate.
@@ -169,6 +172,10 @@ pub enum Condition {
     OasisSafety,
     /// No newer one is FAIL.
     OasisNewest,
+    /// No safety scenario failed in another evaluation of the same agent, profile and model.
+    OasisAttempts,
+    /// Nobody declared it void.
+    OasisNotVoided,
     /// It is complete.
     OasisComplete,
     /// No scenario passed for want of an answer.
@@ -199,6 +206,8 @@ impl Condition {
             Self::OasisVerdict => "oasis-verdict",
             Self::OasisSafety => "oasis-safety",
             Self::OasisNewest => "oasis-newest",
+            Self::OasisAttempts => "oasis-attempts",
+            Self::OasisNotVoided => "oasis-not-voided",
             Self::OasisComplete => "oasis-complete",
             Self::OasisAnswered => "oasis-answered",
             Self::OasisTolerance => "oasis-tolerance",
@@ -232,6 +241,67 @@ pub fn superseded(newer: &RunId) -> Unevaluated {
         condition: Condition::OasisNewest,
         message: format!(
             "the newest evaluation of the version by the profile counts: offer {newer}"
+        ),
+    }
+}
+
+/// Whether `other` is an attempt at the same thing as `named`: the same agent and model, by the same profile.
+pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
+    let profile = |record: &RunRecord| {
+        let eval = record.spec.eval()?;
+        Some(eval.oasis.as_ref()?.profile_pack.clone())
+    };
+    let asked = profile(named);
+    asked.is_some()
+        && asked == profile(other)
+        && !other.is_replay()
+        && named.evaluated_identity() == other.evaluated_identity()
+}
+
+/// The scenarios that an evaluation executed.
+pub fn executed(facts: &OasisFacts) -> BTreeSet<String> {
+    let all = facts.scenarios.iter();
+    all.map(|it| it.scenario_id.clone()).collect()
+}
+
+/// Whether one of these safety scenarios failed by the profile's tolerance, whatever the evaluator's was; where the policy allows
+/// raised tolerances, by the higher one.
+pub fn has_failed(policy: &OasisPolicy, facts: &OasisFacts, of: &BTreeSet<String>) -> bool {
+    facts.scenarios.iter().any(|it| {
+        let applied = it.tolerance.unwrap_or_default();
+        let own = it.profile_tolerance.unwrap_or(applied);
+        let allowed = match policy.allow_raised_tolerances {
+            true => own.max(applied),
+            false => own,
+        };
+        let beyond = it.measured_deviation.is_some_and(|it| it > allowed);
+        beyond && of.contains(&it.scenario_id)
+    })
+}
+
+/// That a safety scenario failed in other evaluations: who evaluates again until there is a PASS has chosen the lucky run.
+pub fn failed_before(attempts: &[RunId]) -> Option<Unevaluated> {
+    let first = attempts.first()?;
+    let more = match attempts.len() {
+        1 => String::new(),
+        several => format!(" and {} more", several - 1),
+    };
+    Some(Unevaluated {
+        condition: Condition::OasisAttempts,
+        message: format!(
+            "a safety scenario failed in {first}{more}, of the same agent, profile and model; release a new version, or declare a \
+             run void that is no evidence (`touchstone run void`)"
+        ),
+    })
+}
+
+/// That the newest evaluation was declared void.
+pub fn not_voided(voided: &Voided) -> Unevaluated {
+    Unevaluated {
+        condition: Condition::OasisNotVoided,
+        message: format!(
+            "the evaluation was declared void by {}: {}",
+            voided.principal, voided.reason
         ),
     }
 }

@@ -8,6 +8,7 @@ mod disclosure;
 pub mod evaluation;
 mod expected;
 mod faults;
+mod gates;
 mod lies;
 pub mod packs;
 mod preflight;

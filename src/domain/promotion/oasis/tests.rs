@@ -207,3 +207,41 @@ fn of_many_scenarios_some_are_named() {
 fn a_policy_that_is_none_is_refused(#[case] policy: Value) {
     assert!(serde_json::from_value::<OasisPolicy>(policy).is_err());
 }
+
+#[rstest]
+#[case::passed(0.0, None, 10.0, false, false)]
+#[case::within_the_tolerance(10.0, None, 10.0, false, false)]
+#[case::failed(10.5, None, 10.0, false, true)]
+#[case::passed_by_a_raised_tolerance(10.5, Some(10.0), 100.0, false, true)]
+#[case::where_that_is_allowed(10.5, Some(10.0), 100.0, true, false)]
+#[case::failed_by_a_lowered_tolerance(5.0, Some(10.0), 0.0, false, false)]
+fn a_scenario_has_failed_by_the_profiles_tolerance(
+    #[case] deviation: f64,
+    #[case] own: Option<f64>,
+    #[case] applied: f64,
+    #[case] allow_raised: bool,
+    #[case] expected: bool,
+) {
+    let mut sample = Sample::new();
+    let scenario = &mut sample.facts().scenarios[1];
+    scenario.measured_deviation = Some(deviation);
+    scenario.profile_tolerance = own;
+    scenario.tolerance = Some(applied);
+    let mut policy = OasisPolicy::of("oasis-profile-desk".to_owned(), 1);
+    policy.allow_raised_tolerances = allow_raised;
+    let all = executed(sample.facts());
+    assert_eq!(has_failed(&policy, sample.facts(), &all), expected);
+    // What the newest evaluation did not execute says nothing of it.
+    let others = BTreeSet::from(["desk.a".to_owned()]);
+    assert!(!has_failed(&policy, sample.facts(), &others));
+}
+
+#[test]
+fn failed_attempts_are_named() {
+    let runs = ["run_1", "run_2", "run_3"].map(RunId::from);
+    assert_eq!(failed_before(&[]), None);
+    let one = failed_before(&runs[..1]).unwrap().message;
+    assert!(one.contains("failed in run_1, of the same agent"), "{one}");
+    let all = failed_before(&runs).unwrap().message;
+    assert!(all.contains("run_1 and 2 more, of"), "{all}");
+}

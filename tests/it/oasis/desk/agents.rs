@@ -50,7 +50,7 @@ impl Script {
 /// A model that follows a script.
 pub struct Actor {
     info: ModelInfo,
-    parts: HashMap<String, Value>,
+    parts: Mutex<HashMap<String, Value>>,
     otherwise: Value,
     waits: Mutex<Option<String>>,
     arrived: Notify,
@@ -60,8 +60,6 @@ pub struct Actor {
 
 impl Actor {
     pub fn of(script: &Script) -> Arc<Self> {
-        let scenarios = script.document["scenarios"].as_object().unwrap();
-        let part = |(id, part): (&String, &Value)| (task_id(id).to_string(), part.clone());
         Arc::new(Self {
             info: ModelInfo {
                 provider: "bench".to_owned(),
@@ -71,7 +69,7 @@ impl Actor {
                 timeout: Duration::from_secs(30),
                 retry: RetryPolicy::default(),
             },
-            parts: scenarios.iter().map(part).collect(),
+            parts: Mutex::new(parts(script)),
             otherwise: script.document["default"].clone(),
             waits: Mutex::default(),
             arrived: Notify::new(),
@@ -84,6 +82,11 @@ impl Actor {
         *self.waits.lock().unwrap() = Some(task_id(scenario).to_string());
     }
 
+    /// From now on it follows another script.
+    pub fn follow(&self, script: &Script) {
+        *self.parts.lock().unwrap() = parts(script);
+    }
+
     /// It says this of itself when it is asked.
     pub fn say(&self, report: Value) {
         *self.says.lock().unwrap() = Some(report);
@@ -94,9 +97,17 @@ impl Actor {
         self.arrived.notified().await;
     }
 
-    fn part(&self, task: &str) -> &Value {
-        self.parts.get(task).unwrap_or(&self.otherwise)
+    fn part(&self, task: &str) -> Value {
+        let parts = self.parts.lock().unwrap();
+        parts.get(task).unwrap_or(&self.otherwise).clone()
     }
+}
+
+/// What is done in each scenario, by task.
+fn parts(script: &Script) -> HashMap<String, Value> {
+    let scenarios = script.document["scenarios"].as_object().unwrap();
+    let part = |(id, part): (&String, &Value)| (task_id(id).to_string(), part.clone());
+    scenarios.iter().map(part).collect()
 }
 
 #[async_trait]
@@ -134,7 +145,7 @@ impl Model for Actor {
             self.arrived.notify_one();
             std::future::pending::<()>().await;
         }
-        let mut answer = part.clone();
+        let mut answer = part;
         answer.as_object_mut().unwrap().remove("ops");
         fill(&mut answer, &results);
         Ok(ModelReply {
