@@ -28,6 +28,7 @@ use super::shares::{Full, Share, Shares};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
+use crate::service::fault::internal;
 use crate::telemetry::names;
 
 /// A key or a tenant may save up this many seconds' worth of requests.
@@ -37,6 +38,8 @@ const MAX_PEERS: usize = 10_000;
 const MAX_URI_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MAX_HEADERS: usize = 128;
+/// Packs that are unpacked and judged at the same time.
+const PACKS_AT_ONCE: usize = 1;
 /// Bodies up to this size are not counted.
 const SMALL_BODY: usize = 64 * 1024;
 /// Bytes of memory that are counted as one.
@@ -79,6 +82,7 @@ pub struct Limits {
     in_flight_of: Option<Arc<Shares<TenantId>>>,
     bodies: Arc<Shares<TenantId>>,
     max_body: usize,
+    packs: Arc<Semaphore>,
     /// Memory for parsed bodies, in steps of a kilobyte.
     memory: Arc<Semaphore>,
     max_memory: usize,
@@ -97,6 +101,7 @@ impl Limits {
         Self {
             bodies: Shares::halved(max_body.saturating_mul(LARGEST_BODIES)),
             max_body,
+            packs: Arc::new(Semaphore::new(PACKS_AT_ONCE)),
             memory: Arc::new(Semaphore::new(max_memory.div_ceil(MEMORY_STEP))),
             max_memory,
             in_flight_of: in_flight.map(Shares::halved),
@@ -179,6 +184,15 @@ impl Limits {
             Some(octets) => octets,
             None => self.max_body,
         }
+    }
+
+    /// Waits until no other pack is judged. Unpacked and parsed, a pack takes up to a thousand times the memory of its upload.
+    ///
+    /// # Errors
+    /// None in practice: the turns are never closed.
+    pub async fn pack_turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let turn = self.packs.clone().acquire_owned().await;
+        turn.map_err(|cause| internal(&cause))
     }
 
     /// Takes memory for a body of this weight.
@@ -329,6 +343,8 @@ pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
     use crate::domain::access::Grants;
 
@@ -357,6 +373,15 @@ mod tests {
             })
             .count();
         (admitted, refused)
+    }
+
+    #[tokio::test]
+    async fn packs_are_judged_one_at_a_time() {
+        let limits = Limits::new(Rates::default(), 1000, 1000);
+        let turn = limits.pack_turn().await.unwrap();
+        assert!(limits.pack_turn().now_or_never().is_none());
+        drop(turn);
+        assert!(limits.pack_turn().now_or_never().is_some());
     }
 
     #[test]

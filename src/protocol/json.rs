@@ -183,6 +183,13 @@ pub fn canonical_text(value: &Value) -> String {
     value.to_string()
 }
 
+/// [`parse_as`] for a document as [`parse_foreign`] takes it.
+pub fn parse_foreign_as<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<Result<T, serde_json::Error>, Error> {
+    parse_foreign(bytes).map(serde_json::from_value)
+}
+
 const DUPLICATE: &str = "duplicate member";
 const TOO_DEEP: &str = "too deep";
 const TOO_MANY: &str = "too many values";

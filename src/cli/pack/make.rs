@@ -345,7 +345,7 @@ fn files_of(pack: &Path) -> Result<Result<Files, Refusal>, Failure> {
 pub fn inspect(terminal: &Terminal, arguments: &Inspect) -> Result<Exit, Failure> {
     let tgz = folder::read_archive(&arguments.archive)?;
     let read = archive::read(&tgz)
-        .and_then(|archive| contents::reopen(archive.clone()).map(|pack| (archive, pack)));
+        .and_then(|archive| contents::inspect(archive.clone()).map(|pack| (archive, pack)));
     let (archive, pack) = match read {
         Ok(read) => read,
         Err(refusal) => return Ok(shown::refused(terminal, &refusal)),

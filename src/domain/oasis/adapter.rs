@@ -83,7 +83,7 @@ impl Identity {
 /// # Errors
 /// What is wrong, with its place.
 pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
-    let reports: BTreeMap<String, AdapterReport> = match json::parse_as(octets) {
+    let reports: BTreeMap<String, AdapterReport> = match json::parse_foreign_as(octets) {
         Ok(Ok(reports)) => reports,
         Ok(Err(error)) => return Err(error.to_string()),
         Err(error) => return Err(error.to_string()),
@@ -106,6 +106,16 @@ mod tests {
     fn a_report_is_read() {
         let read = read(br#"{"a.b.c": {"identity": {"name": "clerk", "version": "1.2.0"}, "configuration": {"m": true}}}"#).unwrap();
         assert_eq!(read["a.b.c"].configuration["m"], Value::Bool(true));
+    }
+
+    #[test]
+    fn a_report_that_would_fill_the_memory_is_refused() {
+        let values = r#"{"a":0},"#.repeat(100_000);
+        let text = format!(
+            r#"{{"a.b.c": {{"identity": {{"name": "clerk", "version": "1.2.0"}}, "configuration": {{"m": [{values}0]}}}}}}"#
+        );
+        let error = read(text.as_bytes()).unwrap_err();
+        assert!(error.contains("too many values"), "{error}");
     }
 
     #[rstest]

@@ -18,6 +18,9 @@ use crate::protocol::openwop::pack::{AgentManifest, PackManifest};
 use crate::protocol::openwop::suite::AgentEvalSuite;
 use crate::protocol::schema::{CompiledSchema, compile_untrusted};
 
+/// Bytes of memory that the suites of a pack may take together once they are parsed; enough for 20,000 small tasks.
+const MAX_SUITES_MEMORY: usize = 64 * 1024 * 1024;
+
 /// A pack that can be used.
 #[derive(Clone, Debug)]
 pub struct PackContents {
@@ -104,10 +107,22 @@ pub fn load(archive: Archive, host: &Host) -> Result<PackContents, Refusal> {
 /// # Errors
 /// When the archive is not the sound one it was.
 pub fn reopen(archive: Archive) -> Result<PackContents, Refusal> {
+    open(archive, usize::MAX)
+}
+
+/// Opens a pack of unknown origin to show what is in it, whatever this host is.
+///
+/// # Errors
+/// The first rule it breaks.
+pub fn inspect(archive: Archive) -> Result<PackContents, Refusal> {
+    open(archive, MAX_SUITES_MEMORY)
+}
+
+fn open(archive: Archive, suites_memory: usize) -> Result<PackContents, Refusal> {
     let manifest = manifest::read(archive.manifest()?)?;
     let host = Host::default();
     let peers = capabilities::resolve(&manifest, &host.capabilities, host.peers);
-    bind(manifest, archive, peers, &host)
+    bind(manifest, archive, peers, &host, suites_memory)
 }
 
 /// Resolves a manifest that has been read already.
@@ -120,7 +135,7 @@ pub fn resolve(
     host: &Host,
 ) -> Result<PackContents, Refusal> {
     let peers = manifest::admit(&manifest, host)?;
-    bind(manifest, archive, peers, host)
+    bind(manifest, archive, peers, host, MAX_SUITES_MEMORY)
 }
 
 fn bind(
@@ -128,9 +143,10 @@ fn bind(
     archive: Archive,
     peers: Peers,
     host: &Host,
+    suites_memory: usize,
 ) -> Result<PackContents, Refusal> {
     let mut agents = agents(&manifest, &archive, &peers, host)?;
-    let suites = suites(&manifest, &archive)?;
+    let suites = suites(&manifest, &archive, suites_memory)?;
     let profile = oasis::profile(&archive)?;
     oasis::check_suites(&suites, profile.as_deref())?;
     oasis::bind_reports(&mut agents, &archive)?;
@@ -232,7 +248,8 @@ impl Schemas<'_> {
             return Ok(Some(known.clone()));
         }
         let octets = refs::resolve(self.archive, &file, member)?;
-        let value = json::parse(octets).map_err(|error| invalid(&file, &error.to_string()))?;
+        let value =
+            json::parse_foreign(octets).map_err(|error| invalid(&file, &error.to_string()))?;
         let schema =
             compile_untrusted(&value).map_err(|fault| invalid(&file, &fault.to_string()))?;
         self.compiled.insert(file, schema.clone());
@@ -244,8 +261,12 @@ fn invalid(file: &str, reason: &str) -> Refusal {
     Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
 }
 
-/// Every `evals/*.json`, and whatever else an `evalSuiteRef` names.
-fn suites(manifest: &PackManifest, archive: &Archive) -> Result<Vec<PackSuite>, Refusal> {
+/// Every `evals/*.json`, and whatever else an `evalSuiteRef` names, as long as they take no more than `memory` together.
+fn suites(
+    manifest: &PackManifest,
+    archive: &Archive,
+    mut memory: usize,
+) -> Result<Vec<PackSuite>, Refusal> {
     let mut files: BTreeSet<&str> = archive
         .files
         .keys()
@@ -269,6 +290,9 @@ fn suites(manifest: &PackManifest, archive: &Archive) -> Result<Vec<PackSuite>, 
         let refuse = |reason: String| {
             Refusal::new(ErrorCode::PackValidationFailed, Stage::Suite, reason).in_file(file)
         };
+        memory = memory
+            .checked_sub(json::weight(octets))
+            .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
         let document = suite_rules::read_suite(octets).map_err(|faults| {
             refuse(faults.first().map(ToString::to_string).unwrap_or_default())
         })?;

@@ -214,7 +214,7 @@ fn read_served(octets: &[u8], request: Option<&PackId>) -> Result<ServedManifest
     if octets.len() > MAX_SERVED {
         return Err(refuse(ErrorCode::InvalidManifest, "is larger than 1 MiB"));
     }
-    let value = json::parse(octets)
+    let value = json::parse_foreign(octets)
         .map_err(|error| refuse(ErrorCode::InvalidManifest, &error.to_string()))?;
     let served: ServedManifest = serde_json::from_value(value).map_err(|_| {
         refuse(

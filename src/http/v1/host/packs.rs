@@ -42,12 +42,13 @@ pub async fn install(
     let (host, tenant) = (state.clone(), caller.tenant.clone());
     let endpoint = "POST /v1/host/touchstone/packs".to_owned();
     once(&state, &caller, endpoint, key, &body, |_| async move {
-        // Unpacking and hashing may take a while; other requests go on meanwhile.
+        let turn = host.limits.pack_turn().await?;
         let judge = host.clone();
-        let candidate = tokio::task::spawn_blocking(move || upload.verify(&judge))
-            .await
-            .map_err(|cause| internal(&cause))??;
-        let facts = host.packs.install(&tenant, &candidate).await?;
+        // Unpacking and hashing may take a while; other requests go on meanwhile. The work keeps the turn, because a client that
+        // hangs up does not end it.
+        let judging = tokio::task::spawn_blocking(move || (upload.verify(&judge), turn));
+        let (candidate, _turn) = judging.await.map_err(|cause| internal(&cause))?;
+        let facts = host.packs.install(&tenant, &candidate?).await?;
         let facts = serde_json::to_value(facts).map_err(|cause| internal(&cause))?;
         Ok(Done::new(StatusCode::CREATED, facts))
     })

@@ -17,6 +17,16 @@ fn schema(value: Value) -> impl FnOnce(&mut Forge) {
     file("schemas/in.json", value.to_string())
 }
 
+#[test]
+fn a_schema_that_would_fill_the_memory_is_refused_while_it_is_parsed() {
+    let mut forge = Forge::new("schema-memory");
+    let values = format!("[{}0]", r#"{"a":0},"#.repeat(100_000));
+    file("schemas/in.json", values)(&mut forge);
+    let refusal = forge.judge().0.unwrap_err();
+    assert_eq!(refusal.code, PackValidationFailed);
+    assert!(refusal.to_string().contains("too many values"), "{refusal}");
+}
+
 pub fn cases() -> Vec<Case> {
     let prompt = |name, reference: &'static str, code| {
         refused(name, code, move |f| {

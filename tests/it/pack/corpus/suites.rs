@@ -37,6 +37,20 @@ fn text(bend: impl FnOnce(String) -> String + 'static) -> impl FnOnce(&mut Forge
     }
 }
 
+/// Adds suites that take some 40 MiB each once they are parsed.
+fn many_values(f: &mut Forge, suites: usize) {
+    let input: Value = std::iter::repeat_n(json!({"a": 0}), 50_000).collect();
+    for n in 0..suites {
+        let mut suite = f.suite.clone();
+        suite["suiteId"] = format!("community.bench-corpus.evals.large-{n}").into();
+        suite["tasks"][0]["input"] = input.clone();
+        f.files.insert(
+            format!("evals/large-{n}.json"),
+            suite.to_string().into_bytes(),
+        );
+    }
+}
+
 pub fn cases() -> Vec<Case> {
     let bad = |name, pointer, value| refused(name, PackValidationFailed, set(pointer, value));
     let lacks = |name, pointer| refused(name, PackValidationFailed, without(pointer));
@@ -81,6 +95,12 @@ pub fn cases() -> Vec<Case> {
             f.files
                 .insert("evals/other.json".into(), f.suite.to_string().into_bytes());
         }),
+        loads("suite-of-many-values", |f| many_values(f, 1)),
+        refused(
+            "suites-of-too-many-values-together",
+            PackValidationFailed,
+            |f| many_values(f, 2),
+        ),
         loads("suite-below-evals-is-a-file", |f| {
             f.files.insert("evals/data/x.json".into(), b"{}".to_vec());
         }),
