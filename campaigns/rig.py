@@ -44,14 +44,16 @@ lease_s = {lease_s}
 [[models]]
 class = "*"
 provider = "openai"
-base_url = "{base_url}/a/v1"
+base_url = "{base_url}/v1"
+api_key_env = "CAMPAIGN_MODEL_KEY"
 model = "mock"
 max_concurrency = 256
 """
 
 
 class Endpoint:
-    """An OpenAI-compatible model that answers `word N` for item N. The first segment of the path says which host asks."""
+    """An OpenAI-compatible model that answers `word N` for item N. The key says which host asks: a run belongs to the endpoint
+    that it was created for, and its address, unlike its key, is a part of that."""
 
     def __init__(self, latency_s: float):
         self.latency_s = latency_s
@@ -67,7 +69,7 @@ class Endpoint:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 item = int(ITEM.findall(body["messages"][-1]["content"])[-1])
                 with endpoint.lock:
-                    endpoint.seen.append((time.monotonic(), self.path.split("/")[1], item))
+                    endpoint.seen.append((time.monotonic(), self.headers["Authorization"].split()[-1], item))
                 time.sleep(endpoint.latency_s)
                 answer = json.dumps({
                     "id": "x", "object": "chat.completion", "model": "mock",
@@ -169,15 +171,13 @@ class Site:
         self.endpoint = Endpoint(latency_s)
         self.tasks, self.database_url, self.program = tasks, database_url, binary()
         self.running: list[Serving] = []
-        first = self.folder / "a.toml"
-        first.write_text(CONFIGURATION.format(
+        (self.folder / "touchstone.toml").write_text(CONFIGURATION.format(
             base_url=self.endpoint.base_url, concurrency=concurrency, lease_s=lease_s, max_run_duration_s=max_run_duration_s))
         command = self.host("a")
         archive = command.signed_pack(ROOT / "bench" / "agent")
         command.run("pack", "install", str(archive))
         self.key = command.key(TENANT)
         command.run("suite", "import", str(self._suite()))
-        (self.folder / "b.toml").write_text(first.read_text().replace("/a/v1", "/b/v1"))
 
     def _suite(self) -> Path:
         file = self.folder / "suite.json"
@@ -190,8 +190,8 @@ class Site:
         return file
 
     def host(self, name: str, **variables: str) -> Host:
-        host = Host(self.program, self.folder, self.database_url, config=self.folder / f"{name}.toml")
-        host.variables = variables
+        host = Host(self.program, self.folder, self.database_url, config=self.folder / "touchstone.toml")
+        host.variables = {"CAMPAIGN_MODEL_KEY": name, **variables}
         return host
 
     def serve(self, name: str = "a", **variables: str) -> tuple[Serving, Api]:
