@@ -1,14 +1,23 @@
 //! What is served, what is described, what is advertised.
 
-use std::collections::HashSet;
+use std::any::type_name;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Debug;
 use std::io::Read as _;
 
 use axum::http::{Method, StatusCode};
 use flate2::read::GzDecoder;
 use http_body_util::BodyExt as _;
 use rstest::rstest;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use touchstone::domain::aaaf::evidence::Recorder;
+use touchstone::domain::eval::gate::{self, GatePolicy};
+use touchstone::domain::promotion::{
+    ApprovalPolicy, Consent, PromotionPolicy, Requirement, agent_card, oasis, rating,
+};
 use touchstone::http::{aaaf_operations, operations};
+use touchstone::protocol::error::ErrorCode;
 
 use super::host::{AGENT, TestHost, create_body, says};
 use crate::support::{asyncapi, openapi};
@@ -28,9 +37,9 @@ fn the_routes_are_those_of_the_description() {
 /// An unquoted comma ends a value in a flow mapping, and what follows becomes a key without a value.
 #[test]
 fn no_text_of_the_descriptions_became_a_property() {
-    fn walk(node: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+    fn walk(node: &Value, at: &str, found: &mut Vec<String>) {
         match node {
-            serde_json::Value::Object(members) => {
+            Value::Object(members) => {
                 for (name, value) in members {
                     let at = format!("{at}/{name}");
                     // AsyncAPI: the address of a channel that is not known in advance.
@@ -41,7 +50,7 @@ fn no_text_of_the_descriptions_became_a_property() {
                     walk(value, &at, found);
                 }
             }
-            serde_json::Value::Array(items) => {
+            Value::Array(items) => {
                 for item in items {
                     walk(item, at, found);
                 }
@@ -51,7 +60,7 @@ fn no_text_of_the_descriptions_became_a_property() {
     }
     let mut found = Vec::new();
     walk(openapi::document(), "", &mut found);
-    let asyncapi: serde_json::Value =
+    let asyncapi: Value =
         serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
     walk(&asyncapi, "", &mut found);
     assert_eq!(found, [""; 0]);
@@ -87,6 +96,99 @@ fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_sco
                 );
             }
         }
+    }
+}
+
+/// Every name that a closed type knows, as its refusal of `unknown` lists them.
+fn known<T: DeserializeOwned + Debug>(unknown: Value) -> BTreeSet<String> {
+    let refusal = serde_json::from_value::<T>(unknown)
+        .unwrap_err()
+        .to_string();
+    let names: BTreeSet<String> = refusal
+        .split('`')
+        .skip(3)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect();
+    assert!(names.len() > 1, "{}: {refusal}", type_name::<T>());
+    names
+}
+
+fn names_at(pointer: &str) -> BTreeSet<String> {
+    let node = openapi::document()
+        .pointer(&format!("/components/schemas/{pointer}"))
+        .unwrap_or_else(|| panic!("{pointer} is not described"));
+    let of = |name: &Value| name.as_str().unwrap().to_owned();
+    match node {
+        Value::Array(names) => names.iter().map(of).collect(),
+        _ => node.as_object().unwrap().keys().cloned().collect(),
+    }
+}
+
+#[test]
+fn every_error_code_is_described() {
+    // The API of ratings has an envelope and codes of its own.
+    let (own, of_ratings): (BTreeSet<&str>, BTreeSet<&str>) = ErrorCode::ALL
+        .iter()
+        .map(|code| code.as_str())
+        .partition(|code| code.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+    let own: BTreeSet<String> = own.into_iter().map(str::to_owned).collect();
+    assert_eq!(names_at("Error/properties/error/enum"), own);
+    let described = names_at("AaafError/properties/error/properties/code/enum");
+    for code in of_ratings {
+        assert!(described.contains(code), "{code}");
+    }
+}
+
+#[test]
+fn every_condition_of_a_gate_is_described() {
+    let conditions = [
+        known::<gate::Condition>(json!("?")),
+        known::<Consent>(json!("?")),
+        known::<rating::Condition>(json!("?")),
+        known::<agent_card::Condition>(json!("?")),
+        known::<oasis::Condition>(json!("?")),
+    ];
+    let conditions: BTreeSet<String> = conditions.into_iter().flatten().collect();
+    assert_eq!(
+        names_at("Requirement/properties/condition/enum"),
+        conditions
+    );
+    assert_eq!(
+        names_at("Requirement/properties/kind/enum"),
+        known::<Requirement>(json!({"kind": "?"}))
+    );
+}
+
+#[test]
+fn every_member_of_a_policy_is_described() {
+    let unknown = || json!({"?": 0});
+    let part = |name: &str| format!("PromotionPolicy/properties/{name}/oneOf/1/properties");
+    for (described, known) in [
+        (
+            "PromotionPolicy/properties".to_owned(),
+            known::<PromotionPolicy>(unknown()),
+        ),
+        (
+            "EvalPolicy/properties".to_owned(),
+            known::<GatePolicy>(unknown()),
+        ),
+        (
+            "ApprovalPolicy/properties".to_owned(),
+            known::<ApprovalPolicy>(unknown()),
+        ),
+        (part("rating"), known::<rating::RatingPolicy>(unknown())),
+        (
+            part("agentCard"),
+            known::<agent_card::CardPolicy>(unknown()),
+        ),
+        (part("oasis"), known::<oasis::OasisPolicy>(unknown())),
+        (
+            "EvidenceRecorder/enum".to_owned(),
+            known::<Recorder>(json!("?")),
+        ),
+    ] {
+        assert_eq!(names_at(&described), known, "{described}");
     }
 }
 
