@@ -106,7 +106,7 @@ pub enum Error {
     /// The host key must not be rotated.
     #[error("`secrets.key_file` and `attest.key_file` are the same file, which cannot be rotated")]
     SharedKeyFile,
-    /// Others go on encrypting with the key that is to be replaced.
+    /// Other processes still encrypt with the key that is to be replaced.
     #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
     OldKeyInUse,
     /// A provider of OASIS environments cannot be set up.
@@ -407,7 +407,7 @@ impl App {
         self.command.as_ref()
     }
 
-    /// The same for a command that works on assessments: their stress tests run on the models of whoever assesses.
+    /// The same for a command that works on assessments: their stress tests run on the models of this command.
     #[must_use]
     pub fn assessing(self) -> Self {
         Self {
@@ -528,7 +528,7 @@ const ROTATION_PASSES: usize = 20;
 const ROTATION_SETTLES: Duration = Duration::from_secs(1);
 
 /// Encrypts all secrets with a new host key. Both keys are usable until everything is encrypted with the new one, so a
-/// rotation that is interrupted goes on when it is run again.
+/// rotation that is interrupted continues when it is run again.
 ///
 /// # Errors
 /// The key file or the database cannot be used; [`Error::OldKeyInUse`].

@@ -362,10 +362,14 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
             | app::Error::OasisProvider(_)
             | app::Error::Tools(_)
             | app::Error::Config(_)
-            | app::Error::SigningKey(_)
-            | app::Error::HostKey(_)
-            | app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
+            | app::Error::SigningKey(_) => Failure::bad_input("configuration", text).or_try(
                 "correct --model-url, or the setting; docs/configuration.md lists them all",
+            ),
+            app::Error::HostKey(_) => Failure::bad_input("configuration", text).or_try(
+                "name a private key in PEM that this user can read in secrets.key_file; if another process rotates it, try again later",
+            ),
+            app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
+                "copy the file, name the copy in attest.key_file, then run the command again",
             ),
             app::Error::OtherHostKey { .. } => Failure::bad_input("host_key", text).or_try(
                 "point secrets.key_file at the key file this database was used with; replicas share one key file",

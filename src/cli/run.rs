@@ -103,12 +103,12 @@ pub enum Command {
         after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
     Retry(Retry),
-    /// Delete runs that have ended; scores stay where gates count them
+    /// Delete runs that have ended; scores of eval runs are kept for gates
     #[command(
         after_help = "Inputs, messages and annotations are deleted. Scores of eval runs are kept without content, because gates count every\nattempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 not carried out.\n\nExamples:\n  touchstone run delete run_0199c0de"
     )]
     Delete(delete::Delete),
-    /// Place a legal hold on a run: nobody can delete it
+    /// Place a legal hold on a run, so that it cannot be deleted
     #[command(
         after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run hold run_0199c0de --reason case-17"
     )]
@@ -121,9 +121,9 @@ pub enum Command {
     /// Show how much is stored, and the quotas
     #[command(after_help = "Examples:\n  touchstone run usage\n  touchstone --json run usage")]
     Usage,
-    /// Declare an eval run void: its scores count for no gate, and everybody sees who decided that and why
+    /// Declare an eval run void: gates no longer count its scores
     #[command(
-        after_help = "A gate judges all runs of the same agent, suite and model together, and each of them makes it stricter. A void run\nkeeps its place in that count. Takes the scope `runs:void`; cannot be taken back.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
+        after_help = "A gate judges all runs of the same agent, suite and model together, and each of them makes it stricter. A void run\nkeeps its place in that count. Report, gate checks and audit log show the principal and the reason. It cannot be\ntaken back. Needs the scope runs:void.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
     )]
     Void(void::Void),
 }

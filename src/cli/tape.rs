@@ -61,7 +61,7 @@ impl Tape {
                 }
                 Error::File { .. } => "check the file's name and folder",
                 Error::Unsound { .. } => {
-                    "take the file as it was recorded, or record it anew with --record"
+                    "use the file as it was recorded, or record it again with --record"
                 }
             };
             Failure::bad_input("cassette_unusable", fault.to_string()).or_try(remedy)

@@ -30,7 +30,7 @@ pub struct Source {
     /// Registry: a folder or an address. Naming it trusts the keys it lists, for the names it grants them
     #[arg(long, value_name = "DIR|URL")]
     pub registry: Option<String>,
-    /// Accept only what this lockfile pins, beside the one of the configuration (`packs.lockfile`)
+    /// Accept only packs that this lockfile pins; the one in the configuration (`packs.lockfile`) applies as well
     #[arg(long, value_name = "FILE")]
     pub lockfile: Option<PathBuf>,
     /// Trust this public key, for these names or for all; overrides what a registry says about it

@@ -117,6 +117,33 @@ fn operator_scopes_are_granted_only_by_name() {
 }
 
 #[test]
+fn a_file_that_also_signs_is_not_rotated_and_the_remedy_works() {
+    let home = Home::empty();
+    let made = home.run(&["pack", "keygen", "--out", "host.pem", "--key-id", "host-1"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let models = std::fs::read_to_string(home.config()).unwrap();
+    let rotate = |attest: &str| {
+        let settings = format!(
+            "[secrets]\nkey_file = \"host.pem\"\n[attest]\nkey_file = \"{attest}\"\n{models}"
+        );
+        std::fs::write(home.config(), settings).unwrap();
+        home.run(&["key", "rotate-host"])
+    };
+    let refused = rotate("host.pem");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("try: copy the file, name the copy in attest.key_file"),
+        "{}",
+        refused.stderr
+    );
+    std::fs::copy(home.path("host.pem"), home.path("attest.pem")).unwrap();
+    let rotated = rotate("attest.pem");
+    assert_eq!(rotated.code, 0, "{}", rotated.stderr);
+}
+
+#[test]
 fn a_test_key_can_be_told_from_a_live_one_and_a_role_must_exist() {
     let home = Home::empty();
     let made = home.run(&[

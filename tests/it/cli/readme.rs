@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use clap::CommandFactory as _;
+use clap::error::ErrorKind;
 use tokio_util::sync::CancellationToken;
+use touchstone::cli::Cli;
 use touchstone::config::Config;
 use touchstone::demo::standin;
 
@@ -94,8 +96,17 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
     }
     // What the example shows as default is the default.
     let defaults = Config::default();
-    let compared =
-        |config: &Config| format!("{:?}{:?}{:?}", config.listen, config.limits, config.worker);
+    let compared = |config: &Config| {
+        format!(
+            "{:?}{:?}{:?}{:?}{:?}{:?}",
+            config.listen,
+            config.limits,
+            config.worker,
+            config.quotas,
+            config.retention,
+            config.metrics
+        )
+    };
     assert_eq!(compared(&config), compared(&defaults));
 }
 
@@ -128,6 +139,100 @@ fn the_other_commands_of_the_documents_exist() {
             }
         }
     }
+}
+
+/// The words of a command line, of which quotes keep some together.
+fn words_of(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for character in line.chars() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            None if matches!(character, '"' | '\'') => quote = Some(character),
+            None if character.is_whitespace() => words.push(std::mem::take(&mut word)),
+            _ => word.push(character),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn the_commands_of_the_guides_parse_as_printed() {
+    let mut commands = 0;
+    for file in [
+        "aaaf",
+        "agent-commands",
+        "badges",
+        "cassettes",
+        "configuration",
+        "deployments",
+        "oasis",
+        "runs-that-wait",
+        "statistics",
+        "storage",
+        "webhooks",
+    ] {
+        let text = document(&format!("docs/{file}.md"));
+        for block in text.split("```sh\n").skip(1) {
+            let block = block.split("```").next().unwrap().replace("\\\n", " ");
+            for line in block.lines() {
+                let line = line.split(" #").next().unwrap();
+                let Some((before, command)) = line.split_once("touchstone ") else {
+                    continue;
+                };
+                // Where the output goes is the shell's affair.
+                let command = command.split(" > ").next().unwrap().trim_end();
+                let command = match before.ends_with("$(") {
+                    true => command.trim_end_matches(')'),
+                    false => command,
+                };
+                let suite = "vendor.acme.evals.triage@1.0.0";
+                let command = command
+                    .replace("SUITE@VERSION", suite)
+                    .replace(" SUITE ", &format!(" {suite} "));
+                let words = words_of(&format!("touchstone {command}"));
+                if let Err(refused) = Cli::command().try_get_matches_from(words) {
+                    panic!("docs/{file}.md: {line}\n{refused}");
+                }
+                commands += 1;
+            }
+        }
+    }
+    assert!(commands > 50, "{commands}");
+}
+
+/// In a sentence a command may lack what it needs; what is there exists.
+#[test]
+fn commands_and_options_in_sentences_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let guides = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<String> = guides
+        .map(|entry| format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .filter(|file| file.ends_with(".md"))
+        .collect();
+    files.push("README.md".to_owned());
+    let mut commands = 0;
+    for file in files {
+        let text = document(&file);
+        let sentences: Vec<&str> = text.split("```").step_by(2).collect();
+        for span in sentences.concat().split('`').skip(1).step_by(2) {
+            if !span.starts_with("touchstone ") {
+                continue;
+            }
+            let outcome = Cli::command().try_get_matches_from(words_of(span));
+            if let Err(refused) = outcome
+                && matches!(
+                    refused.kind(),
+                    ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand
+                )
+            {
+                panic!("{file}: {span}\n{refused}");
+            }
+            commands += 1;
+        }
+    }
+    assert!(commands > 30, "{commands}");
 }
 
 #[test]
@@ -167,8 +272,7 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
                 .replace("\"$BASE_RUN\"", "run_1")
                 .replace("\"$HEAD_RUN\"", "run_2")
                 .replace('"', "");
-            let parsed =
-                touchstone::cli::Cli::command().try_get_matches_from(line.split_whitespace());
+            let parsed = Cli::command().try_get_matches_from(line.split_whitespace());
             assert!(
                 parsed.is_ok(),
                 "{}: {line}: {}",

@@ -60,8 +60,7 @@ fn no_text_of_the_descriptions_became_a_property() {
     }
     let mut found = Vec::new();
     walk(openapi::document(), "", &mut found);
-    let asyncapi: Value =
-        serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
+    let asyncapi: Value = serde_saphyr::from_str(include_str!("../../../asyncapi.yaml")).unwrap();
     walk(&asyncapi, "", &mut found);
     assert_eq!(found, [""; 0]);
 }
