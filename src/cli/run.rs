@@ -100,7 +100,7 @@ pub enum Command {
     Answer(interrupts::Answer),
     /// Make a new run that reuses every judged task and executes only the rest
     #[command(
-        after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
+        after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\nA run whose command was killed is carried on instead, if the models are the same.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
     Retry(Retry),
     /// Delete runs that have ended; scores of eval runs are kept for gates

@@ -46,7 +46,7 @@ impl Chain {
             .and_then(|(link, rest)| Some((link, rest.strip_prefix(NECK)?)));
         let Some((link, members)) = linked else {
             return Err(
-                "it does not begin with the member `chain`, so nothing protects it; record the cassette anew"
+                "it does not begin with the member `chain`, so nothing protects it; record the cassette again"
                     .to_owned(),
             );
         };

@@ -287,7 +287,7 @@ fn learn<O>(known: &mut Exchanges<O>, exchange: Exchange<O>) -> Result<(), Strin
 }
 
 fn of_version(version: u32) -> String {
-    format!("it is of version {version}, and this program reads version {VERSION}; record it anew")
+    format!("it is of version {version}, and this program reads version {VERSION}; record it again")
 }
 
 /// What is wrong with a line without a link, if it is the first of an earlier version: those had none.
@@ -391,7 +391,7 @@ impl Replay {
             return Err(unsound(1, "it is empty".to_owned()));
         }
         if !ended {
-            let problem = "the recording was not finished, or its end was removed; record it anew";
+            let problem = "the recording was not finished, or its end was removed; record it again";
             return Err(unsound(lines, problem.to_owned()));
         }
         Ok(replay)
