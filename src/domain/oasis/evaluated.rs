@@ -1,6 +1,7 @@
 //! What answered in an evaluation and what it was measured by: recorded once, before the first scenario.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::adapter::Identity;
 use crate::domain::run::record::{COMMAND_PROVIDER, EndpointPin, EvalSpec};
@@ -44,6 +45,9 @@ pub struct Evaluated {
     /// The identity that the agent's pack declares, if what answered reported another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<Identity>,
+    /// The configuration that the agent's pack declares, if what answered reported another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared_configuration: Option<Map<String, Value>>,
     /// How far the environment provider's clock may differ from the host's, in seconds; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_tolerance_s: Option<f64>,
@@ -132,6 +136,7 @@ impl Evaluated {
             profile_pack: oasis.profile_pack.clone(),
             identity_source,
             declared,
+            declared_configuration: None,
             clock_tolerance_s,
         })
     }
@@ -139,7 +144,7 @@ impl Evaluated {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

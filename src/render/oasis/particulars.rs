@@ -97,6 +97,10 @@ fn evaluated(it: &Evaluated) -> Vec<Fact> {
         let name = format!("{} {}", declared.name, declared.version);
         facts.push(fact("Identity its pack declares instead", name));
     }
+    if let Some(declared) = &it.declared_configuration {
+        let text = serde_json::Value::Object(declared.clone()).to_string();
+        facts.push(fact("Configuration its pack declares instead", text));
+    }
     facts.extend([
         fact(
             "Agent's pack",

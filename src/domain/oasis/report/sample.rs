@@ -399,6 +399,7 @@ fn evaluated() -> Evaluated {
         profile_pack: text("sha256-profile"),
         identity_source: IdentitySource::Pack,
         declared: None,
+        declared_configuration: None,
         clock_tolerance_s: Some(60.0),
     }
 }

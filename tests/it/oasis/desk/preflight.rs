@@ -177,6 +177,7 @@ async fn what_answers_is_asked_who_it_is_before_its_pack() {
     assert_eq!(evaluated["identity_source"], "adapter");
     let declared = &script.report()["identity"];
     assert_eq!(evaluated["declared"], *declared);
+    assert_eq!(evaluated.get("declared_configuration"), None);
     // What it does not say, its pack does.
     let configuration = &metadata["agent_configuration"];
     assert_eq!(
@@ -197,6 +198,11 @@ async fn what_answers_is_asked_who_it_is_before_its_pack() {
     let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
     let preflight = ended.events("touchstone.oasis.preflight");
     assert_eq!(preflight[0]["configuration"]["writing"], "never");
+    let evaluated = &preflight[0]["evaluated"];
+    assert_eq!(
+        evaluated["declared_configuration"],
+        script.report()["configuration"]
+    );
 
     for wrong in [
         json!({"identity": {"name": "another", "version": "9"}}),

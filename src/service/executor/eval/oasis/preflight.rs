@@ -70,7 +70,12 @@ pub(super) async fn open(
                 });
                 let evaluated =
                     Evaluated::of(&context.spec, report.source, report.declared, tolerance);
-                found.evaluated = evaluated.map(Box::new);
+                found.evaluated = evaluated.map(|it| {
+                    Box::new(Evaluated {
+                        declared_configuration: report.declared_configuration,
+                        ..it
+                    })
+                });
                 let schema = &package.profile.agent_configuration_schema;
                 found.configuration = schema.effective(&report.configuration)?;
                 let configuration = &found.configuration;
@@ -109,6 +114,8 @@ struct Report {
     source: IdentitySource,
     /// Another identity, that its pack declares.
     declared: Option<Identity>,
+    /// Another configuration, that its pack declares.
+    declared_configuration: Option<Map<String, Value>>,
 }
 
 /// What answers for the agent says of it, or else its pack.
@@ -122,6 +129,9 @@ fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal>
     })?;
     match (told, declared) {
         (Some(told), declared) => Ok(Report {
+            declared_configuration: declared
+                .map(|it| it.configuration.clone())
+                .filter(|it| told.configuration.as_ref().is_some_and(|told| told != it)),
             configuration: told
                 .configuration
                 .or_else(|| Some(declared?.configuration.clone()))
@@ -137,6 +147,7 @@ fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal>
             configuration: declared.configuration.clone(),
             source: IdentitySource::Pack,
             declared: None,
+            declared_configuration: None,
         }),
         (None, None) => Err(unavailable(
             context,
