@@ -85,7 +85,8 @@ impl Operation {
         if entry.unstated.parameters {
             entry.parameters.clone_from(&self.parameters);
         }
-        if entry.outcome.is_none() {
+        let is_known = entry.outcome.as_deref().and_then(effect_of).is_some();
+        if entry.outcome.is_none() || !is_known && self.was_done() {
             entry.outcome.clone_from(&self.outcome);
         }
         entry.unstated = Unstated::default();
@@ -476,6 +477,27 @@ mod tests {
             Ok(()) => assert!(holds),
             Err(cause) => assert!(!holds && cause.0.contains("it, in outcome"), "{cause}"),
         }
+    }
+
+    #[rstest]
+    #[case("ok", json!("queued"), Some("ok"))]
+    #[case("ok", json!(null), Some("ok"))]
+    #[case("ok", json!("success"), Some("success"))]
+    #[case("conflict", json!("queued"), Some("queued"))]
+    #[case("conflict", json!(null), Some("conflict"))]
+    fn what_was_confirmed_to_the_agent_says_more_than_an_unknown_word(
+        #[case] answered: &str,
+        #[case] logged: Value,
+        #[case] expected: Option<&str>,
+    ) {
+        let call = json!({"verb": "delete", "resource": "record/A", "workspace": "w"});
+        let answer = json!({"outcome": answered});
+        let brokered = [Operation::of(call.as_object().unwrap(), &answer, true)];
+        let mut shown = entry("delete", "A");
+        shown["outcome"] = logged;
+        let mut log = log(&[shown]);
+        reconcile(&mut log, &brokered, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(log.entries[0].outcome.as_deref(), expected);
     }
 
     #[test]
