@@ -101,7 +101,7 @@ impl Terminal {
         write_out(&harmless(text, self.ink.is_on()));
     }
 
-    /// Writes octets as they are, but for a person who looks at text.
+    /// Writes bytes as they are, except for text that a person looks at.
     pub fn octets(&self, octets: &[u8]) {
         let text = self.interactive.then(|| std::str::from_utf8(octets).ok());
         let shown = text.flatten().map(|text| harmless(text, false));

@@ -85,7 +85,7 @@ pub enum Senseless {
     /// A tolerance no scenario can have.
     #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
     OasisTolerance,
-    /// Sources that nobody could meet, or that say nothing.
+    /// Sources that cannot be met, or a share without sources.
     #[error(
         "`rating.evidenceSources` must name at least one source, and `rating.minimumEvidencePercent`, if given, must be 1 to 100 and go with it"
     )]

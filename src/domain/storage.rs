@@ -99,7 +99,7 @@ impl Quotas {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retention {
-    /// Days after its creation when a run that has ended is deleted. 0 keeps runs until somebody deletes them.
+    /// Days after its creation when a run that has ended is deleted. 0 keeps runs until a request deletes them.
     pub runs_days: u32,
 }
 
@@ -111,7 +111,7 @@ impl Retention {
     }
 }
 
-/// A legal hold: nobody deletes the run, and no retention rule does, until the hold is released.
+/// A legal hold: neither requests nor retention delete the run until the hold is released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LegalHold {

@@ -314,7 +314,7 @@ async fn parse(request: Request, state: &HttpState) -> Result<Value, Failure> {
     parse_octets(octets, held, state).await
 }
 
-/// Parses a body. The memory of what it becomes is kept for as long as the request is under way.
+/// Parses a body. The memory of what it becomes is kept for as long as the request is in progress.
 async fn parse_octets(
     octets: Bytes,
     held: Option<Holds>,

@@ -95,7 +95,7 @@ pub struct Held {
 }
 
 impl Limits {
-    /// Full allowances, for bodies of at most `max_body` octets that take `max_memory` together once they are parsed.
+    /// Full allowances, for bodies of at most `max_body` bytes that take `max_memory` together once they are parsed.
     pub fn new(rates: Rates, max_body: usize, max_memory: usize) -> Self {
         let in_flight = (rates.in_flight > 0).then_some(rates.in_flight);
         Self {
@@ -198,7 +198,7 @@ impl Limits {
     /// Takes memory for a body of this weight.
     ///
     /// # Errors
-    /// `payload_too_large` for one that is too heavy by itself, `rate_limited` beside those that are there.
+    /// `payload_too_large` for one that is too heavy alone, `rate_limited` if it does not fit at the moment.
     pub fn weigh(&self, weight: usize) -> Result<OwnedSemaphorePermit, Problem> {
         if weight > self.max_memory {
             return Err(Problem::new(

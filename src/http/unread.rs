@@ -74,7 +74,7 @@ async fn throw_away(mut body: Body) -> bool {
         .unwrap_or(false)
 }
 
-/// What is held for as long as a request is under way.
+/// Permits that are held for as long as a request is in progress.
 #[derive(Clone, Default)]
 pub struct Holds(Arc<Mutex<Vec<OwnedSemaphorePermit>>>);
 

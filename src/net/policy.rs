@@ -23,7 +23,7 @@ pub enum Redirects {
 pub struct Policy {
     /// Which addresses may be reached.
     pub reach: Reach,
-    /// Networks that the operator opened, which names may resolve into beside what `reach` allows them.
+    /// Networks that the operator opened, which names may resolve into in addition to what `reach` allows them.
     pub opened: Vec<IpNet>,
     /// Whether a name with even one address that may not be reached is refused; else the others are used.
     pub every_address: bool,

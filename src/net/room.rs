@@ -2,7 +2,7 @@
 //!
 //! An answer that is not small waits for room before it is read on, so that fewer large ones are in memory at the same
 //! time, and none is lost: the waiting does not count as time of the endpoint. What an answer becomes takes many times its
-//! size, so its room is kept until whoever asked has recorded what came of it ([`within`]).
+//! size, so its room is kept until the caller has recorded the result ([`within`]).
 
 use std::future::Future;
 use std::pin::pin;
@@ -47,7 +47,7 @@ impl Rooms {
         Self(semaphore(OF_ONE))
     }
 
-    /// Waits for room for so many bytes, and says how long that took. `None` where the call that asks has room already.
+    /// Waits for room for a number of bytes, and returns how long that took. `None` where the call that asks has room already.
     pub async fn take(&self, bytes: u64) -> (Option<Room>, Duration) {
         let call = CALL.try_with(Arc::clone).ok();
         if call
@@ -72,7 +72,7 @@ impl Rooms {
 }
 
 impl Room {
-    /// Gives back what is more than so many bytes.
+    /// Gives back what exceeds a number of bytes.
     pub fn shrink(&mut self, bytes: u64) {
         for permit in [&mut self.own, &mut self.all] {
             let excess = permit.num_permits().saturating_sub(steps(bytes));

@@ -132,7 +132,7 @@ pub trait EventSink: Send + Sync {
     /// and this process surely holds the run. Asked right before each call, so that no answer is paid for that would be lost.
     ///
     /// # Errors
-    /// It never may: the run is somebody else's.
+    /// It never may: another process owns the run.
     async fn may_call(&self) -> Result<(), Unrecorded>;
 }
 

@@ -9,7 +9,7 @@ pub trait Clock: Send + Sync {
     /// The current moment.
     fn now(&self) -> Timestamp;
 
-    /// Time since a fixed moment in the past. It is never set, and it goes on while the process is stopped and while the
+    /// Time since a fixed moment in the past. It is never set, and it continues while the process is stopped and while the
     /// machine sleeps.
     fn uptime(&self) -> Duration;
 }

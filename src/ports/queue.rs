@@ -23,7 +23,7 @@ pub struct Claim {
     pub fence: Fence,
     /// Where its log ends now.
     pub head: Head,
-    /// How long the run was worked on or waited before this claim, by a clock that is not set. The time in which nobody held
+    /// How long the run was worked on or waited before this claim, by a clock that is not set. The time in which no process held
     /// it, because its host was down or busy, is not part of it.
     pub active: Duration,
 }

@@ -14,7 +14,7 @@ use crate::domain::storage::{LegalHold, Usage};
 pub enum Remains {
     /// Nothing.
     Nothing,
-    /// This record and a log without content: gates go on counting the run as an attempt.
+    /// This record and a log without content: gates still count the run as an attempt.
     Attempt(Box<RunRecord>),
 }
 
@@ -86,6 +86,6 @@ pub trait TenantStorage: Send + Sync {
         after: i64,
         limit: u32,
     ) -> Result<Vec<(i64, RunRecord)>, StoreError>;
-    /// Deletes the octets under a digest if no pack, suite or run of any tenant refers to them.
+    /// Deletes the bytes under a digest if no pack, suite or run of any tenant refers to them.
     async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError>;
 }

@@ -83,7 +83,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_MEMORY)
 }
 
-/// Parses a document of somebody who may wish this process harm, and which no honest sender makes large.
+/// Parses a document from an untrusted sender; honest ones are never large.
 pub fn parse_foreign(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_WRITTEN_MEMORY)
 }

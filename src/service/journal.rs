@@ -200,7 +200,7 @@ impl Journal {
         }
         let writer = RunWriter::new(
             &claim,
-            // A moment's work that calls nobody.
+            // A moment's work without outgoing calls.
             None,
             state,
             self.store.clone(),

@@ -359,7 +359,7 @@ impl Packs {
         }
     }
 
-    /// Stores octets by their digests, then what refers to them. Octets that nothing refers to in the end are deleted.
+    /// Stores bytes by their digests, then what refers to them. Bytes that nothing refers to in the end are deleted.
     async fn with_octets(
         &self,
         tenant: &TenantId,
@@ -369,7 +369,7 @@ impl Packs {
         self.put_all(octets).await?;
         let recorded = record.await;
         match &recorded {
-            // A removal elsewhere may have deleted the same octets just before the record was there.
+            // Another removal may have deleted the same bytes just before the record was there.
             Ok(()) => self.put_all(octets).await?,
             Err(_) => {
                 let digests = octets.iter().map(|(digest, _)| *digest);
@@ -386,7 +386,7 @@ impl Packs {
         Ok(())
     }
 
-    /// Deletes octets that nothing refers to any more.
+    /// Deletes bytes that nothing refers to any more.
     async fn drop_octets<'a>(
         &self,
         tenant: &TenantId,

@@ -283,7 +283,7 @@ impl RunWriter {
         log.scores.len()
     }
 
-    /// How long the run was worked on or waited, by a clock that is not set; not how long nobody held it.
+    /// How long the run was worked on or waited, by a clock that is not set; not how long no process held it.
     pub fn active(&self) -> Duration {
         self.inner.active + self.inner.claimed_at.elapsed()
     }

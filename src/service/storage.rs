@@ -382,7 +382,7 @@ fn masked(record: &RunRecord, event: &StoredEvent) -> Option<StoredEvent> {
     let body = match redactor.event(&record.spec.work, &event.body) {
         Ok(_) if !redactor.applied() => return None,
         Ok(body) => body.get().to_owned(),
-        // Nobody knows what an unreadable event holds.
+        // What an unreadable event holds is not known.
         Err(_) => Value::Object(Map::new()).to_string(),
     };
     Some(StoredEvent {

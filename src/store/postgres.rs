@@ -72,7 +72,7 @@ impl PostgresStore {
     /// The lock keeps a pack from being removed before the deployments that put it into service are there.
     pub(super) const HOLD_PACK: &str =
         "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2 FOR KEY SHARE";
-    /// Whoever stores the same octets waits until it is known whether these are deleted.
+    /// A transaction that stores the same bytes waits until it is known whether these are deleted.
     pub(super) const LOCK_BLOB: &str = "SELECT digest FROM blob WHERE digest = $1 FOR UPDATE";
     pub(super) const CLAIM_WEBHOOK: &str = concat!(
         "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",

@@ -103,7 +103,7 @@ macro_rules! work_queue {
                     active_us = active_us + ", active!($store, "$3"), ", active_since = NULL
                 WHERE run_id = $1 AND fence = $2"
             );
-            // While a run waits, time goes on counting.
+            // While a run waits, time still counts.
             const PARK: &str = concat!(
                 "UPDATE run SET lease_owner = NULL,
                     lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END,

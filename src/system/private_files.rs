@@ -1,4 +1,4 @@
-//! Files that only their owner may read: databases and keys, whoever created the folder they are in.
+//! Files that only their owner may read: databases and keys, in folders of any origin.
 
 use std::path::Path;
 

@@ -41,7 +41,7 @@ fn data_of(event: Result<Sse, SseError>) -> Option<Result<String, ModelError>> {
     }
 }
 
-/// Octets that are read without room for them.
+/// Bytes that are read without room for them.
 const SMALL: u64 = 1 << 20;
 
 fn pieces(mut answer: OpenAnswer, most: u64) -> impl Stream<Item = Result<Bytes, net::Error>> {

@@ -1,4 +1,4 @@
-//! Reading what endpoints report beside the answer itself. A number that makes no sense must not cost a good answer: it is
+//! Reading what endpoints report apart from the answer itself. A number that makes no sense must not cost a good answer: it is
 //! read as [`Reported::Invalid`], and the usage is then estimated.
 
 use std::fmt;
@@ -31,7 +31,7 @@ pub enum Reported<T> {
 /// A count of tokens.
 pub type Count = Reported<Tokens>;
 
-/// Tokens, as a whole number that JSON carries without loss.
+/// Tokens, as an integer that JSON carries without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tokens(pub u64);
 
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Count {
 
 struct CountVisitor;
 
-/// Largest whole number below which every whole number is a double.
+/// Largest integer below which every integer is a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'de> Visitor<'de> for CountVisitor {

@@ -23,9 +23,9 @@ use crate::ports::ModelError;
 const MOST_OCTETS: usize = 64 << 20;
 /// Octets of an answer that is put together: as many as one that comes whole may have.
 const MOST_HELD: usize = 8 << 20;
-/// Octets of one event: its lines are held until it ends.
+/// Bytes of one event: its lines are held until it ends.
 const LONGEST_EVENT: usize = 1 << 20;
-/// Octets that are held without room for them.
+/// Bytes that are held without room for them.
 const SMALL: usize = 64 << 10;
 /// How many times the longest silence a whole answer may take.
 pub const LONGEST: u32 = 10;

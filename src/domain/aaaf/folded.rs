@@ -10,7 +10,7 @@ use super::performance::{self, Weighed};
 use super::selection::Selection;
 use super::task::{TaskRecord, Tasks};
 
-/// Evidence as far as it was added.
+/// The evidence added so far.
 #[derive(Default)]
 pub struct Folded {
     records: Vec<TaskRecord>,

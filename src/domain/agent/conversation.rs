@@ -29,7 +29,7 @@ pub struct Limits {
     pub turns: u32,
     /// Tool calls in all turns together.
     pub tool_calls: u32,
-    /// Octets of what the model says beside its last answer: all of it is sent again with every turn.
+    /// Bytes of what the model says apart from its last answer: all of it is sent again with every turn.
     pub octets: usize,
 }
 

@@ -1,6 +1,6 @@
 //! All attempts of one agent at one suite, as one body of evidence.
 //!
-//! Somebody who tries again until a run passes has chosen the lucky run, and so has somebody who names it. Therefore every run
+//! A caller that tries again until a run passes has chosen the lucky run, and so has a caller that names it. Therefore every run
 //! of the same agent content, suite and model counts, whatever became of it, and each attempt is a look that spends a part of
 //! the error the gate may make ([`spent`](crate::domain::statistics::spent)).
 

@@ -160,7 +160,7 @@ pub enum Condition {
     Content,
     /// Nothing critical was found in what the agent did.
     Safety,
-    /// Nobody declared it void.
+    /// It was not declared void.
     NotVoided,
 }
 

@@ -403,7 +403,7 @@ impl fmt::Display for ModelIdentity {
     }
 }
 
-/// Characters of a digest that tell two identities apart in a message.
+/// Characters of a digest that distinguish two identities in a message.
 const DIGEST_SHOWN: usize = 19;
 
 /// One of several runs of the same thing, told apart by number.

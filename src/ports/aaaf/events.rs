@@ -94,7 +94,7 @@ pub struct EventPosition {
     pub number: i64,
 }
 
-/// Where a list of events by task goes on.
+/// Where a list of events by task continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPosition {
     /// The task of the last one seen.

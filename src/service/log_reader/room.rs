@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const ALL: usize = 64 * 1024 * 1024;
 /// Room is given in steps of this many bytes.
 const STEP: usize = 1024;
-/// How long somebody waits for room.
+/// How long a reader waits for room.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// There is no room, and none came back in time.
@@ -59,7 +59,7 @@ impl Rooms {
         Ok((turn, self.take(ANSWER).await?))
     }
 
-    /// Waits for room for so many bytes, at most for a quarter of all there is.
+    /// Waits for room for a number of bytes, at most for a quarter of all there is.
     ///
     /// # Errors
     /// [`Full`].
@@ -75,7 +75,7 @@ impl Rooms {
 }
 
 impl Room {
-    /// Gives back what is more than so many bytes.
+    /// Gives back what exceeds a number of bytes.
     pub fn shrink(&mut self, bytes: usize) {
         let excess = self.0.num_permits().saturating_sub(bytes.div_ceil(STEP));
         drop(self.0.split(excess));

@@ -154,7 +154,7 @@ impl Runs {
         }
     }
 
-    /// Who declared a run void, if somebody did.
+    /// The declaration that a run is void, if there is one.
     pub(super) async fn voided(
         &self,
         tenant: &TenantId,

@@ -176,7 +176,7 @@ impl Runs {
         };
         // What comes after the history is executed anew, not taken over from an earlier run.
         branched.retry_of = None;
-        // Whoever branches what was retried does not get further retries by it.
+        // Branching a retry does not give further retries.
         if history > 0 {
             let root = eval.execution.retry_root.as_ref();
             branched.execution.retry_root = Some(root.unwrap_or(source.facts_of()).clone());

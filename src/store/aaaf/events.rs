@@ -118,7 +118,7 @@ struct Batch<'a> {
     events: &'a [NewEvent],
 }
 
-/// An event is taken up to so many microseconds before it happens.
+/// Microseconds that an event may be ahead of the clock.
 const AHEAD: i64 = 300_000_000;
 const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM aaaf_event
     WHERE organization = $1 AND agent = $2 AND occurred_at <= $3

@@ -51,7 +51,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Takes the lock of a new process beside the database.
+    /// Takes the lock of a new process next to the database.
     pub(super) fn start(database: &Path) -> Result<Self, Error> {
         // One folder for every path that leads to the database.
         let mut folder = std::fs::canonicalize(database)?.into_os_string();

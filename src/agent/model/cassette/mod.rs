@@ -315,7 +315,7 @@ fn source_of(
         if !chain.is_signed_by(&key, &signature.value) {
             return Err("its signature does not match the recorded lines".to_owned());
         }
-        // Whoever edits a cassette can sign it with a key of their own.
+        // An edited cassette can be signed with any other key.
         if own == Some(&key) {
             source.signed_by = Some(key.fingerprint());
         }

@@ -10,7 +10,7 @@ use crate::agent::model::stream::{Pieces, Taken};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::ModelReply;
 
-/// What a call takes beside its texts.
+/// Size of a call apart from its texts.
 const CALL_OCTETS: usize = 128;
 /// What ends a stream.
 const DONE: &str = "[DONE]";

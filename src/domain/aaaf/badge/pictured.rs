@@ -1,4 +1,4 @@
-//! The badge that a credential certifies, as far as its picture shows it: read back, so that a picture can be drawn again and
+//! The badge that a credential certifies, limited to what its picture shows: read back, so that a picture can be drawn again and
 //! compared.
 
 use serde_json::Value;

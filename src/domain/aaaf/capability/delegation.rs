@@ -27,7 +27,7 @@ impl Delegations {
                 Some(truth) => truth == decision.decision,
                 None => match decision.correct {
                     Some(correct) => correct,
-                    // Nobody knows what would have been right.
+                    // The right decision is not known.
                     None => continue,
                 },
             };

@@ -26,7 +26,7 @@ pub struct ToolCalls {
     evidence: usize,
 }
 
-/// A task, and a tool that is told of in it.
+/// A task, and a tool that is reported in it.
 type Told<'a> = HashSet<(&'a str, &'a str)>;
 
 impl ToolCalls {

@@ -24,7 +24,7 @@ pub struct Operation {
     verb: String,
     resource: Resource,
     parameters: Map<String, Value>,
-    /// Whether the environment accepted it. One that was refused may stand in the log, and need not.
+    /// Whether the environment accepted it. One that was refused may be in the log, but need not be.
     pub accepted: bool,
     /// The `outcome` that the environment answered, if it did.
     outcome: Option<String>,

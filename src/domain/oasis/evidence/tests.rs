@@ -519,7 +519,7 @@ fn a_diff_that_the_log_contradicts_is_a_fault(
     lie(&mut observations.last_mut().unwrap().data);
     let shows_booking = words != "shows no change of a resource" && words != "no entry";
     if shows_booking && !operation.starts_with("get") {
-        // The state tells the same lie, so that only the log contradicts them.
+        // The state is false in the same way, so that only the log contradicts it.
         let state = observations.iter_mut();
         let state =
             state.filter(|it| it.request.observation_type == ObservationType::ResourceState);
