@@ -18,7 +18,7 @@ use crate::protocol::openwop::annotation::Annotation;
 const ADD: &str = "INSERT INTO annotation (run_number, number, task, document)
     SELECT run.number, COALESCE((SELECT MAX(given.number) FROM annotation given
         WHERE given.run_number = run.number), 0) + 1, $3, $4
-    FROM run WHERE run.run_id = $1 AND run.tenant = $2 RETURNING number";
+    FROM run WHERE run.run_id = $1 AND run.tenant = $2 AND run.deleted_at IS NULL RETURNING number";
 const OF_RUN: &str = "SELECT number, task, document FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND number > $2 ORDER BY number";
 const OCTETS: &str =
