@@ -148,7 +148,7 @@ pub struct Evaluated {
     /// Its endpoint; absent for runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointPin>,
-    /// Digest over agent, pack, provider and model; the same for all attempts at the same thing.
+    /// Digest over agent, pack, provider and model.
     pub identity: String,
 }
 

@@ -310,6 +310,26 @@ async fn a_run_is_declared_void_by_those_who_may_and_everybody_sees_it() {
         let reply = host.post(&void, &body).await;
         refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
     }
+    let founding = json!({"name": "Acme", "tenant": "acme"});
+    let acme = host.post("/api/v1/organizations", &founding).await.json();
+    let enrolled = host
+        .request(Method::POST, "/api/v1/agents")
+        .key(acme["api_key"].as_str().unwrap())
+        .json(&json!({"name": "canary"}))
+        .send()
+        .await;
+    assert_eq!(enrolled.status, StatusCode::CREATED, "{enrolled:?}");
+    let agents_own = host
+        .issue(|issue| {
+            issue.principal = Some("canary".to_owned());
+            issue.scopes = vec![Scope::RunsVoid];
+        })
+        .await;
+    let call = host.request(Method::POST, &void).key(&agents_own);
+    assert_eq!(
+        call.json(&reason).send().await.status,
+        StatusCode::FORBIDDEN
+    );
     let reply = host.post(&void, &reason).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     assert_eq!(reply.json()["voided"]["reason"], reason["reason"]);
