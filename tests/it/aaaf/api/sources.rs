@@ -151,12 +151,16 @@ async fn an_agents_key_changes_nothing_that_its_rating_rests_on(
     let revoke = format!("badges/{badge}/revoke");
     for (method, path, body) in [
         (Method::POST, "agents", Some(json!({"name": "dana"}))),
-        (Method::PATCH, &path, Some(json!({"name": "dana"}))),
-        (Method::PATCH, &path, Some(json!({"keys": []}))),
-        (Method::DELETE, &path, None),
+        (Method::PATCH, path.as_str(), Some(json!({"name": "dana"}))),
+        (Method::PATCH, path.as_str(), Some(json!({"keys": []}))),
+        (Method::DELETE, path.as_str(), None),
         (Method::DELETE, suite, None),
         (Method::PUT, suite, Some(profile.clone())),
-        (Method::POST, &revoke, Some(json!({"reason": "withdrawn"}))),
+        (
+            Method::POST,
+            revoke.as_str(),
+            Some(json!({"reason": "withdrawn"})),
+        ),
     ] {
         let call = site
             .host
