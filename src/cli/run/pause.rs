@@ -62,9 +62,13 @@ async fn post(
     let status = answer.get("status").and_then(Value::as_str);
     terminal.print(&format!("{run} {}", status.unwrap_or(action)));
     if context.is_embedded() {
-        terminal.note(
-            "whatever carries out the run acts on it, or the next command that works in this data folder",
-        );
+        terminal.note("the process that executes the run acts on the request");
+        if action == "resume" {
+            terminal.note(&format!(
+                "if its command has ended, {} run retry {run} carries the run on",
+                context.program()
+            ));
+        }
     }
     Ok(Exit::Good)
 }
