@@ -184,17 +184,7 @@ fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
     let home = Home::with_pack();
     // Long enough that the run does not end before it is cancelled, and short enough for its retry.
     home.model(&json!(right_but_late("thanks", 20_000)));
-    let mut child = std::process::Command::new(home.touchstone().get_program())
-        .current_dir(home.path(""))
-        .args(["eval", SUITE, "--agent", AGENT])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut line).unwrap();
-    let run = line.trim_end().strip_prefix("run ").unwrap().to_owned();
+    let (mut child, _stderr, run) = home.start_eval();
 
     let early = home.run(&["run", "retry", &run]);
     assert_eq!(early.code, 2, "{}", early.stderr);

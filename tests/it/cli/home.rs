@@ -1,6 +1,8 @@
 //! A folder in which the binary works, with the demo's pack installed and a scripted model.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Stdio};
 
 use assert_cmd::Command;
 use base64::Engine as _;
@@ -126,6 +128,22 @@ impl Home {
     pub fn eval(&self, more: &[&str]) -> Done {
         let arguments = [&["eval", SUITE, "--agent", AGENT], more].concat();
         self.run(&arguments)
+    }
+
+    /// Starts an eval of the demo's suite: the process, the rest of its stderr, to be kept while it runs, and the run.
+    pub fn start_eval(&self) -> (Child, BufReader<ChildStderr>, String) {
+        let mut child = std::process::Command::new(self.touchstone().get_program())
+            .current_dir(self.0.path())
+            .args(["eval", SUITE, "--agent", AGENT])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        let run = line.trim_end().strip_prefix("run ").unwrap().to_owned();
+        (child, stderr, run)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -1,8 +1,5 @@
 //! Who executes runs and assessments: commands on a shared data folder execute only their own.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 use touchstone::agent::model::OwnModels;
 use touchstone::app::App;
@@ -66,17 +63,7 @@ fn a_run_of_a_command_that_was_killed_is_carried_on_by_a_retry() {
     std::fs::write(home.config(), format!("worker.lease_s = 3\n{config}")).unwrap();
     let pinned = json!(right_but_late("thanks", 10_000));
     home.model(&pinned);
-    let mut child = std::process::Command::new(home.touchstone().get_program())
-        .current_dir(home.path(""))
-        .args(["eval", SUITE, "--agent", AGENT])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut line).unwrap();
-    let run = line.trim_end().strip_prefix("run ").unwrap().to_owned();
+    let (mut child, _stderr, run) = home.start_eval();
     child.kill().unwrap();
     child.wait().unwrap();
 
