@@ -504,6 +504,6 @@ fn script(place: Place, config: &ModelConfig) -> Result<(Arc<dyn Model>, String)
     })?;
     let script = Script::parse(&text).map_err(|source| Error::Script { place, source })?;
     let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
-    let model = ScriptedModel::new(script, info(config, provider, name));
-    Ok((Arc::new(model), integrity::of(&text)))
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info(config, provider, name)));
+    Ok((model, integrity::of(&text)))
 }
