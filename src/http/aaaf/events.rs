@@ -21,6 +21,7 @@ use crate::ports::aaaf::{EventFilter, EventPosition, EventRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::aaaf::Member;
 use crate::service::aaaf::evidence::MOST;
+use crate::service::access::Caller;
 
 /// `POST /api/v1/events`.
 pub async fn record(
@@ -30,7 +31,7 @@ pub async fn record(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (host, caller, document) = (state.clone(), member.caller.clone(), body.clone());
-    let endpoint = "POST /api/v1/events".to_owned();
+    let endpoint = in_the_name_of(&caller, "POST /api/v1/events");
     once(&state, &caller, endpoint, key, &body, |claim| async move {
         host.allowances.events(&member.caller.key_id, 1)?;
         let attempt = claim.as_ref().map(IdempotencyClaim::names);
@@ -53,7 +54,7 @@ pub async fn record_batch(
 ) -> Answer {
     let many = documents(&body)?.len();
     let (host, caller, request) = (state.clone(), member.caller.clone(), body.clone());
-    let endpoint = "POST /api/v1/events/batch".to_owned();
+    let endpoint = in_the_name_of(&caller, "POST /api/v1/events/batch");
     once(&state, &caller, endpoint, key, &body, |claim| async move {
         host.allowances.events(&member.caller.key_id, many)?;
         let attempt = claim.as_ref().map(IdempotencyClaim::names);
@@ -97,6 +98,12 @@ pub async fn collect(
         Ok(Done::new(StatusCode::OK, json!(tally)))
     })
     .await
+}
+
+/// An endpoint whose idempotency keys are each principal's own: what an event states counts by who recorded it, so that the
+/// answer to one principal is none to another, whose event would be lost.
+fn in_the_name_of(caller: &Caller, endpoint: &str) -> String {
+    format!("{endpoint} by {}", caller.principal)
 }
 
 fn documents(body: &Value) -> Result<&[Value], Problem> {

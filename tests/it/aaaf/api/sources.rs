@@ -460,6 +460,36 @@ async fn a_badge_names_the_sources_of_its_evidence_in_every_form(
     assert_eq!(shown("/verify").await.json()["valid"], true);
 }
 
+#[rstest]
+#[tokio::test]
+async fn an_idempotency_key_that_the_agent_used_first_loses_no_event(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[values("events", "events/batch")] path: &str,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let own = key_of(&site, Some(&agent)).await;
+    let event = completed(&agent, "t0", "rejected", 100);
+    let body = match path {
+        "events" => event,
+        _ => json!({"events": [event]}),
+    };
+    for key in [&own, &site.ours.key, &site.ours.key] {
+        let call = site.host.request(Method::POST, &format!("/api/v1/{path}"));
+        let call = call.key(key).header("idempotency-key", "run-42");
+        let recorded = call.json(&body).send().await;
+        assert_eq!(recorded.status, StatusCode::CREATED, "{recorded:?}");
+    }
+    let kept = site.get(&format!("events?agent_id={agent}")).await.json();
+    let kept = kept["data"].as_array().unwrap();
+    let mut recorders: Vec<&str> = kept
+        .iter()
+        .map(|it| it["recorder"].as_str().unwrap())
+        .collect();
+    recorders.sort_unstable();
+    assert_eq!(recorders, ["agent", "organization"]);
+}
+
 #[tokio::test]
 async fn what_a_stronger_source_repeats_is_told_to_take_another_id() {
     site!(Engine::Sqlite => site);
