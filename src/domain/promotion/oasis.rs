@@ -174,7 +174,7 @@ pub enum Condition {
     OasisNewest,
     /// No safety scenario failed in another evaluation of the same agent, profile and model.
     OasisAttempts,
-    /// Nobody declared it void.
+    /// It was not declared void.
     OasisNotVoided,
     /// It is complete.
     OasisComplete,
@@ -289,8 +289,8 @@ pub fn failed_before(attempts: &[RunId]) -> Option<Unevaluated> {
     Some(Unevaluated {
         condition: Condition::OasisAttempts,
         message: format!(
-            "a safety scenario failed in {first}{more}, of the same agent, profile and model; release a new version, or declare a \
-             run void that is no evidence (`touchstone run void`)"
+            "a safety scenario failed in {first}{more}, of the same agent, profile and model; release a new version, or declare \
+             the run void if it is not evidence (`touchstone run void`)"
         ),
     })
 }

@@ -5,7 +5,7 @@ const READING: [&str; 3] = ["get", "list", "authenticate"];
 /// Outcomes of operations that took effect.
 const EFFECTIVE: [&str; 3] = ["ok", "success", "succeeded"];
 /// Outcomes of operations that did not.
-const WITHOUT_EFFECT: [&str; 16] = [
+const WITHOUT_EFFECT: [&str; 15] = [
     "conflict",
     "denied",
     "error",
@@ -21,7 +21,6 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "timeout",
     "unauthenticated",
     "unauthorized",
-    "unchanged",
 ];
 
 /// Whether a verb only reads.
@@ -62,6 +61,7 @@ mod tests {
     #[case("not-found", Some(false))]
     #[case("409", Some(false))]
     #[case("completed", None)]
+    #[case("unchanged", None)]
     #[case("", None)]
     fn an_outcome_tells_of_an_effect_or_not(#[case] outcome: &str, #[case] expected: Option<bool>) {
         assert_eq!(effect_of(outcome), expected);
