@@ -497,6 +497,28 @@ async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
 }
 
 /// A badge, what signs it and what would revoke it.
+/// Runs that have ended, one for each operation that changes what is kept of it.
+async fn furnish_storage(api: &Api, material: &mut Material) {
+    let reason = json!({"reason": "case-17"});
+    for (operation, body) in [
+        ("deleteRun", None),
+        ("holdRun", Some(reason.clone())),
+        ("releaseRun", Some(json!({}))),
+        ("voidRun", Some(reason.clone())),
+    ] {
+        let run = api.start(&format!("{SUITE}@2.0.1"), AGENT, json!({})).await;
+        api.log(&run).await;
+        if operation == "releaseRun" {
+            let hold = format!("/v1/host/touchstone/runs/{run}:hold");
+            post(api, &hold, reason.clone()).await;
+        }
+        material.names(operation, &[("path.runId", &run)]);
+        if let Some(body) = body {
+            material.sends(operation, body);
+        }
+    }
+}
+
 async fn furnish_badges(site: &Site, asker: &Api, organization: &str, material: &mut Material) {
     let assessment = rated(site, asker, "certified", &[("good", 36, "accepted")]).await;
     let path = format!("/api/v1/assessments/{assessment}");
@@ -561,6 +583,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     let host = site.serve("touchstone.toml");
     let api = host.api(key);
     let mut material = furnish(&site, &api, &hook).await;
+    furnish_storage(&api, &mut material).await;
     let asker = [
         "key",
         "create",
