@@ -57,7 +57,7 @@ pub struct Evaluated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answerer {
-    /// A model, told what the agent's pack says: the pack's own agent.
+    /// A model with the instructions of the agent's pack: the pack's own agent.
     Model,
     /// A command on the evaluating host.
     Command,
@@ -96,7 +96,7 @@ impl Answerer {
     /// In words.
     pub const fn in_words(self) -> &'static str {
         match self {
-            Self::Model => "a model, told what the agent's pack says",
+            Self::Model => "a model with the instructions of the agent's pack",
             Self::Command => "a command on the evaluating host, not the agent's pack",
             Self::RemoteAgent => "a remote agent, not the agent's pack",
             Self::Script => "a file of scripted answers, not the agent's pack",

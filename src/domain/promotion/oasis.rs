@@ -370,7 +370,7 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
     found.unless(
         answered_by == Answerer::Model,
         Condition::OasisOwnAgent,
-        || format!("what answered was {}", answered_by.in_words()),
+        || format!("the evaluation was answered by {}", answered_by.in_words()),
     );
     let preflight = evaluation.facts.and_then(|it| it.preflight.as_ref());
     let evaluated = preflight.and_then(|it| it.evaluated.as_deref());
@@ -380,7 +380,7 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
         found.refuse(
             Condition::OasisOwnAgent,
             format!(
-                "what answered said that it is another agent than the pack's {} {}",
+                "the identity that was reported is not the pack's, {} {}",
                 declared.name, declared.version
             ),
         );

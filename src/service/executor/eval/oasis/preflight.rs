@@ -124,7 +124,7 @@ fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal>
     let told = told.map(Told::read).transpose().map_err(|fault| {
         unavailable(
             context,
-            &format!("what the agent's adapter says of itself is not a report: {fault}"),
+            &format!("the identity report of the agent's adapter is invalid: {fault}"),
         )
     })?;
     match (told, declared) {
