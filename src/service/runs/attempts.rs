@@ -110,7 +110,7 @@ impl Runs {
     /// Declares an eval run void: from now on its scores count for no gate. What was recorded stays.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for an agent's own key; `conflict` for a run that was declared void before.
+    /// `not_found`; `conflict` for a run that was declared void before.
     pub async fn void(
         &self,
         caller: &Caller,
@@ -119,7 +119,6 @@ impl Runs {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Value, Problem> {
         self.eval_record(&caller.tenant, run).await?;
-        self.refuse_agents(caller).await?;
         let voided = Voided {
             at: self.clock.now(),
             principal: caller.principal.clone(),
@@ -152,25 +151,6 @@ impl Runs {
                 "this run was declared void before",
             )),
             Err(cause) => Err(internal(&cause)),
-        }
-    }
-
-    /// Refuses a key that an agent acts by, whatever its scopes: what counts against an agent is not for it to decide.
-    async fn refuse_agents(&self, caller: &Caller) -> Result<(), Problem> {
-        let organization = self.store.organization_of(&caller.tenant).await;
-        let Some(organization) = organization.map_err(|cause| internal(&cause))? else {
-            return Ok(());
-        };
-        let agent = self
-            .store
-            .is_agent(organization.number, &caller.principal)
-            .await;
-        match agent.map_err(|cause| internal(&cause))? {
-            false => Ok(()),
-            true => Err(Problem::new(
-                ErrorCode::Forbidden,
-                "an agent's own key cannot declare a run void; use another principal's key",
-            )),
         }
     }
 
