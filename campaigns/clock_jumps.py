@@ -5,11 +5,14 @@ No jump may fail, delay or repeat a run. Needs libfaketime (Debian: libfaketime)
 """
 
 import argparse
+import contextlib
+import email.utils
+import http.client
 import sys
 import time
 from pathlib import Path
 
-from rig import Failure, Site, campaign, conclude, faults
+from rig import Api, Failure, Site, campaign, conclude, faults
 
 LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
 JUMPS = {"-1 h": -3600, "+2 h": 7200, "+1 d": 86400}
@@ -55,6 +58,14 @@ def run(name: str, options) -> int:
     return conclude(name, counts, violations)
 
 
+def clock_of(api: Api) -> float:
+    """The wall clock of the host, as its answers tell it."""
+    connection = http.client.HTTPConnection(api.netloc, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", "/readyz")
+        return email.utils.parsedate_to_datetime(connection.getresponse().headers["Date"]).timestamp()
+
+
 def jump(site: Site, preload: str, seconds: int, interrupted: bool) -> dict:
     clock = site.folder / "clock"
     clock.write_text("+0")
@@ -75,12 +86,15 @@ def jump(site: Site, preload: str, seconds: int, interrupted: bool) -> dict:
     if interrupted:
         serving, api = site.serve(**variables)
     ended = api.wait(created, 90)
+    shown = clock_of(api)
+    moved = abs(shown - time.time() - seconds) < 60
     wall = time.monotonic() - began
     moments = [changed] + [at for at, _, _ in site.endpoint.since(mark)]
     pauses = [after - before for before, after in zip(moments, moments[1:])]
     return {
         "wallS": wall, "again": site.endpoint.mark() - TASKS, "resumedMs": max(pauses, default=99) * 1000,
-        "faults": faults(site.check(api, created)) + ([] if ended else ["the run did not end within 90 s"]),
+        "faults": faults(site.check(api, created)) + ([] if ended else ["the run did not end within 90 s"])
+        + ([] if moved else [f"the host's clock was not set: it differs by {shown - time.time():.0f} s"]),
     }
 
 

@@ -327,9 +327,9 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="touchstone-disk-full-"))
     if not mounted(folder / "data", options.size):
-        print("SKIPPED: a tmpfs cannot be mounted here; run this campaign as root on Linux")
+        print("not carried out: a tmpfs cannot be mounted here; run this campaign as root on Linux", file=sys.stderr)
         shutil.rmtree(folder)
-        return 0
+        return 3
     campaign = None
     try:
         campaign = Campaign(folder, options)

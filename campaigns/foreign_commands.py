@@ -185,13 +185,17 @@ class Campaign:
             # A call that was made again is on it more than once, but the first of each task is there once.
             exchanges = tape.read_text().count('"nth":0')
             self.count("foreign exchanges on cassettes", exchanges - self.options.tasks, 0)
-        refused = sum(self.retry(run).returncode == 2 for run, tenant in runs.items() if tenant == "default")
-        asked = sum(tenant == "default" for tenant in runs.values())
-        self.count("retries of API runs with the foreign endpoint refused", refused, asked)
-        self.count("calls of those retries", self.generous.taken(), 0)
+        self.retries(runs, "open API runs", "running")
 
-    def retry(self, run: str) -> subprocess.CompletedProcess:
-        return self.command("run", "retry", run, "--json", *self.at_generous())
+    def retries(self, runs: dict[str, str], what: str, reason: str) -> None:
+        """Retries with the foreign endpoint, all refused for this reason. Of another tenant there is no such run."""
+        for run, tenant in runs.items():
+            done = self.command("run", "retry", run, "--json", *self.at_generous())
+            error = json.loads(done.stdout or "{}").get("error") or {}
+            found = (done.returncode, error.get("code"), (error.get("details") or {}).get("reason"))
+            expected = (2, "conflict", reason) if tenant == "default" else (2, "not_found", None)
+            self.count(f"retries of {what} refused: {expected[2] or expected[1]}", int(found == expected), 1)
+        self.count(f"calls of retries of {what}", self.generous.taken(), 0)
 
     def cassettes(self) -> None:
         done = self.evaluate("--record", "honest.jsonl", "--concurrency", "4")
@@ -245,6 +249,7 @@ class Campaign:
         self.count("runs refused by a host with another endpoint", changed, len(runs))
         self.count("tasks scored by a host with another endpoint", self.generous.taken(), 0)
         self.count("runs shown with both identities", int(all(self.names_both(run, runs[run]) for run in kept)), 1)
+        self.retries(runs, "API runs that another endpoint failed", "model_changed")
 
     def names_both(self, run: str, tenant: str) -> bool:
         serving = Serving(self.touchstone, self.folder / "look.log")

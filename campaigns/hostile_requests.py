@@ -55,6 +55,13 @@ def repeated(item: str, size: int) -> str:
     return "[" + item * (size // len(item)) + "0]"
 
 
+def has_envelope(text: bytes) -> bool:
+    try:
+        return "error" in json.loads(text)
+    except (ValueError, TypeError):
+        return False
+
+
 class Hostile:
     def __init__(self, campaign: Campaign, options: argparse.Namespace):
         self.campaign, self.options = campaign, options
@@ -70,14 +77,16 @@ class Hostile:
             connection.request(method, path, body, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"})
             answer = connection.getresponse()
             text = answer.read()
-        except OSError as cause:
+        except (OSError, http.client.HTTPException) as cause:
             return self.problem(f"{method} {path} with {len(body)} bytes: {cause!r}")
         finally:
             connection.close()
         self.answers[answer.status] += 1
         if answer.status >= 500 and answer.status != 503:
             self.problem(f"{method} {path} is answered {answer.status}")
-        if answer.status >= 400 and "error" not in json.loads(text):
+        if answer.status < 400:
+            self.problem(f"{method} {path} is answered {answer.status}")
+        elif not has_envelope(text):
             self.problem(f"{method} {path} is answered {answer.status} without the envelope")
 
     def bodies(self) -> None:
@@ -85,9 +94,10 @@ class Hostile:
         for name, make in BODIES.items():
             body = make(self.options.body_mib * MIB).encode()
             with ThreadPoolExecutor(8) as pool:
-                for method, path in PLACES:
-                    for n in range(8):
-                        pool.submit(self.send, method, path, body, keys[n % 4 == 3])
+                sent = [pool.submit(self.send, method, path, body, keys[n % 4 == 3]) for method, path in PLACES for n in range(8)]
+            for request in sent:
+                # What a request failed with is not lost.
+                request.result()
             print(f"  {name:24} peak {self.peak():4.0f} MiB, answers so far {dict(sorted(self.answers.items()))}", flush=True)
 
     def peak(self) -> float:

@@ -39,6 +39,10 @@ def create(api: Api, site: Site, key: str) -> None:
         pass
 
 
+def is_open(api: Api, run: str) -> bool:
+    return api.call("GET", f"/v1/runs/{run}")["status"] in ("pending", "running")
+
+
 def run(name: str, options) -> int:
     dice = random.Random(options.seed)
     site = Site(tasks=options.tasks, latency_s=0.01, concurrency=CONCURRENCY,
@@ -49,11 +53,15 @@ def run(name: str, options) -> int:
         for kill in range(options.kills):
             if not runs or api.call("GET", f"/v1/runs/{runs[-1]}")["status"] != "running":
                 runs.append(site.start(api))
-            before = site.endpoint.mark()
-            time.sleep(dice.uniform(0.05, 0.6))
-            working = api.call("GET", f"/v1/runs/{runs[-1]}")["status"] == "running"
+            before, more = site.endpoint.mark(), dice.randrange(1, options.tasks // 2)
+            end = time.monotonic() + 30
+            while site.endpoint.mark() < before + more and time.monotonic() < end:
+                time.sleep(0.002)
+                if not is_open(api, runs[-1]):
+                    runs.append(site.start(api))
+            open_runs = sum(is_open(api, created) for created in runs)
+            working = open_runs > 0
             at_work += working and site.endpoint.mark() > before
-            open_runs = sum(api.call("GET", f"/v1/runs/{created}")["status"] in ("pending", "running") for created in runs)
             most += (open_runs + 1) * 2 * CONCURRENCY
             creating = threading.Thread(target=create, args=(api, site, f"key-{kill}"))
             creating.start()
@@ -67,17 +75,23 @@ def run(name: str, options) -> int:
             conflicts += status == 409
             if status == 201:
                 runs.append(answer["runId"])
+            elif status != 409:
+                violations.append(f"kill {kill + 1}: the repeated request was answered {status}: {answer}")
             if working:
                 while site.endpoint.mark() == mark and time.monotonic() < ready + 30:
                     time.sleep(0.002)
                 if asked := site.endpoint.since(mark):
                     resumed.append(max(0.0, asked[0][0] - ready) * 1000)
+                elif any(is_open(api, created) for created in runs):
+                    violations.append(f"kill {kill + 1}: no run was resumed within 30 s")
         for created in runs:
             if not api.wait(created, 120):
                 violations.append(f"{created} did not end within 120 s")
             violations += [f"{created}: {fault}" for fault in faults(site.check(api, created))]
         asked = site.endpoint.mark()
         extra = asked - len(runs) * options.tasks
+        if at_work < options.kills * 3 // 4:
+            violations.append(f"only {at_work} of {options.kills} kills met tasks in flight, which shows too little: raise --tasks")
         if extra > most:
             violations.append(f"{extra} requests made again, more than twice the concurrency of the open runs at each kill ({most})")
         if conflicts and not options.database_url:

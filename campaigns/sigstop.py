@@ -140,8 +140,8 @@ def run(name: str, options) -> int:
             violations.append(f"{again} requests made again, more than twice the concurrency for each stop")
         return conclude(name, {
             "stops": stops, "tasks": tasks,
-            "stops without the write lock, of them taken over": f"{stops - locked_out}, {replaced}",
-            "stops with the write lock, of them continued after SIGCONT": f"{locked_out}, {continued}",
+            "stops without a lock that forbids it, of them taken over": f"{stops - locked_out}, {replaced}",
+            "stops with the write lock of SQLite, of them continued after SIGCONT": f"{locked_out}, {continued}",
             "requests by a replica that had lost its lease": zombies,
             "requests made again": again, "most requests for one task": max(asked.values()),
         }, violations)
