@@ -5,14 +5,13 @@ No jump may fail, delay or repeat a run. Needs libfaketime (Debian: libfaketime)
 """
 
 import argparse
-import contextlib
-import email.utils
-import http.client
+import datetime
+import re
 import sys
 import time
 from pathlib import Path
 
-from rig import Api, Failure, Site, campaign, conclude, faults
+from rig import Api, Failure, Serving, Site, campaign, conclude, faults
 
 LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
 JUMPS = {"-1 h": -3600, "+2 h": 7200, "+1 d": 86400}
@@ -58,12 +57,14 @@ def run(name: str, options) -> int:
     return conclude(name, counts, violations)
 
 
-def clock_of(api: Api) -> float:
-    """The wall clock of the host, as its answers tell it."""
-    connection = http.client.HTTPConnection(api.netloc, timeout=30)
-    with contextlib.closing(connection):
-        connection.request("GET", "/readyz")
-        return email.utils.parsedate_to_datetime(connection.getresponse().headers["Date"]).timestamp()
+def clock_of(serving: Serving, api: Api, run: str) -> float:
+    """The wall clock of the host, as its log tells it. The `Date` of its answers is kept for a while and stands still when the
+    clock is set back."""
+    api.call("GET", f"/v1/runs/{run}")
+    moments = re.findall(r"(?m)^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.?\d*Z", serving.log.read_text())
+    if not moments:
+        raise Failure(f"no line of {serving.log} begins with a time")
+    return datetime.datetime.fromisoformat(moments[-1] + "+00:00").timestamp()
 
 
 def jump(site: Site, preload: str, seconds: int, interrupted: bool) -> dict:
@@ -86,7 +87,7 @@ def jump(site: Site, preload: str, seconds: int, interrupted: bool) -> dict:
     if interrupted:
         serving, api = site.serve(**variables)
     ended = api.wait(created, 90)
-    shown = clock_of(api)
+    shown = clock_of(serving, api, created)
     moved = abs(shown - time.time() - seconds) < 60
     wall = time.monotonic() - began
     moments = [changed] + [at for at, _, _ in site.endpoint.since(mark)]

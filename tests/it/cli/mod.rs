@@ -24,5 +24,6 @@ mod rating;
 mod readme;
 mod serve;
 mod small_model;
+mod storage;
 mod suites;
 mod webhooks;

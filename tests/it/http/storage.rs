@@ -1,6 +1,8 @@
 //! Quotas, deletion of runs, legal holds, retention.
 
 use axum::http::{Method, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use touchstone::domain::aaaf::place::Place;
@@ -10,7 +12,7 @@ use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 use touchstone::store;
 
-use super::host::{AGENT, Lab, Reply, SUITE, TestHost, create_body, says, suite};
+use super::host::{AGENT, Lab, Reply, SUITE, TestHost, create_body, echo_pack_of, says, suite};
 use crate::support::host_keys;
 
 async fn host(dir: &tempfile::TempDir, quotas: Quotas, retention: Retention) -> TestHost {
@@ -86,6 +88,43 @@ async fn a_quota_refuses_one_more_and_says_which() {
     assert_eq!(others.json()["runs"]["used"], 0);
     assert_eq!(delete(&host, &first).await.status, StatusCode::OK);
     host.create().await;
+}
+
+#[tokio::test]
+async fn quotas_of_packs_and_bytes_refuse_what_exceeds_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let quotas = Quotas {
+        max_packs: 1,
+        ..Quotas::default()
+    };
+    let packs = host(&dir, quotas, Retention::default()).await;
+    packs.install("1.0.0").await;
+    let second = json!({"tarball": STANDARD.encode(echo_pack_of("2.0.0"))});
+    let refused = packs.post("/v1/host/touchstone/packs", &second).await;
+    assert_eq!(refused.code(), "quota_exceeded");
+    assert_eq!(
+        refused.json()["details"],
+        json!({"quota": "max_packs", "limit": 1, "used": 1})
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let quotas = Quotas {
+        max_bytes: 1,
+        ..Quotas::default()
+    };
+    let bytes = host(&dir, quotas, Retention::default()).await;
+    for (path, body) in [
+        ("/v1/host/touchstone/packs", &second),
+        ("/v1/host/touchstone/suites", &suite(&says(&["a"]))),
+    ] {
+        let refused = bytes.post(path, body).await;
+        assert_eq!(refused.code(), "quota_exceeded", "{path}");
+        assert_eq!(refused.json()["details"]["quota"], "max_bytes", "{path}");
+    }
+    for path in ["packs", "suites"] {
+        let listed = bytes.get(&format!("/v1/host/touchstone/{path}")).await;
+        assert_eq!(listed.json()[path], json!([]));
+    }
 }
 
 #[tokio::test]
