@@ -173,7 +173,13 @@ class Site:
         self.running: list[Serving] = []
         (self.folder / "touchstone.toml").write_text(CONFIGURATION.format(
             base_url=self.endpoint.base_url, concurrency=concurrency, lease_s=lease_s, max_run_duration_s=max_run_duration_s))
-        command = self.host("a")
+        try:
+            self._furnish(self.host("a"))
+        except BaseException:
+            self.close()
+            raise
+
+    def _furnish(self, command: Host) -> None:
         archive = command.signed_pack(ROOT / "bench" / "agent")
         command.run("pack", "install", str(archive))
         self.key = command.key(TENANT)
