@@ -4,7 +4,7 @@
 //! appends whatever has gathered meanwhile as one durable batch (group commit) and only then tells the readers. When the
 //! lease is lost, the writer closes and everything not yet durable is void: the new owner decides from the log.
 
-use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +61,10 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     log: Mutex<Log>,
+    /// Scores that are recorded and not durable.
+    scores_behind: AtomicUsize,
+    /// Since when a batch has been on its way to the store.
+    appending_since: Mutex<Option<Instant>>,
     /// Something waits to be written.
     wake: Notify,
     /// How far the log is durable.
@@ -71,10 +75,8 @@ struct Inner {
 struct Log {
     state: RunState,
     waiting: Vec<StoredEvent>,
-    /// The sequences of scores that are not durable yet.
-    scores: VecDeque<u64>,
-    /// Since when a batch has been on its way to the store.
-    appending_since: Option<Instant>,
+    /// How many scores are among the events that wait.
+    scores: usize,
     /// What becomes durable with the events that wait.
     beside: Option<Beside>,
     last_at: Timestamp,
@@ -84,6 +86,7 @@ struct Log {
 /// What becomes durable in one transaction.
 struct Batch {
     events: Vec<StoredEvent>,
+    scores: usize,
     ends: bool,
     beside: Option<Beside>,
 }
@@ -104,8 +107,7 @@ impl RunWriter {
         let log = Mutex::new(Log {
             state,
             waiting: Vec::new(),
-            scores: VecDeque::new(),
-            appending_since: None,
+            scores: 0,
             beside: None,
             last_at,
             ended: false,
@@ -120,6 +122,8 @@ impl RunWriter {
             clock,
             ids,
             log,
+            scores_behind: AtomicUsize::new(0),
+            appending_since: Mutex::new(None),
             wake: Notify::new(),
             durable,
             closed: CancellationToken::new(),
@@ -211,7 +215,8 @@ impl RunWriter {
                     .record(sequence, &new.event, new.node_id.as_ref(), at);
                 log.ended = new.event.is_terminal();
                 if matches!(new.event, Event::EvalScored(_)) {
-                    log.scores.push_back(sequence);
+                    log.scores += 1;
+                    self.inner.scores_behind.fetch_add(1, Relaxed);
                 }
                 log.waiting.push(StoredEvent {
                     sequence,
@@ -275,12 +280,7 @@ impl RunWriter {
 
     /// Tasks whose score is not durable yet: a process that is killed now has asked for them in vain.
     pub fn tasks_behind(&self) -> usize {
-        let mut log = self.inner.lock();
-        let durable = *self.inner.durable.borrow();
-        while log.scores.front().is_some_and(|score| *score <= durable) {
-            log.scores.pop_front();
-        }
-        log.scores.len()
+        self.inner.scores_behind.load(Relaxed)
     }
 
     /// How long the run was worked on or waited, by a clock that is not set; not how long no process held it.
@@ -397,7 +397,7 @@ impl RunWriter {
         let Some(last) = events.last() else {
             return Ok(());
         };
-        inner.lock().appending_since = Some(Instant::now());
+        inner.set_appending(Some(Instant::now()));
         let mut attempt = 0;
         let began = Instant::now();
         loop {
@@ -437,7 +437,8 @@ impl RunWriter {
             sequence: last.sequence,
             ended: *ends,
         };
-        inner.lock().appending_since = None;
+        inner.set_appending(None);
+        inner.scores_behind.fetch_sub(batch.scores, Relaxed);
         inner.durable.send_replace(last.sequence);
         inner.store.notify_run(&inner.run.run_id, head).await;
         Ok(())
@@ -459,8 +460,18 @@ impl Inner {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn appending(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.appending_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_appending(&self, since: Option<Instant>) {
+        *self.appending() = since;
+    }
+
     fn is_stalled(&self) -> bool {
-        let since = self.lock().appending_since;
+        let since = *self.appending();
         since.is_some_and(|since| since.elapsed() >= STALLED_AFTER)
     }
 
@@ -468,6 +479,7 @@ impl Inner {
         let mut log = self.lock();
         Batch {
             events: std::mem::take(&mut log.waiting),
+            scores: std::mem::take(&mut log.scores),
             ends: log.ended,
             beside: log.beside.take(),
         }
