@@ -37,14 +37,22 @@ const BUSY: Duration = Duration::from_secs(5);
 /// How long a caller waits for a connection before it is told to come again; a slow disk needs less.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Inserts of 256 rows and every smaller power of two: a batch is cut into few statements, each of them prepared once.
-static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
-    LazyLock::new(|| [256, 128, 64, 32, 16, 8, 4, 2, 1].map(|rows| (rows, insert(rows).into())));
+/// Most rows of an insert.
+const MOST_ROWS: usize = 1024;
 
-/// Parameters without names: SQLite looks named ones up one by one.
+/// Inserts of up to as many rows, each of them prepared once. A batch is one statement, because each statement waits for
+/// the thread of the connection.
+static INSERTS: LazyLock<[(usize, Arc<str>); 5]> =
+    LazyLock::new(|| [1, 4, 16, 64, 256].map(|rows| (rows, insert(rows).into())));
+static LARGEST_INSERT: LazyLock<Arc<str>> = LazyLock::new(|| insert(MOST_ROWS).into());
+
+/// Rows that are not bound are left out. Parameters have no names: SQLite looks named ones up one by one.
 fn insert(rows: usize) -> String {
     let values = vec!["(?, ?, ?, ?)"; rows].join(", ");
-    format!("INSERT INTO event (run_number, sequence, kind, body) VALUES {values}")
+    format!(
+        "INSERT INTO event (run_number, sequence, kind, body)
+        SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL"
+    )
 }
 
 /// The check of fence and head is the update itself: it changes no row when either is not what the caller thinks.
@@ -274,17 +282,15 @@ impl SqliteStore {
             .map_err(backend)?;
         let number = number.ok_or(StoreError::Fenced)?;
         let mut sequence = batch.before;
-        let mut rest = batch.rows.as_slice();
-        for (rows, sql) in INSERTS.iter() {
-            while let Some((chunk, after)) = rest.split_at_checked(*rows) {
-                let mut insert = sqlx::query(AssertSqlSafe(sql.clone()));
-                for &(kind, body) in chunk {
-                    sequence += 1;
-                    insert = insert.bind(number).bind(sequence).bind(kind).bind(body);
-                }
-                insert.execute(&mut *transaction).await.map_err(backend)?;
-                rest = after;
+        for chunk in batch.rows.chunks(MOST_ROWS) {
+            let fits = INSERTS.iter().find(|(rows, _)| chunk.len() <= *rows);
+            let sql = fits.map_or(&*LARGEST_INSERT, |(_, sql)| sql);
+            let mut insert = sqlx::query(AssertSqlSafe(sql.clone()));
+            for &(kind, body) in chunk {
+                sequence += 1;
+                insert = insert.bind(number).bind(sequence).bind(kind).bind(body);
             }
+            insert.execute(&mut *transaction).await.map_err(backend)?;
         }
         Ok(())
     }
