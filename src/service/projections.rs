@@ -71,6 +71,13 @@ impl Projections {
         self.states.insert(run.clone(), state).await;
     }
 
+    /// Looks at the state of a run that has ended, if it is kept here.
+    pub async fn ended<T>(&self, run: &RunId, look: impl FnOnce(&RunState) -> T) -> Option<T> {
+        let cached = self.states.get(run).await?;
+        let state = cached.lock().await;
+        state.status.is_terminal().then(|| look(&state))
+    }
+
     /// Folds the log to its end and looks at the state.
     ///
     /// # Errors

@@ -70,18 +70,31 @@ impl Runs {
         if let Some(known) = self.attempts_ended.get(&record.run_id).await {
             return Ok(known);
         }
-        let state = self
-            .judged(record)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        let attempt = Arc::new(Attempt::of(record, &state));
-        if state.status.is_terminal() {
+        let (attempt, has_ended) = match self.folded(record).await {
+            Some(attempt) => (attempt, true),
+            None => {
+                let state = self.judged(record).await;
+                let state = state.map_err(|cause| internal(&cause))?;
+                (Attempt::of(record, &state), state.status.is_terminal())
+            }
+        };
+        let attempt = Arc::new(attempt);
+        if has_ended {
             let kept = attempt.clone();
             self.attempts_ended
                 .insert(record.run_id.clone(), kept)
                 .await;
         }
         Ok(attempt)
+    }
+
+    /// From the whole log, where that was folded for another purpose. The log of a branch begins with what another run judged.
+    async fn folded(&self, record: &RunRecord) -> Option<Attempt> {
+        if record.fork.is_some() {
+            return None;
+        }
+        let look = |state: &RunState| Attempt::of(record, state);
+        self.projections.ended(&record.run_id, look).await
     }
 
     /// Folds the verdicts of a run, without what led to them and without what a branch has copied.
