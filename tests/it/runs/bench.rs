@@ -315,6 +315,7 @@ impl Bench {
             agent_version: "1.0.0".to_owned(),
             agent_channel: None,
             pack_integrity,
+            agent_content: None,
             model_class: ModelClass::General,
             model: ModelPin {
                 provider: "bench".to_owned(),

@@ -274,6 +274,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 agent_version: "1.0.0".to_owned(),
                 agent_channel: None,
                 pack_integrity: "sha256-pack".to_owned(),
+                agent_content: None,
                 model_class: ModelClass::Classification,
                 model: ModelPin {
                     provider: "p".to_owned(),

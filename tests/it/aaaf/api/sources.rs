@@ -177,7 +177,8 @@ async fn an_agents_key_changes_nothing_that_its_rating_rests_on(
         );
     }
     assert_eq!(site.get(&path).await.json()["name"], "triage");
-    let verified = site.anonymous(&format!("/api/v1/badges/{badge}/verify"));
+    let path = format!("/api/v1/badges/{badge}/verify");
+    let verified = site.anonymous(&path);
     assert_eq!(verified.await.json()["valid"], true);
 }
 
