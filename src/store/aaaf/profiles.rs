@@ -28,7 +28,7 @@ const LISTED: &str = "SELECT document, created_at, updated_at FROM aaaf_profile
 const REMOVE: &str = "DELETE FROM aaaf_profile WHERE organization = $1 AND suite = $2";
 const RUNS: &str = "SELECT r.number, r.run_id FROM run r
     WHERE r.tenant = $2 AND r.eval_agent = $3 AND (CAST($4 AS TEXT) IS NULL OR r.eval_version = $4)
-        AND r.ended AND r.deleted_at IS NULL AND r.created_at >= $5 AND r.number > $6
+        AND r.ended AND r.created_at >= $5 AND r.number > $6
         AND NOT EXISTS (SELECT 1 FROM aaaf_gathered g WHERE g.organization = $1 AND g.run = r.run_id)
     ORDER BY r.number LIMIT $7";
 /// A deleted run keeps the scores of its tasks.

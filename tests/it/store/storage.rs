@@ -1,11 +1,9 @@
 //! Usage, deletion and legal holds of runs.
 
 use rstest::rstest;
-use touchstone::domain::aaaf::agent::OpenwopAgent;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::storage::{LegalHold, Usage};
-use touchstone::ports::aaaf::{OrganizationNumber, RunsOf};
 use touchstone::ports::{Remains, RunDeletion, Store, SuiteRecord};
 
 use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
@@ -150,31 +148,6 @@ async fn what_remains_of_an_attempt_is_masked_in_pages(#[values(Sqlite, Postgres
     let bytes: usize = log.iter().map(|event| event.body.len()).sum();
     let used = store.usage(&tenant("acme")).await.unwrap();
     assert_eq!(used.bytes, u64::try_from(bytes).unwrap());
-}
-
-#[rstest]
-#[tokio::test]
-async fn a_deleted_run_is_not_taken_up_as_evidence_again_and_again(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
-    open!(engine => _database, store);
-    let deleted = ended(store.as_ref(), "run_a").await;
-    let kept = ended(store.as_ref(), "run_b").await;
-    let remains = Remains::Attempt(Box::new(record("run_a", "acme", 1)));
-    delete(store.as_ref(), "acme", &deleted, &remains).await;
-    let agent = OpenwopAgent {
-        id: "pack.agent".to_owned(),
-        version: None,
-    };
-    let which = RunsOf {
-        tenant: &tenant("acme"),
-        agent: &agent,
-        since: at(0),
-    };
-    let organization = OrganizationNumber::default();
-    let waiting = store.runs_to_gather(organization, which, 0, 10).await;
-    let waiting: Vec<RunId> = waiting.unwrap().into_iter().map(|it| it.run).collect();
-    assert_eq!(waiting, [kept]);
 }
 
 #[rstest]
