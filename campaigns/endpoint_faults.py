@@ -36,6 +36,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).absolute().parent.parent
 sys.path[:0] = [str(ROOT / "conformance"), str(ROOT / "bench")]
 
+import rig  # noqa: E402
 from harness import AGENT_ID  # noqa: E402
 from hosting import Failure, Serving, Touchstone, binary  # noqa: E402
 
@@ -410,8 +411,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        sys.exit(2)
+    sys.exit(rig.campaign("endpoint_faults", main))

@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "conformance"), str(ROOT / "bench")]
 
 import harness  # noqa: E402
+import rig  # noqa: E402
 from hosting import Serving, Touchstone, binary  # noqa: E402
 
 TENANTS = ("default", "other")
@@ -336,4 +337,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rig.campaign("foreign_commands", main))

@@ -28,6 +28,7 @@ from types import SimpleNamespace
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import rig  # noqa: E402
 from endpoint_faults import MIB, Campaign, Failure, peak_mib  # noqa: E402
 
 LARGE = "large-answer"
@@ -215,8 +216,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        sys.exit(2)
+    sys.exit(rig.campaign("hostile_requests", main))
