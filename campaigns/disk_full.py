@@ -176,14 +176,31 @@ class Campaign:
             if leave:
                 ballast.truncate(max(0, ballast.tell() - leave))
 
+    def shorten_log(self) -> None:
+        """A log that has grown is written again from its beginning and needs no room, so a full disk would go unnoticed."""
+        with contextlib.closing(sqlite3.connect(self.data / "touchstone.db", timeout=1)) as database:
+            with contextlib.suppress(sqlite3.OperationalError):
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def unready_soon(self) -> bool:
         until = time.monotonic() + RECOVERS_WITHIN_S
         while time.monotonic() < until:
+            self.shorten_log()
             self.fill(0)
             if self.ask("GET", "/readyz")[0] == 503:
                 return True
             time.sleep(0.2)
         return False
+
+    def is_carried(self) -> bool:
+        """Whether runs are still recorded, in space that the database has allocated already."""
+        create = {"mode": "eval", "evalSuiteRef": f"{SUITE_ID}@{version_of(TASKS)}", "agentId": AGENT_ID}
+        status, _, text = self.ask("POST", "/v1/runs", create)
+        if status != 201:
+            return False
+        self.counts["rounds carried by allocated space"] += 1
+        self.runs.append(json.loads(text)["runId"])
+        return True
 
     def ready_soon(self) -> float | None:
         started = time.monotonic()
@@ -221,8 +238,8 @@ class Campaign:
                 raise Failure("no model is asked although there is room")
             time.sleep(0.02)
         self.fill(0)
-        if not self.unready_soon():
-            self.violated(f"round {number}: /readyz stays 200 on a full disk")
+        if not self.unready_soon() and not self.is_carried():
+            self.violated(f"round {number}: /readyz stays 200 although nothing can be written")
         if kind == "tight":
             # Room for small writes, not for a batch of results.
             self.fill(32 << 10)
