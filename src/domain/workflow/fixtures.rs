@@ -127,7 +127,7 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
             },
             vec![delay(json!({}))],
             if id == "conformance-delay" {
-                json!([{"name": "delayMs", "type": "number", "required": true}])
+                json!([{"name": "delayMs", "type": "number", "required": false, "defaultValue": 1_000}])
             } else {
                 // Suites that pause it give another input; it has to run for a while all the same.
                 json!([{"name": "delayMs", "type": "number", "required": false, "defaultValue": 5_000}])

@@ -55,6 +55,8 @@ async fn every_fixture_is_served_as_it_is_named() {
     &["run.started", "node.started", "node.failed", "run.failed"])]
 #[case::delay(json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 30}}),
     &["run.started", "node.started", "node.completed", "run.completed"])]
+#[case::delay_of_a_second_unless_told(json!({"workflowId": "conformance-delay"}),
+    &["run.started", "node.started", "node.completed", "run.completed"])]
 #[tokio::test]
 async fn a_fixture_does_what_its_name_says(#[case] body: Value, #[case] expected: &[&str]) {
     let host = at_work().await;
