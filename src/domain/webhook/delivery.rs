@@ -137,11 +137,15 @@ pub fn standard_headers(
     ]
 }
 
-/// `{"runId", "workspaceId", "event"}` with the event as it stands in the log, octet by octet.
+/// `{"runId", "workspaceId", "type", "event"}` with the event as it stands in the log, byte by byte. `type` repeats the
+/// event's type at the top level, where receivers of Standard Webhooks look for it.
 fn body(event: &Addressed<'_>) -> Vec<u8> {
     let run = Value::from(event.run.as_str()).to_string();
     let workspace = Value::from(event.tenant.as_str()).to_string();
-    let mut body = format!("{{\"runId\":{run},\"workspaceId\":{workspace},\"event\":").into_bytes();
+    let kind = Value::from(event.kind).to_string();
+    let mut body =
+        format!("{{\"runId\":{run},\"workspaceId\":{workspace},\"type\":{kind},\"event\":")
+            .into_bytes();
     body.extend_from_slice(event.event);
     body.push(b'}');
     body
@@ -220,7 +224,7 @@ mod tests {
         let delivery = deliver(&Secrets::of(Secret::minted([7; 32])), false, now());
         assert_eq!(
             delivery.body,
-            br#"{"runId":"run_1","workspaceId":"acme","event":{"b":1,"a":"\u00fc"}}"#
+            br#"{"runId":"run_1","workspaceId":"acme","type":"run.completed","event":{"b":1,"a":"\u00fc"}}"#
         );
     }
 

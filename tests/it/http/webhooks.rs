@@ -67,6 +67,7 @@ async fn a_run_is_told_of_in_signed_deliveries_of_its_own_events() {
         assert_eq!(&&document["event"], event);
         assert_eq!(document["runId"], run.as_str());
         assert_eq!(document["workspaceId"], "acme");
+        assert_eq!(document["type"], event["type"]);
         assert!(received.is_signed_by(secret));
         assert_eq!(
             received.header("x-openwop-webhook-id"),
