@@ -123,6 +123,9 @@ async fn where_nothing_was_said_nothing_is_masked() {
 #[rstest]
 #[case("?maxEvents=0", 0)]
 #[case("?maxEvents=3", 3)]
+#[case("?host.touchstone.maxEvents=2", 2)]
+#[case("?host.touchstone.maxEvents=2&maxEvents=3", 2)]
+#[case("?host.touchstone.maxEvents=3&maxEvents=2", 2)]
 #[tokio::test]
 async fn as_many_events_as_asked_for(#[case] query: &str, #[case] expected: usize) {
     let host = TestHost::working(&says(&["a"])).await;
@@ -211,6 +214,12 @@ async fn a_bundle_is_refused_like_its_run() {
         ),
         (
             format!("{path}?maxEvents=x"),
+            &host.key,
+            400,
+            "validation_error",
+        ),
+        (
+            format!("{path}?host.touchstone.maxEvents=x"),
             &host.key,
             400,
             "validation_error",
