@@ -11,6 +11,8 @@ use crate::protocol::error::Problem;
 
 const MAX_GLOBS: usize = 100;
 const MAX_GLOB_BYTES: usize = 256;
+/// RFC 0084 §C wants `budget.threshold.crossed` of every budget and names no default; its examples warn at 80 %.
+const DEFAULT_THRESHOLD_PERCENT: f64 = 80.0;
 
 /// Reads a budget.
 ///
@@ -52,7 +54,7 @@ pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem
             NanoUsd::from_usd(usd).ok_or_else(|| fields.invalid("maxCostUsd", "is too large"))?,
         ),
     };
-    Ok(BudgetSpec {
+    let spec = BudgetSpec {
         max_tokens: fields.whole("maxTokens", 1)?,
         max_cost,
         max_tool_calls: fields.whole("maxToolCalls", 1)?,
@@ -61,6 +63,11 @@ pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem
         model_deny: globs(&fields, "modelDeny")?.unwrap_or_default(),
         threshold_percent: fields.number("thresholdPercent", 0.0, 100.0)?,
         advisory: false,
+    };
+    let threshold = spec.threshold_percent.unwrap_or(DEFAULT_THRESHOLD_PERCENT);
+    Ok(BudgetSpec {
+        threshold_percent: (!spec.is_empty()).then_some(threshold),
+        ..spec
     })
 }
 

@@ -59,6 +59,19 @@ fn nulls_and_extras_of_the_published_client_count_as_absent() {
 }
 
 #[rstest]
+#[case::of_a_bound(json!({"maxCostUsd": 1.00}), Some(80.0))]
+#[case::beside_the_hosts_ceiling(json!({"modelDeny": ["gpt-4-32k"]}), Some(80.0))]
+#[case::as_asked(json!({"maxTokens": 200_000, "thresholdPercent": 5}), Some(5.0))]
+#[case::of_nothing(json!({}), None)]
+fn a_budget_warns_at_eighty_percent_unless_told(
+    #[case] budget: Value,
+    #[case] percent: Option<f64>,
+) {
+    let request = eval_request(&with("/configurable/budget", budget)).unwrap();
+    assert_eq!(request.budget.threshold_percent, percent);
+}
+
+#[rstest]
 #[case("/unknown", json!(1), "unknown")]
 #[case("/mode", json!("benchmark"), "mode")]
 #[case("/mode", json!(null), "mode")]
