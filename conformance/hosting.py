@@ -222,6 +222,9 @@ class ConformanceHost:
             other = {**echo, "name": OTHER_PACK, "agents": [{**echo["agents"][0], "agentId": f"{OTHER_PACK}.default"}]}
             versions = [{**echo, "version": version} for version in VERSIONS]
             first_archive, *archives, other_archive = touchstone.signed_packs(here / "agent", [*versions, other])
+            # What the registry scenarios read: the agent of the first tenant and nothing else.
+            with touchstone.config.open("a") as config:
+                config.write(f'\n[packs.registry]\ntenant = "{first}"\nnamespaces = ["{echo["name"]}"]\n')
             self.serving = Serving(touchstone, self.folder / "host.log")
             self._install(touchstone, keys["apiKey"], first_archive)
             self._into_service(keys["apiKey"], VERSIONS[0])

@@ -313,6 +313,7 @@ impl App {
                 trust: config.packs.trust()?,
                 policy: config.packs.policy(),
                 lockfile: config.packs.read_lockfile()?,
+                publication: config.packs.publication()?,
             },
             webhooks,
             cards,

@@ -18,12 +18,14 @@ use crate::agent::model::{self, ModelConfig};
 use crate::agent::tools::ToolSettings;
 use crate::domain::access::Roles;
 use crate::domain::deployment::{Channel, ChannelFault};
+use crate::domain::ids::TenantId;
 use crate::domain::money::NanoUsd;
 use crate::domain::pack::capabilities::PeerPolicy;
 use crate::domain::pack::keys::{KeyRing, PublicKey};
 use crate::domain::pack::lockfile;
 use crate::domain::pack::manifest::Host;
-use crate::domain::pack::name::Namespaces;
+use crate::domain::pack::name::{Namespaces, is_pack_name};
+use crate::domain::pack::publication::Publication;
 use crate::domain::pack::verify::{Policy, Trust, TrustMode};
 use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::domain::storage::{Quotas, Retention};
@@ -225,9 +227,58 @@ pub struct PackSettings {
     pub allow: Vec<String>,
     /// A lockfile that binds every install; needed under `pinned`.
     pub lockfile: Option<PathBuf>,
+    /// What this host publishes as a registry; nothing unless set.
+    pub registry: Option<RegistrySettings>,
+}
+
+/// What this host publishes as a registry, to everybody and without a key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegistrySettings {
+    /// Whose installed packs are published.
+    pub tenant: String,
+    /// Names of packs to publish: `a.b.*` or exact names.
+    pub namespaces: Vec<String>,
 }
 
 impl PackSettings {
+    /// What is published, if anything is.
+    ///
+    /// # Errors
+    /// [`Error`] for settings that name no tenant or no pack, or hold a name that no pack can have.
+    pub fn publication(&self) -> Result<Option<Publication>, Error> {
+        let Some(registry) = &self.registry else {
+            return Ok(None);
+        };
+        let unusable = |cause: String| Error::Unusable(format!("`packs.registry`: {cause}"));
+        if registry.tenant.is_empty() {
+            return Err(unusable(
+                "`tenant` must name the tenant whose packs are published".to_owned(),
+            ));
+        }
+        if registry.namespaces.is_empty() {
+            return Err(unusable(
+                "`namespaces` must name what is published, for example `vendor.acme.*`; leave the table out to publish nothing"
+                    .to_owned(),
+            ));
+        }
+        let sound = |grant: &&String| {
+            is_pack_name(grant)
+                || grant.strip_suffix(".*").is_some_and(|space| {
+                    is_pack_name(&format!("{space}.x.x")) && space.contains('.')
+                })
+        };
+        match registry.namespaces.iter().find(|grant| !sound(grant)) {
+            Some(unsound) => Err(unusable(format!(
+                "`namespaces` has `{unsound}`, which must be a pack name or look like `vendor.acme.*`"
+            ))),
+            None => Ok(Some(Publication {
+                tenant: TenantId::from(registry.tenant.as_str()),
+                namespaces: Namespaces::These(registry.namespaces.clone()),
+            })),
+        }
+    }
+
     /// Whom the operator trusts. Keys a registry lists count only where that registry was named explicitly.
     ///
     /// # Errors

@@ -8,13 +8,21 @@ use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG};
 use axum::response::Response;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate};
+
+/// The content type of pack archives (OpenWOP node-packs).
+pub const ARCHIVE: &str = "application/tar+gzip";
 
 /// What answers can be encoded in.
 pub const ENCODINGS: [&str; 1] = ["gzip"];
 
 /// Encodes what a client takes encoded.
-pub fn layer() -> CompressionLayer {
-    CompressionLayer::new().quality(CompressionLevel::Fastest)
+pub fn layer() -> CompressionLayer<impl Predicate + Send + Sync + 'static> {
+    // Archives are compressed as they are, and their digest is that of the octets served.
+    let worthwhile = DefaultPredicate::new().and(NotForContentType::const_new(ARCHIVE));
+    CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(worthwhile)
 }
 
 /// Leaves a plain answer possible, as the last resort, whatever the client takes. [`layer`] would say 406 when the request has

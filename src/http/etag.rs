@@ -26,6 +26,16 @@ pub fn conditional(headers: &HeaderMap, body: Bytes) -> Response {
 /// The same of another kind.
 pub fn conditional_as(headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
     let tag = tag(&body);
+    conditional_with(headers, kind, tag, body)
+}
+
+/// The same under a strong tag that is known already, quotes included.
+pub fn conditional_with(
+    headers: &HeaderMap,
+    kind: &'static str,
+    tag: String,
+    body: Bytes,
+) -> Response {
     let (tag, mut response) = match known(headers, &tag) {
         Some(known) => (known, StatusCode::NOT_MODIFIED.into_response()),
         None => {

@@ -49,6 +49,7 @@ use self::answer::Failure;
 use self::limits::Limits;
 use self::subscribers::Subscribers;
 use crate::domain::deployment::Channel;
+use crate::domain::pack::publication::Publication;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
 use crate::ports::press::Press;
@@ -70,6 +71,7 @@ use crate::service::keys::Keys;
 use crate::service::log_reader::LogReader;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
+use crate::service::publications::Publications;
 use crate::service::runs::Runs;
 use crate::service::seams::Seams;
 use crate::service::storage::Storage;
@@ -125,7 +127,7 @@ pub struct HttpDeps {
     pub shutdown: CancellationToken,
 }
 
-/// By what uploaded packs are judged; the operator's settings, never the uploader's.
+/// By what uploaded packs are judged, and which are published; the operator's settings, never the uploader's.
 #[derive(Clone, Debug, Default)]
 pub struct PackRules {
     /// Whom the operator trusts.
@@ -134,6 +136,8 @@ pub struct PackRules {
     pub policy: Policy,
     /// The lockfile in force, if any.
     pub lockfile: Option<Lockfile>,
+    /// What this host's registry publishes; `None` for no registry.
+    pub publication: Option<Publication>,
 }
 
 /// Bounds of the surface.
@@ -186,6 +190,7 @@ pub struct HttpState {
     packs: Arc<Packs>,
     press: Arc<dyn Press>,
     pack_rules: PackRules,
+    publications: Option<Publications>,
     keys: Arc<Keys>,
     webhooks: Arc<Webhooks>,
     cards: Arc<CardScores>,
@@ -244,7 +249,11 @@ impl HttpState {
             deployments.clone(),
             deps.store.clone(),
         );
+        let publication = deps.pack_rules.publication.clone();
+        let publications =
+            publication.map(|publication| Publications::new(deps.store.clone(), publication));
         Ok(Arc::new(Self {
+            publications,
             attestations: Attestations::new(
                 deps.runs.clone(),
                 gates.clone(),

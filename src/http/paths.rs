@@ -15,14 +15,20 @@ const WITH_ACTIONS: &[&str] = &["/v1/runs/", "/v1/host/touchstone/runs/"];
 /// The collection that takes actions itself; the router knows those paths as they are.
 const RUNS: &str = "/v1/runs";
 
+/// Files that are named by a parameter and a kind, as `{version}.tgz`; versions have dots too, so the last one counts.
+const PACK_FILES: &[&str] = &["json", "tgz", "sig"];
+const KEY_FILES: &[&str] = &["pub"];
+
 /// The router's form of a documented path.
 pub fn internal(path: &str) -> String {
     path.replace("}:", &format!("}}/{SIGN}"))
+        .replace("}.", &format!("}}/{SIGN}."))
 }
 
 /// The documented form of a router's path.
 pub fn documented(path: &str) -> String {
-    path.replace(&format!("/{SIGN}"), ":")
+    path.replace(&format!("/{SIGN}."), ".")
+        .replace(&format!("/{SIGN}"), ":")
 }
 
 /// Rewrites a request's path into the router's form.
@@ -55,6 +61,19 @@ fn rewritten(path: &str) -> Option<String> {
     {
         return Some(format!("{RUNS}:{action}"));
     }
+    if let Some((folder, file)) = path.rsplit_once('/') {
+        let kinds = match folder {
+            "/keys" => KEY_FILES,
+            _ if folder.starts_with("/v1/packs/") && folder.ends_with("/-") => PACK_FILES,
+            _ => &[],
+        };
+        if let Some((member, kind)) = file.rsplit_once('.')
+            && !member.is_empty()
+            && kinds.contains(&kind)
+        {
+            return Some(format!("{folder}/{member}/{SIGN}.{kind}"));
+        }
+    }
     let rest = WITH_ACTIONS
         .iter()
         .find_map(|collection| path.strip_prefix(collection))?;
@@ -83,6 +102,16 @@ mod tests {
     #[case("/v1/workflows/eval:a@1", None)]
     #[case("/v1/runs:bulk-cancel", None)]
     #[case("/v1/runs%3Abulk-cancel", Some("/v1/runs:bulk-cancel"))]
+    #[case(
+        "/v1/packs/a.b.c/-/1.0.0-rc.1.tgz",
+        Some("/v1/packs/a.b.c/-/1.0.0-rc.1/~.tgz")
+    )]
+    #[case("/v1/packs/a.b.c/-/1.0.json", Some("/v1/packs/a.b.c/-/1.0/~.json"))]
+    #[case("/v1/packs/a.b.c/-/1.0.0.exe", None)]
+    #[case("/v1/packs/a.b.c/-/keychain", None)]
+    #[case("/v1/packs/-/search", None)]
+    #[case("/v1/packs/a.b.json", None)]
+    #[case("/keys/acme-1.pub", Some("/keys/acme-1/~.pub"))]
     fn a_suffix_is_split_at_the_last_colon(#[case] path: &str, #[case] expected: Option<&str>) {
         assert_eq!(rewritten(path).as_deref(), expected);
     }
@@ -90,6 +119,9 @@ mod tests {
     #[test]
     fn the_two_forms_are_inverse() {
         let path = "/v1/host/touchstone/runs/{runId}:retry";
+        assert_eq!(documented(&internal(path)), path);
+        let path = "/v1/packs/{name}/-/{version}.json";
+        assert_eq!(internal(path), "/v1/packs/{name}/-/{version}/~.json");
         assert_eq!(documented(&internal(path)), path);
     }
 }

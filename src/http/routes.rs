@@ -163,6 +163,24 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         .open(get, "/metrics", ops::metrics)
         .open(get, "/.well-known/openwop", discovery::get)
         .open(get, "/v1/openapi.json", v1::openapi::get)
+        .open(get, "/.well-known/openwop-registry", v1::packs::discovery)
+        .open(get, "/keys/{keyId}.pub", v1::packs::key)
+        .open(get, "/v1/packs", v1::packs::list)
+        .open(get, "/v1/packs/-/search", v1::packs::search)
+        .open(get, "/v1/packs/{name}", v1::packs::catalogue)
+        .open(get, "/v1/packs/{name}/index.json", v1::packs::catalogue)
+        .open(get, "/v1/packs/{name}/-/keychain", v1::packs::keychain)
+        .open(
+            get,
+            "/v1/packs/{name}/-/{version}.json",
+            v1::packs::manifest,
+        )
+        .open(get, "/v1/packs/{name}/-/{version}.tgz", v1::packs::archive)
+        .open(
+            get,
+            "/v1/packs/{name}/-/{version}.sig",
+            v1::packs::signature,
+        )
         .open(get, "/status/{statusListId}", aaaf::public::status_list)
         .open(
             get,

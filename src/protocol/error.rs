@@ -126,6 +126,14 @@ codes! {
     PackRuntimeRequirementUnmet = "pack_runtime_requirement_unmet", 400;
     /// `engines.openwop` does not cover this protocol version.
     PackEngineUnsupported = "pack_engine_unsupported", 400;
+    /// This host's registry publishes no pack of this name, or not this version of it.
+    PackNotFound = "pack_not_found", 404;
+    /// The registry has no signature for this version.
+    SignatureNotAvailable = "signature_not_available", 404;
+    /// A pack name that is not `<scope>.<org>.<…>`.
+    InvalidPackName = "invalid_pack_name", 400;
+    /// A version that is not SemVer.
+    InvalidVersion = "invalid_version", 400;
     /// The registry could not be reached or answered nonsense.
     PackRegistryUnreachable = "pack_registry_unreachable", 502;
     /// The pack is not on the allowlist.

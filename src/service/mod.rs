@@ -21,6 +21,7 @@ pub mod library;
 pub mod log_reader;
 pub mod packs;
 pub mod projections;
+pub mod publications;
 mod reserving;
 pub mod run_writer;
 pub mod runs;

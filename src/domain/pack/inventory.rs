@@ -8,7 +8,7 @@ use super::contents::{PackAgent, PackContents, PackSuite};
 use super::verify::{SignatureCoverage, SignatureState, VerifiedPack};
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::suite::is_oasis;
-use crate::protocol::openwop::pack::{AgentInventoryEntry, MemoryShape};
+use crate::protocol::openwop::pack::{AgentInventoryEntry, LockedSignature, MemoryShape};
 use crate::protocol::openwop::suite::AgentEvalSuite;
 
 /// The facts of an installed pack, decided when it was verified.
@@ -25,6 +25,9 @@ pub struct PackFacts {
     pub integrity: String,
     /// Who signed it and what that covers.
     pub signature: SignatureState,
+    /// The signature that was checked, as a lockfile records it; absent for an unsigned pack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_signature: Option<LockedSignature>,
     /// Capabilities it asks for and this host lacks.
     pub degraded: Vec<String>,
     /// Packs its manifest names, with the range. They are shown and not installed with it (ADR 10).
@@ -106,6 +109,7 @@ pub fn facts(pack: &VerifiedPack) -> PackFacts {
             .unwrap_or_else(|| "node".to_owned()),
         integrity: pack.integrity.clone(),
         signature: pack.signature.clone(),
+        checked_signature: pack.pin.signature.clone(),
         degraded: pack.contents.degraded.clone(),
         dependencies: pack.contents.manifest.dependencies.clone(),
         warnings: pack.warnings.clone(),

@@ -10,6 +10,7 @@
 //! contents    the references of a manifest resolved against the archive: prompts, schemas, suites
 //! keys        keys and who may sign which names; signature, integrity
 //! lockfile    exact versions and digests
+//! publication what the registry of this host serves of what is installed
 //! build       the other direction: keys, templates, lint, deterministic archives, signing
 //! ```
 
@@ -25,6 +26,7 @@ pub mod lockfile;
 pub mod manifest;
 pub mod name;
 mod oasis;
+pub mod publication;
 pub mod range;
 pub mod refs;
 pub mod template;

@@ -7,6 +7,7 @@ pub mod host;
 pub mod interrupts;
 pub mod not_offered;
 pub mod openapi;
+pub mod packs;
 pub mod runs;
 pub mod sample;
 pub mod webhooks;

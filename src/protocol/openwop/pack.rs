@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::suite::ModelClass;
@@ -305,8 +305,38 @@ pub struct PackIndex {
     /// Pack name.
     pub name: String,
     /// Versions, in no order.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "indexed_versions")]
     pub versions: Vec<IndexedVersion>,
+}
+
+/// A list, as registries on file systems have it, or an object by version (OpenWOP node-packs).
+fn indexed_versions<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<IndexedVersion>, D::Error> {
+    #[derive(Deserialize)]
+    struct Flags {
+        #[serde(default)]
+        yanked: bool,
+        #[serde(default)]
+        deprecated: bool,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        List(Vec<IndexedVersion>),
+        ByVersion(BTreeMap<String, Flags>),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::List(versions) => versions,
+        Form::ByVersion(versions) => versions
+            .into_iter()
+            .map(|(version, flags)| IndexedVersion {
+                version,
+                yanked: flags.yanked,
+                deprecated: flags.deprecated,
+            })
+            .collect(),
+    })
 }
 
 /// One version in a [`PackIndex`].

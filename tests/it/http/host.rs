@@ -25,6 +25,7 @@ use touchstone::domain::card::signature::{Allowed, Endpoint, Keys as CardKeys};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
 use touchstone::domain::pack::keys::SecretKey;
+use touchstone::domain::pack::publication::Publication;
 use touchstone::domain::pack::verify::{Trust, TrustMode};
 use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::run::request::{HostLimits, scored_modes};
@@ -203,6 +204,9 @@ pub struct Lab {
     pub providers: Arc<dyn Providers>,
     pub quotas: Quotas,
     pub retention: Retention,
+    /// Whom uploaded packs are trusted from; whatever there is, unless it is said.
+    pub trust: Trust,
+    pub publication: Option<Publication>,
 }
 
 impl Default for Lab {
@@ -212,6 +216,11 @@ impl Default for Lab {
             providers: Arc::new(NoProviders),
             quotas: Quotas::default(),
             retention: Retention::default(),
+            trust: Trust {
+                mode: TrustMode::Open,
+                ..Trust::default()
+            },
+            publication: None,
         }
     }
 }
@@ -388,10 +397,8 @@ impl TestHost {
             packs: Arc::new(Packs::new(store.clone(), clock.clone()).limited_by(storage.clone())),
             storage: storage.clone(),
             pack_rules: PackRules {
-                trust: Trust {
-                    mode: TrustMode::Open,
-                    ..Trust::default()
-                },
+                trust: lab.trust,
+                publication: lab.publication,
                 ..PackRules::default()
             },
             keys: keys.clone(),

@@ -26,6 +26,7 @@ mod outage;
 mod pause;
 mod published;
 mod recorder;
+mod registry;
 mod replicas;
 mod runs;
 mod seams;

@@ -1,0 +1,321 @@
+//! The registry of this host: what is published, read from what is installed.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use moka::future::Cache;
+use semver::Version;
+use serde_json::{Value, json};
+
+use super::fault::internal;
+use crate::domain::pack::archive::{self, EMBEDDED_SIGNATURE};
+use crate::domain::pack::inventory::PackFacts;
+use crate::domain::pack::keys::SIGNATURE_OCTETS;
+use crate::domain::pack::manifest;
+use crate::domain::pack::name::is_pack_name;
+use crate::domain::pack::publication::{self, Publication, Release};
+use crate::ports::Store;
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::openwop::pack::RegistryDiscovery;
+
+/// Manifests that are kept at hand, in bytes.
+const CACHED_MANIFESTS: u64 = 64 * 1024 * 1024;
+
+/// The use cases of the registry.
+pub struct Publications {
+    store: Arc<dyn Store>,
+    publication: Publication,
+    /// By digest of the archive.
+    manifests: Cache<String, Arc<Manifest>>,
+}
+
+struct Manifest {
+    document: Value,
+    size: u32,
+}
+
+/// A page of packs.
+pub struct Page {
+    /// The packs.
+    pub packs: Vec<Value>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+impl Page {
+    /// The page as a document, with its packs under this name.
+    pub fn named(self, member: &str) -> Value {
+        let mut document = json!({member: self.packs});
+        if let (Some(next), Some(members)) = (self.next, document.as_object_mut()) {
+            members.insert("nextCursor".to_owned(), json!(next));
+        }
+        document
+    }
+}
+
+impl Publications {
+    /// What `publication` covers of the packs in `store`.
+    pub fn new(store: Arc<dyn Store>, publication: Publication) -> Self {
+        let manifests = Cache::builder()
+            .max_capacity(CACHED_MANIFESTS)
+            .weigher(|_, manifest: &Arc<Manifest>| manifest.size)
+            .build();
+        Self {
+            store,
+            publication,
+            manifests,
+        }
+    }
+
+    /// The published packs by name that match a search term, from after a name on, at most so many.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn list(
+        &self,
+        term: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, Problem> {
+        let releases = self.releases().await?;
+        let mut page = Page {
+            packs: Vec::new(),
+            next: None,
+        };
+        let mut last: Option<&str> = None;
+        for of_pack in releases.chunk_by(|a, b| a.facts.name == b.facts.name) {
+            let Some(latest) = publication::latest(of_pack) else {
+                continue;
+            };
+            let name = latest.facts.name.as_str();
+            if after.is_some_and(|after| name <= after) {
+                continue;
+            }
+            let manifest = self.manifest(latest).await?;
+            if !publication::matches(&manifest.document, term) {
+                continue;
+            }
+            if page.packs.len() == limit {
+                page.next = last.map(str::to_owned);
+                break;
+            }
+            page.packs
+                .push(publication::listed(latest, &manifest.document));
+            last = Some(name);
+        }
+        Ok(page)
+    }
+
+    /// The versions of a pack.
+    ///
+    /// # Errors
+    /// `invalid_pack_name`, `pack_not_found`.
+    pub async fn catalogue(&self, name: &str) -> Result<Value, Problem> {
+        let releases = self.of_pack(name).await?;
+        let latest = publication::latest(&releases).ok_or_else(|| not_published(name))?;
+        let manifest = self.manifest(latest).await?;
+        Ok(publication::catalogue(
+            latest,
+            &manifest.document,
+            &releases,
+        ))
+    }
+
+    /// The manifest of a version.
+    ///
+    /// # Errors
+    /// `invalid_pack_name`, `invalid_version`, `pack_not_found`.
+    pub async fn served(&self, name: &str, version: &str) -> Result<Value, Problem> {
+        let release = self.release(name, version).await?;
+        let manifest = self.manifest(&release).await?;
+        Ok(publication::served(&release, &manifest.document))
+    }
+
+    /// The archive of a version, with its digest.
+    ///
+    /// # Errors
+    /// As [`Publications::served`].
+    pub async fn archive(&self, name: &str, version: &str) -> Result<(String, Bytes), Problem> {
+        let release = self.release(name, version).await?;
+        let octets = self.octets(&release).await?;
+        Ok((release.facts.integrity, octets))
+    }
+
+    /// The signature of a version: 64 bytes.
+    ///
+    /// # Errors
+    /// `invalid_pack_name`, `invalid_version`; `signature_not_available` for everything else.
+    pub async fn signature(&self, name: &str, version: &str) -> Result<Bytes, Problem> {
+        let unavailable = || {
+            Problem::new(
+                ErrorCode::SignatureNotAvailable,
+                "this registry has no signature for that version",
+            )
+        };
+        let release = self
+            .release(name, version)
+            .await
+            .map_err(|problem| match problem.code {
+                ErrorCode::PackNotFound => unavailable(),
+                _ => problem,
+            })?;
+        let recorded = release.facts.checked_signature.as_ref();
+        let recorded = recorded.and_then(|signature| STANDARD.decode(&signature.value).ok());
+        let signature = match recorded {
+            Some(signature) => Bytes::from(signature),
+            // Installed before signatures were recorded; under `manual` the archive has it too.
+            None => {
+                let octets = self.octets(&release).await?;
+                let read = tokio::task::spawn_blocking(move || archive::read(&octets)).await;
+                let archive = read.map_err(|cause| internal(&cause))?.ok();
+                archive
+                    .and_then(|mut archive| archive.files.remove(EMBEDDED_SIGNATURE))
+                    .ok_or_else(unavailable)?
+            }
+        };
+        if signature.len() == SIGNATURE_OCTETS {
+            Ok(signature)
+        } else {
+            Err(unavailable())
+        }
+    }
+
+    /// The keys that signed published versions of a pack.
+    ///
+    /// # Errors
+    /// `invalid_pack_name`, `pack_not_found`.
+    pub async fn keychain(&self, name: &str) -> Result<Value, Problem> {
+        let releases = self.of_pack(name).await?;
+        Ok(publication::keychain(name, &releases))
+    }
+
+    /// Where everything is, and which keys there are.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn discovery(&self) -> Result<RegistryDiscovery, Problem> {
+        Ok(publication::discovery(&self.releases().await?))
+    }
+
+    /// A key in PEM.
+    ///
+    /// # Errors
+    /// `not_found` for one that signed nothing that is published.
+    pub async fn key(&self, key_id: &str) -> Result<String, Problem> {
+        publication::key(&self.releases().await?, key_id)
+            .map(|key| key.to_pem())
+            .ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such signing key"))
+    }
+
+    async fn of_pack(&self, name: &str) -> Result<Vec<Release>, Problem> {
+        well_formed(name)?;
+        let mut releases = self.releases().await?;
+        releases.retain(|release| release.facts.name == name);
+        if releases.is_empty() {
+            return Err(not_published(name));
+        }
+        Ok(releases)
+    }
+
+    async fn release(&self, name: &str, version: &str) -> Result<Release, Problem> {
+        well_formed(name)?;
+        let wanted = Version::parse(version).map_err(|_| {
+            Problem::new(
+                ErrorCode::InvalidVersion,
+                "a version looks like `1.2.0` (SemVer 2.0.0)",
+            )
+        })?;
+        let releases = self.of_pack(name).await?;
+        releases
+            .into_iter()
+            .find(|release| release.version == wanted)
+            .ok_or_else(|| not_published(&format!("{name}@{version}")))
+    }
+
+    /// Everything that is published, by name and version.
+    async fn releases(&self) -> Result<Vec<Release>, Problem> {
+        let installs = self.store.installs(&self.publication.tenant).await;
+        let mut releases = Vec::new();
+        for install in installs.map_err(|cause| internal(&cause))? {
+            let facts: PackFacts =
+                serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
+            if let (true, Ok(version)) = (
+                self.publication.covers(&facts),
+                Version::parse(&facts.version),
+            ) {
+                releases.push(Release {
+                    facts,
+                    version,
+                    published_at: install.installed_at,
+                });
+            }
+        }
+        releases.sort_by(|a, b| (&a.facts.name, &a.version).cmp(&(&b.facts.name, &b.version)));
+        Ok(releases)
+    }
+
+    async fn octets(&self, release: &Release) -> Result<Bytes, Problem> {
+        let octets = self.store.get(&release.facts.integrity).await;
+        octets
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(|| missing(release))
+    }
+
+    /// The manifest of an archive. Its digest names it, so it never changes.
+    async fn manifest(&self, release: &Release) -> Result<Arc<Manifest>, Problem> {
+        let digest = &release.facts.integrity;
+        if let Some(manifest) = self.manifests.get(digest).await {
+            return Ok(manifest);
+        }
+        let octets = self.octets(release).await?;
+        let read = tokio::task::spawn_blocking(move || read_manifest(&octets)).await;
+        let manifest = read
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(|| missing(release))?;
+        let manifest = Arc::new(manifest);
+        self.manifests
+            .insert(digest.clone(), manifest.clone())
+            .await;
+        Ok(manifest)
+    }
+}
+
+fn read_manifest(octets: &[u8]) -> Option<Manifest> {
+    let archive = archive::read(octets).ok()?;
+    let octets = archive.manifest().ok()?;
+    Some(Manifest {
+        document: manifest::parse(octets).ok()?,
+        size: u32::try_from(octets.len()).unwrap_or(u32::MAX),
+    })
+}
+
+fn well_formed(name: &str) -> Result<(), Problem> {
+    if is_pack_name(name) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorCode::InvalidPackName,
+        "a pack name looks like `vendor.acme.triage`",
+    ))
+}
+
+fn not_published(what: &str) -> Problem {
+    Problem::new(
+        ErrorCode::PackNotFound,
+        format!("this registry does not publish {what}"),
+    )
+}
+
+fn missing(release: &Release) -> Problem {
+    tracing::error!(
+        name = release.facts.name,
+        version = release.facts.version,
+        "the archive of an installed pack is missing or damaged"
+    );
+    Problem::new(
+        ErrorCode::InternalError,
+        "the archive is missing or damaged; tell the host's operator",
+    )
+}
