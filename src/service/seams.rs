@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::access::Caller;
 use super::deployments::Deployments;
 use super::fault::internal;
+use super::library::Library;
 use super::packs::{ImportError, Packs};
 use super::runs::{Dedup, Runs};
 use crate::domain::access::Grants;
@@ -80,6 +81,7 @@ pub struct Seams {
     runs: Arc<Runs>,
     packs: Arc<Packs>,
     deployments: Arc<Deployments>,
+    library: Library,
     store: Arc<dyn Store>,
 }
 
@@ -95,6 +97,7 @@ impl Seams {
             runs,
             packs,
             deployments,
+            library: Library::new(store.clone()),
             store,
         }
     }
@@ -180,13 +183,23 @@ impl Seams {
         }))
     }
 
-    /// Invokes an agent once: `{agentId?, source?}`. What else the seam knows elsewhere is refused here, since nothing of
-    /// the use cases can be asked for it.
+    /// Invokes an agent once: `{agentId?, source?, returnSchemaRef?, forceInvalidResult?, attemptTool?}`.
+    ///
+    /// The task asks the agent for what the last three say: to answer with a document that violates its return schema, or to
+    /// call this tool. An agent that does as it is told, like that of the conformance kit, then shows what the host makes of
+    /// it. `returnSchemaRef` is the title of the return schema that the agent must have.
     ///
     /// # Errors
-    /// Those of creating a run.
+    /// Those of creating a run; `conflict` when no agent has such a return schema.
     pub async fn invoke(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
-        let members = closed(body, &["agentId", "source"])?;
+        let fields = [
+            "agentId",
+            "source",
+            "returnSchemaRef",
+            "forceInvalidResult",
+            "attemptTool",
+        ];
+        let members = closed(body, &fields)?;
         match members.get("source") {
             None | Some(Value::Null) => {}
             Some(source) if source == "run-api" => {}
@@ -197,10 +210,39 @@ impl Seams {
                 ));
             }
         }
+        let schema = text(members, "returnSchemaRef")?;
+        let tool = text(members, "attemptTool")?;
+        let forced = match members.get("forceInvalidResult") {
+            None | Some(Value::Null) => false,
+            Some(forced) => forced.as_bool().ok_or_else(|| {
+                Problem::validation(
+                    "forceInvalidResult",
+                    "`forceInvalidResult` must be true or false",
+                )
+            })?,
+        };
+        if schema.is_some() && !forced {
+            return Err(Problem::validation(
+                "returnSchemaRef",
+                "`returnSchemaRef` says which schema the result violates; it takes `forceInvalidResult: true`",
+            ));
+        }
+        let named = members.get("agentId").filter(|agent| !agent.is_null());
+        let (agent, say) = if forced {
+            let (agent, say) = self.violation(caller, named, schema).await?;
+            (Some(json!(agent)), say)
+        } else {
+            (named.cloned(), "answer 1".to_owned())
+        };
+        let suite = match (forced, tool) {
+            (false, None) => suite(1),
+            (_, None) => suite_of(json!({"say": say})),
+            (_, Some(tool)) => suite_of(json!({"say": say, "attemptTool": tool})),
+        };
         let errand = Errand {
-            agent: members.get("agentId"),
+            agent: agent.as_ref(),
             configurable: json!({}),
-            suite: suite(1),
+            suite,
         };
         let run = self.evaluate(caller, errand).await?;
         let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
@@ -326,6 +368,54 @@ impl Seams {
         let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
         let version = payload(&log, STARTED)?.get("resolvedAgentVersion");
         Ok(json!({"runId": run, "resolvedAgentVersion": version}))
+    }
+
+    /// An agent with a return schema, of this title if one is given, and a text that violates the schema.
+    async fn violation(
+        &self,
+        caller: &Caller,
+        named: Option<&Value>,
+        title: Option<&str>,
+    ) -> Result<(AgentId, String), Problem> {
+        let candidates = match named {
+            Some(_) => vec![self.agent(caller, named).await?],
+            None => {
+                let inventory = self.packs.agents(&caller.tenant).await?;
+                let agents = inventory.agents.into_iter();
+                agents.map(|agent| agent.agent_id.into()).collect()
+            }
+        };
+        for agent in candidates {
+            let loaded = self
+                .library
+                .installed_agent(&caller.tenant, &agent, None)
+                .await
+                .map_err(|cause| internal(&cause))?;
+            let schema = loaded
+                .as_ref()
+                .and_then(|it| it.definition.return_schema.as_ref());
+            let Some((source, schema)) = schema else {
+                continue;
+            };
+            if title.is_some_and(|title| source.get("title").and_then(Value::as_str) != Some(title))
+            {
+                continue;
+            }
+            let tried = [
+                json!({}),
+                json!([]),
+                json!(0),
+                json!("invalid"),
+                Value::Null,
+            ];
+            if let Some(invalid) = tried.iter().find(|value| !schema.is_valid(value)) {
+                return Ok((agent, invalid.to_string()));
+            }
+        }
+        Err(Problem::new(
+            ErrorCode::Conflict,
+            "no agent that was asked for has a return schema that can be violated",
+        ))
     }
 
     async fn evaluate(&self, caller: &Caller, errand: Errand<'_>) -> Result<RunId, Problem> {
@@ -467,6 +557,18 @@ fn flat(event: &Value) -> Value {
         shown.extend(payload.clone());
     }
     Value::Object(shown)
+}
+
+/// A text that may be left out.
+fn text<'a>(members: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, Problem> {
+    match members.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Problem::validation(
+            field,
+            format!("`{field}` must be a text"),
+        )),
+    }
 }
 
 fn closed<'a>(body: &'a Value, fields: &[&str]) -> Result<&'a Map<String, Value>, Problem> {

@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 use touchstone::agent::{RubricJudge, Runtime};
 use touchstone::domain::aaaf::place::Place;
 use touchstone::domain::access::Roles;
-use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone::domain::agent::{
+    Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
+};
 use touchstone::domain::card::signature::{Allowed, Endpoint, Keys as CardKeys};
 use touchstone::domain::ids::{KeyId, RunId, TenantId};
 use touchstone::domain::money::{NanoUsd, TokenPrice};
@@ -89,6 +91,20 @@ impl Model for Echo {
             return Ok(reply);
         }
         let input: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        let called = request
+            .messages
+            .iter()
+            .any(|message| matches!(message, Message::Tool { .. }));
+        if let (Some(tool), false) = (input["attemptTool"].as_str(), called) {
+            return Ok(ModelReply {
+                tool_calls: vec![ToolCall {
+                    id: "call-1".to_owned(),
+                    tool: tool.to_owned(),
+                    arguments: Ok(json!({})),
+                }],
+                ..ModelReply::default()
+            });
+        }
         tokio::time::sleep(Duration::from_millis(
             input["delayMs"].as_u64().unwrap_or(0),
         ))

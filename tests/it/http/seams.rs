@@ -3,6 +3,7 @@
 use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use touchstone::domain::pack::build::{self, Files};
 use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 
@@ -197,6 +198,97 @@ async fn the_invocation_seam_brackets_one_invocation() {
         assert_eq!(event["type"], kind);
         assert_eq!(event["payload"]["invocationId"], made["invocationId"]);
     }
+}
+
+/// A pack with an agent that has to answer with an object of one member.
+fn strict_pack() -> Vec<u8> {
+    let manifest = json!({
+        "name": "community.bench.strict", "version": "1.0.0", "description": "Strict.", "author": "Bench",
+        "license": "0BSD", "engines": {"openwop": ">=1.0.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": "pack.json"},
+        "agents": [{"agentId": "community.bench.strict.default", "persona": "Strict", "modelClass": "general",
+                    "systemPrompt": "Work.", "handoff": {"returnSchemaRef": "schemas/strict.json"}}],
+    });
+    let schema = json!({
+        "title": "conformance-strict-handoff", "type": "object", "required": ["result"],
+        "properties": {"result": {"type": "string"}}, "additionalProperties": false,
+    });
+    build::build(&Files::from([
+        ("pack.json".to_owned(), manifest.to_string().into_bytes()),
+        (
+            "schemas/strict.json".to_owned(),
+            schema.to_string().into_bytes(),
+        ),
+    ]))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_result_that_violates_the_return_schema_fails_the_invocation() {
+    let (host, key) = under_test().await;
+    let asked = json!({
+        "source": "run-api", "returnSchemaRef": "conformance-strict-handoff", "forceInvalidResult": true,
+    });
+    let (status, none) = send(&host, &key, Method::POST, INVOKE, &asked).await;
+    assert_eq!(
+        (status, &none["error"]),
+        (StatusCode::CONFLICT, &json!("conflict"))
+    );
+    host.install_pack(&strict_pack()).await;
+    let of_that_agent =
+        json!({"agentId": "community.bench.strict.default", "forceInvalidResult": true});
+    for asked in [asked, of_that_agent] {
+        let made = post(&host, &key, INVOKE, asked).await;
+        assert_eq!(made["outcome"], "failed");
+        let query = "?type=agent.invocation.completed";
+        let completed = log(&host, &key, &made["runId"], query).await;
+        let completed = &completed[0]["payload"];
+        assert_eq!(
+            (&completed["outcome"], &completed["schemaValidated"]),
+            (&json!("failed"), &json!(false))
+        );
+        assert_eq!(completed["agentId"], "community.bench.strict.default");
+    }
+    for (asked, status) in [
+        (
+            json!({"forceInvalidResult": "yes"}),
+            StatusCode::BAD_REQUEST,
+        ),
+        (json!({"returnSchemaRef": "x"}), StatusCode::BAD_REQUEST),
+        (json!({"attemptTool": 1}), StatusCode::BAD_REQUEST),
+        (
+            json!({"agentId": AGENT, "forceInvalidResult": true}),
+            StatusCode::CONFLICT,
+        ),
+    ] {
+        let (answered, answer) = send(&host, &key, Method::POST, INVOKE, &asked).await;
+        assert_eq!(answered, status, "{asked}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_allowed_is_attempted_and_not_called() {
+    let (host, key) = under_test().await;
+    let tool = "conformance-disallowed-tool";
+    let asked = json!({"source": "run-api", "attemptTool": tool});
+    let made = post(&host, &key, INVOKE, asked).await;
+    let returned = log(&host, &key, &made["runId"], "?type=agent.toolReturned").await;
+    assert_eq!(returned.len(), 1);
+    let returned = &returned[0]["payload"];
+    assert_eq!(
+        (&returned["toolName"], &returned["status"]),
+        (&json!(tool), &json!("forbidden"))
+    );
+    assert!(returned.get("outcome").is_none());
+    // As the scenario reads the log.
+    let called = log(&host, &key, &made["runId"], "?type=agent.toolCalled").await;
+    let names =
+        |event: &Value| ["tool", "toolId", "name"].map(|name| event["payload"][name].clone());
+    assert!(
+        called
+            .iter()
+            .all(|event| !names(event).contains(&json!(tool)))
+    );
 }
 
 #[tokio::test]
