@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::client::Client;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
+use crate::domain::oasis::format::Problem;
 use crate::render::plain;
 
 const API: &str = "/v1/host/touchstone/oasis";
@@ -32,6 +33,16 @@ pub struct Profile {
     suites: Vec<String>,
     signed: bool,
     pack: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    not_runnable_scenarios: Vec<UnrunnableScenario>,
+}
+
+/// A scenario that the host cannot execute as it is written.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UnrunnableScenario {
+    scenario_id: String,
+    problems: Vec<Problem>,
 }
 
 /// A profile with its version, as requests name both.
@@ -138,6 +149,13 @@ pub async fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         terminal.print(&line(it));
         for suite in &it.suites {
             terminal.print(&format!("  suite {}", plain(suite)));
+        }
+        for scenario in &it.not_runnable_scenarios {
+            let id = plain(&scenario.scenario_id);
+            terminal.print(&format!("  not runnable: {id}"));
+            for problem in &scenario.problems {
+                terminal.print(&format!("    {}", plain(&problem.to_string())));
+            }
         }
     }
     match offered.providers.as_slice() {

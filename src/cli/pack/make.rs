@@ -15,7 +15,7 @@ use crate::domain::pack::archive::{self, Archive};
 use crate::domain::pack::build::{self, Files};
 use crate::domain::pack::contents::{self, PackContents};
 use crate::domain::pack::keys::SecretKey;
-use crate::domain::pack::lint::{Finding, Severity, lint};
+use crate::domain::pack::lint::{Finding, Severity, lint, lint_whole};
 use crate::domain::pack::manifest;
 use crate::domain::pack::name::PackId;
 use crate::domain::pack::template::new_pack;
@@ -183,7 +183,7 @@ pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
 /// Runs `pack lint`.
 pub fn lint_folder(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
     let files = folder::read(&arguments.folder)?;
-    let findings = lint(&files, &context.config()?.packs.policy().host);
+    let findings = lint_whole(&files, &context.config()?.packs.policy().host);
     let sound = findings
         .iter()
         .all(|finding| finding.severity != Severity::Error);
@@ -208,7 +208,10 @@ fn show_findings(terminal: &Terminal, findings: &[Finding]) {
         let file = finding
             .file
             .as_ref()
-            .map(|file| format!("{file}: "))
+            .map(|file| match (finding.line, finding.column) {
+                (Some(line), Some(column)) => format!("{file}:{line}:{column}: "),
+                _ => format!("{file}: "),
+            })
             .unwrap_or_default();
         terminal.note(&format!("{severity}: {file}{}", finding.reason));
     }

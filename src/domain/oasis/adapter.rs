@@ -83,17 +83,34 @@ impl Identity {
 /// # Errors
 /// What is wrong, with its place.
 pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
-    let reports: BTreeMap<String, AdapterReport> = match json::parse_foreign_as(octets) {
+    let mut reports = BTreeMap::new();
+    for (agent, report) in read_each(octets)? {
+        reports.insert(agent, report?);
+    }
+    Ok(reports)
+}
+
+/// Reads the reports of a pack one by one: each, or what is wrong with it, by agent.
+///
+/// # Errors
+/// What keeps all of them from being read.
+pub fn read_each(octets: &[u8]) -> Result<BTreeMap<String, Result<AdapterReport, String>>, String> {
+    let reports: BTreeMap<String, Value> = match json::parse_foreign_as(octets) {
         Ok(Ok(reports)) => reports,
         Ok(Err(error)) => return Err(error.to_string()),
         Err(error) => return Err(error.to_string()),
     };
-    for (agent, report) in &reports {
-        if let Some(fault) = report.identity.fault() {
-            return Err(format!("/{agent}/identity{fault}"));
-        }
-    }
-    Ok(reports)
+    let read_one = |(agent, report): (String, Value)| {
+        let read = match serde_json::from_value::<AdapterReport>(report) {
+            Err(error) => Err(format!("/{agent}: {error}")),
+            Ok(report) => match report.identity.fault() {
+                Some(fault) => Err(format!("/{agent}/identity{fault}")),
+                None => Ok(report),
+            },
+        };
+        (agent, read)
+    };
+    Ok(reports.into_iter().map(read_one).collect())
 }
 
 #[cfg(test)]

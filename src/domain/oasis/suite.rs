@@ -22,22 +22,23 @@ pub fn task_id(scenario: &str) -> TaskId {
     TaskId::from(verdict::task_id(scenario))
 }
 
-/// What is wrong with a suite beside a profile with these scenarios: the index of the task, and why.
+/// What is wrong with a suite beside a profile, which says why it lacks a scenario: the index of the task, and why.
 pub fn faults<'a>(
     suite: &'a AgentEvalSuite,
-    knows: &'a dyn Fn(&str) -> bool,
+    lacks: &'a dyn Fn(&str) -> Option<String>,
 ) -> impl Iterator<Item = (usize, String)> + 'a {
     let tasks = suite.tasks.iter().enumerate();
     tasks.filter_map(move |(index, task)| {
         let fault = match scenario_of(task) {
-            None => "is no scenario; in a suite of scenarios every task names one as `input.oasis.scenarioId`".to_owned(),
-            Some(id) if !knows(id) => format!("names the scenario `{id}`, which the pack's profile does not have"),
-            Some(id) if task.task_id != task_id(id) => {
-                format!("must have the taskId `{}`, which is made from its scenario's id", task_id(id).as_str())
-            }
-            Some(_) => return None,
+            None => Some("is no scenario; in a suite of scenarios every task names one as `input.oasis.scenarioId`".to_owned()),
+            Some(id) => match lacks(id) {
+                Some(why) => Some(format!("names the scenario `{id}`, {why}")),
+                None => (task.task_id != task_id(id)).then(|| {
+                    format!("must have the taskId `{}`, which is made from its scenario's id", task_id(id).as_str())
+                }),
+            },
         };
-        Some((index, fault))
+        fault.map(|fault| (index, fault))
     })
 }
 
@@ -73,8 +74,8 @@ mod tests {
             "tasks": [{"taskId": task, "input": input, "expected": {"kind": "golden"}}]
         }))
         .unwrap();
-        let knows = |id: &str| id == "a.b";
-        let found: Vec<String> = faults(&suite, &knows).map(|(_, fault)| fault).collect();
+        let lacks = |id: &str| (id != "a.b").then(|| "which it does not have".to_owned());
+        let found: Vec<String> = faults(&suite, &lacks).map(|(_, fault)| fault).collect();
         match fault {
             None => assert!(found.is_empty(), "{found:?}"),
             Some(part) => assert!(found.iter().any(|it| it.contains(part)), "{found:?}"),

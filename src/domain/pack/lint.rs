@@ -6,7 +6,7 @@ use super::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
 use super::build::{self, Files};
 use super::contents::{self, PackContents, is_suite_file};
 use super::manifest::Host;
-use super::{Refusal, archive};
+use super::{Refusal, archive, lint_oasis};
 use crate::domain::eval::suite_rules;
 
 /// How bad a finding is.
@@ -27,15 +27,23 @@ pub struct Finding {
     /// Where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// The line in the file, from 1, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// The column, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
     /// What.
     pub reason: String,
 }
 
 impl Finding {
-    fn new(severity: Severity, file: Option<&str>, reason: impl Into<String>) -> Self {
+    pub(super) fn new(severity: Severity, file: Option<&str>, reason: impl Into<String>) -> Self {
         Self {
             severity,
             file: file.map(str::to_owned),
+            line: None,
+            column: None,
             reason: reason.into(),
         }
     }
@@ -46,6 +54,8 @@ impl From<Refusal> for Finding {
         Self {
             severity: Severity::Error,
             file: refusal.file,
+            line: None,
+            column: None,
             reason: refusal.reason,
         }
     }
@@ -64,6 +74,22 @@ pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
         Err(refusal) => findings.push(refusal.into()),
     }
     findings.sort_by(|a, b| (a.severity, &a.file).cmp(&(b.severity, &b.file)));
+    findings
+}
+
+/// Lints the files of a pack, and finds beside that what an OASIS evaluation of it would be refused for.
+pub fn lint_whole(files: &Files, host: &Host) -> Vec<Finding> {
+    let mut findings = lint_oasis::findings(files);
+    // An install stops at the first fault of a profile, which is among them already, and writes the place before it.
+    let is_known = |known: &[Finding], it: &Finding| {
+        known
+            .iter()
+            .any(|known| known.file == it.file && it.reason.ends_with(&known.reason))
+    };
+    let mut more = lint(files, host);
+    more.retain(|it| !is_known(&findings, it));
+    findings.append(&mut more);
+    findings.sort_by_cached_key(|it| (it.severity, it.file.clone(), it.line, it.column));
     findings
 }
 

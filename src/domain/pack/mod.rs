@@ -22,6 +22,7 @@ pub mod integrity;
 pub mod inventory;
 pub mod keys;
 pub mod lint;
+mod lint_oasis;
 pub mod lockfile;
 pub mod manifest;
 pub mod name;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::archive::Archive;
 use super::contents::{PackAgent, PackSuite};
 use super::{Refusal, Stage};
-use crate::domain::oasis::format::{self, Package};
+use crate::domain::oasis::format::{self, Package, Problem};
 use crate::domain::oasis::{adapter, suite};
 use crate::protocol::error::ErrorCode;
 
-const FOLDER: &str = "oasis/";
-const PROFILE: &str = "oasis/profile.yaml";
+pub(super) const FOLDER: &str = "oasis/";
+pub(super) const PROFILE: &str = "oasis/profile.yaml";
 
 fn invalid(file: &str, reason: impl Into<String>) -> Refusal {
     Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
@@ -22,19 +22,41 @@ pub(super) fn profile(archive: &Archive) -> Result<Option<Arc<Package>>, Refusal
     if !archive.files.contains_key(PROFILE) {
         return Ok(None);
     }
-    let files: BTreeMap<String, &[u8]> = archive
-        .files
-        .iter()
-        .filter(|(name, _)| *name != adapter::FILE)
-        .filter_map(|(name, octets)| Some((name.strip_prefix(FOLDER)?.to_owned(), octets.as_ref())))
-        .collect();
-    match format::read(&files) {
+    match format::read(&profile_files(&archive.files)) {
         Ok(package) => Ok(Some(Arc::new(package))),
         Err(problems) => Err(match problems.first() {
             Some(first) => invalid(&format!("{FOLDER}{}", first.file), first.to_string()),
             None => invalid(PROFILE, "is no profile"),
         }),
     }
+}
+
+/// The files of a pack that belong to its profile, by path below the profile's folder.
+pub(super) fn profile_files<B: AsRef<[u8]>>(
+    files: &BTreeMap<String, B>,
+) -> BTreeMap<String, &[u8]> {
+    files
+        .iter()
+        .filter(|(name, _)| *name != adapter::FILE)
+        .filter_map(|(name, octets)| Some((name.strip_prefix(FOLDER)?.to_owned(), octets.as_ref())))
+        .collect()
+}
+
+/// Why a suite beside a profile cannot name this scenario, if it cannot.
+pub(super) fn lacks(profile: &Package, id: &str) -> Option<String> {
+    if profile.scenario(id).is_some() {
+        return None;
+    }
+    let is_of = |problem: &&Problem| problem.scenario.as_deref() == Some(id);
+    if let Some(problem) = profile.headless.iter().find(is_of) {
+        return Some(format!("which cannot be read: {FOLDER}{problem}"));
+    }
+    let is_left_out = profile.unlisted.iter().any(|it| it.id() == id);
+    Some(if is_left_out {
+        "which oasis/suite.yaml leaves out; add it there".to_owned()
+    } else {
+        "which the pack's profile does not have".to_owned()
+    })
 }
 
 /// Holds suites of scenarios to the profile beside them.
@@ -46,8 +68,8 @@ pub(super) fn check_suites(suites: &[PackSuite], profile: Option<&Package>) -> R
                 "has scenarios as tasks, and the pack brings no profile (`oasis/profile.yaml`)",
             ));
         };
-        let knows = |id: &str| profile.scenario(id).is_some();
-        if let Some((index, fault)) = suite::faults(of_pack.suite(), &knows).next() {
+        let lacks = |id: &str| lacks(profile, id);
+        if let Some((index, fault)) = suite::faults(of_pack.suite(), &lacks).next() {
             return Err(invalid(&of_pack.file, format!("/tasks/{index}: {fault}")));
         }
     }

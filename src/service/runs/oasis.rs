@@ -7,7 +7,7 @@ use super::Runs;
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::oasis::facts::OasisFacts;
-use crate::domain::oasis::format::Package;
+use crate::domain::oasis::format::{Package, Problem as FormatProblem};
 use crate::domain::oasis::kept::KeptEvidence;
 use crate::domain::oasis::preflight::Preflight;
 use crate::domain::oasis::refusal::RefusalItem;
@@ -32,6 +32,34 @@ pub struct OfferedProfile {
     pub facts: OasisProfileFacts,
     /// The pack that brings it, `name@version`.
     pub pack: String,
+    /// The scenarios that this host cannot execute as they are written, with the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_runnable_scenarios: Vec<UnrunnableScenario>,
+}
+
+/// A scenario that cannot be executed as it is written.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnrunnableScenario {
+    /// Its id.
+    pub scenario_id: String,
+    /// What stands in the way, the first [`MAX_REASONS`] of it.
+    pub problems: Vec<FormatProblem>,
+}
+
+/// Reasons that are told of one scenario.
+const MAX_REASONS: usize = 10;
+
+fn unrunnable(package: &Package) -> Vec<UnrunnableScenario> {
+    let scenarios = package.scenarios.iter().filter_map(|it| {
+        let mut problems = it.runnable().err()?;
+        problems.truncate(MAX_REASONS);
+        Some(UnrunnableScenario {
+            scenario_id: it.id().to_owned(),
+            problems,
+        })
+    });
+    scenarios.collect()
 }
 
 /// What a provider would be told before an evaluation.
@@ -155,10 +183,20 @@ impl Runs {
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
-            offered.extend(facts.oasis_profile.map(|profile| OfferedProfile {
+            let Some(profile) = facts.oasis_profile else {
+                continue;
+            };
+            let package = if profile.not_runnable == 0 {
+                None
+            } else {
+                let loaded = self.library.profile(&install.integrity).await;
+                loaded.map_err(|cause| internal(&cause))?
+            };
+            offered.push(OfferedProfile {
                 facts: profile,
                 pack: format!("{}@{}", install.name, install.version),
-            }));
+                not_runnable_scenarios: package.as_deref().map(unrunnable).unwrap_or_default(),
+            });
         }
         Ok((offered, self.providers.names()))
     }

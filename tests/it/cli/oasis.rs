@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::home::{Done, Home};
 use crate::oasis::compute::edit;
+use crate::oasis::desk::packs::{Files, gather};
 
 fn fixture(name: &str) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/oasis");
@@ -231,6 +232,105 @@ fn a_host_without_profiles_and_providers_says_what_to_do() {
     assert!(done.stderr.contains("no profiles") && done.stderr.contains("[[oasis.providers]]"));
     let told = home.run(&["--json", "oasis", "profiles"]).document();
     assert_eq!(told, json!({"profiles": [], "providers": []}));
+}
+
+/// The Front Desk pack in a folder, changed: file, old text, new text. A file whose new text is empty is removed.
+fn linted(changes: &[(&str, &str, &str)]) -> Done {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
+    let mut files = Files::new();
+    gather(&root, &root, &mut files);
+    for (name, old, new) in changes {
+        if old.is_empty() {
+            files.remove(*name).unwrap();
+            continue;
+        }
+        let text = String::from_utf8(files[*name].clone()).unwrap();
+        assert!(text.contains(old), "{old:?} is not in {name}");
+        files.insert((*name).to_owned(), text.replacen(old, new, 1).into_bytes());
+    }
+    let home = Home::empty();
+    for (name, octets) in files {
+        let path = home.path("desk").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, octets).unwrap();
+    }
+    home.run(&["--json", "pack", "lint", "desk"])
+}
+
+const BOUNDARY: &str = "oasis/scenarios/safety/boundary-enforcement.yaml";
+const REPORTS: &str = "oasis/agents.json";
+
+#[rstest]
+#[case::condition((BOUNDARY, "condition: unchanged", "condition: same"), BOUNDARY, "none of exists")]
+#[case::behavior((BOUNDARY, "name_the_boundary", "name_it"), BOUNDARY, "no known behavior")]
+#[case::pattern_of_one_word((BOUNDARY, "action: update charter/*", "action: update"), BOUNDARY, "assertions.must_not[0].action")]
+#[case::tolerance((BOUNDARY, "safety_tolerance: 0", "safety_tolerance: 250"), BOUNDARY, "0 to 100 percent")]
+#[case::archetype((BOUNDARY, "archetype: S-BE-01", "archetype: S-XX-01"), BOUNDARY, "no archetype of boundary-enforcement")]
+#[case::no_stimuli(("oasis/stimuli.yaml", "", ""), "oasis/scenarios/safety/authority-escalation-resistance.yaml", "add it to stimuli.yaml")]
+#[case::configuration((REPORTS, "\"writing\": \"allowed\"", "\"writing\": \"maybe\""), REPORTS, "/vendor.touchstone.front-desk.clerk/configuration/writing: ")]
+#[case::dimension((REPORTS, "spoken_to", "spoken_at"), REPORTS, "no such dimension")]
+#[case::identity((REPORTS, "\"version\": \"1.0.0\"", "\"version\": \"1\""), REPORTS, "/identity/version: ")]
+#[case::classification((BOUNDARY, "classification: safety", "classification: security"), BOUNDARY, "classification: is none of safety, capability")]
+#[case::name((BOUNDARY, "name: A plain", "nmae: A plain"), BOUNDARY, "name: is missing")]
+#[case::task_schema(("schemas/task.schema.json", "\"supervised\"", "\"overseen\""), "schemas/task.schema.json", "refuses what an agent is given of")]
+fn lint_finds_what_an_evaluation_would_be_refused_for(
+    #[case] change: (&str, &str, &str),
+    #[case] file: &str,
+    #[case] words: &str,
+) {
+    let done = linted(&[change]);
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    let document = done.document();
+    let findings = document["findings"].as_array().unwrap();
+    let found = findings.iter().find(|it| {
+        it["severity"] == "error"
+            && it["file"] == file
+            && it["reason"].as_str().unwrap().contains(words)
+    });
+    let found = found.unwrap_or_else(|| panic!("{document:#}"));
+    assert!(
+        found["line"].as_u64() > Some(0) && found["column"].as_u64() > Some(0),
+        "{found}"
+    );
+}
+
+#[test]
+fn lint_finds_an_agent_without_a_report() {
+    let done = linted(&[(REPORTS, "", "")]);
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    let document = done.document();
+    let agents = document["findings"].as_array().unwrap().iter();
+    let agents = agents.filter(|it| {
+        it["file"] == REPORTS && it["reason"].as_str().unwrap().contains(": is missing; add")
+    });
+    assert_eq!(agents.count(), 2, "{document:#}");
+}
+
+#[test]
+fn lint_finds_all_of_it_at_once() {
+    let changes = [
+        (BOUNDARY, "condition: unchanged", "condition: same"),
+        (REPORTS, "spoken_to", "spoken_at"),
+        (
+            "oasis/profile.yaml",
+            "identifier: oasis-profile-front-desk",
+            "identifer: oasis-profile-front-desk",
+        ),
+        ("oasis/behaviors.yaml", "kind: detection", "kind: word"),
+    ];
+    let document = linted(&changes).document();
+    for (file, ..) in changes {
+        let findings = document["findings"].as_array().unwrap();
+        let of_file = findings.iter().filter(|it| it["file"] == file);
+        let placed = of_file.filter(|it| it["line"].is_u64()).count();
+        assert!(placed > 0, "{file}: {document:#}");
+    }
+    // What is missing in profile.yaml is told there, and not again where other files name it.
+    let suite = document["findings"].as_array().unwrap();
+    assert!(
+        suite.iter().all(|it| it["file"] != "oasis/suite.yaml"),
+        "{document:#}"
+    );
 }
 
 #[rstest]

@@ -31,8 +31,10 @@ pub(in crate::domain::oasis) mod testing;
 mod tests;
 
 pub use self::library::{Behavior, BehaviorKind, Behaviors, LibraryStimulus, Stimuli, Trigger};
-pub use self::node::{MAX_DOCUMENTS, MAX_FILE_OCTETS, Place};
-pub use self::package::{MAX_FILES, MAX_OCTETS, MAX_SCENARIOS, Package, read, read_scenarios};
+pub use self::node::{MAX_DOCUMENTS, MAX_FILE_OCTETS, Place, place_in};
+pub use self::package::{
+    Examined, MAX_FILES, MAX_OCTETS, MAX_SCENARIOS, Package, examine, read, read_scenarios,
+};
 pub use self::probe::{MAX_PROBES, Probe, read_probes};
 pub use self::problem::Problem;
 pub use self::profile::{About, CategoryNote, Term};

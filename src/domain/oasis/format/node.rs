@@ -111,6 +111,26 @@ impl Node {
     }
 }
 
+/// Where the value at a path of keys and positions stands in a YAML or JSON file, or the innermost value around it; `None`
+/// if the file cannot be read.
+pub fn place_in(octets: &[u8], path: &[&str]) -> Option<Place> {
+    let nodes = documents(octets).ok()?;
+    let mut node = nodes.first()?;
+    for step in path {
+        let inner = match &node.content {
+            Content::Map(entries) => entries
+                .iter()
+                .find(|entry| entry.key == *step)
+                .map(|entry| &entry.value),
+            Content::List(nodes) => step.parse().ok().and_then(|index: usize| nodes.get(index)),
+            _ => None,
+        };
+        let Some(inner) = inner else { break };
+        node = inner;
+    }
+    Some(node.place)
+}
+
 /// The entries of a mapping without their places.
 pub fn object(entries: &[Entry]) -> Map<String, Value> {
     entries

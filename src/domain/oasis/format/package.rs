@@ -70,10 +70,22 @@ impl Package {
 
     /// Everything that is wrong with its scenarios; a profile that is published has none.
     pub fn problems(&self) -> Vec<Problem> {
-        let all = self.scenarios.iter().chain(&self.unlisted);
-        let of_scenarios = all.flat_map(|scenario| scenario.problems.iter().cloned());
-        self.headless.iter().cloned().chain(of_scenarios).collect()
+        let of_scenarios = problems_of(&self.scenarios).chain(problems_of(&self.unlisted));
+        self.headless.iter().chain(of_scenarios).cloned().collect()
     }
+}
+
+/// A profile's files with everything that is wrong with them.
+#[derive(Clone, Debug, Default)]
+pub struct Examined {
+    /// The profile, as far as it can be read.
+    pub package: Option<Package>,
+    /// What refuses the profile, in the order of the files.
+    pub faults: Vec<Problem>,
+    /// What makes scenarios malformed.
+    pub malformed: Vec<Problem>,
+    /// The same of scenarios that the suite leaves out.
+    pub unlisted: Vec<Problem>,
 }
 
 /// Reads a profile from its files, by path below the profile's folder; other files are left alone.
@@ -81,7 +93,22 @@ impl Package {
 /// # Errors
 /// Everything that keeps it from being a profile, in the order of the files.
 pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<Problem>> {
-    bounded(files)?;
+    let examined = examine(files);
+    match examined.package {
+        Some(package) if examined.faults.is_empty() => Ok(package),
+        _ => Err(examined.faults),
+    }
+}
+
+/// Reads a profile from its files as [`read`] does, and goes on as far as possible where something is wrong.
+pub fn examine<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Examined {
+    let refused = |faults| Examined {
+        faults,
+        ..Examined::default()
+    };
+    if let Err(faults) = bounded(files) {
+        return refused(faults);
+    }
     let files = Files(
         files
             .iter()
@@ -101,7 +128,7 @@ pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<
         intent_required,
     }) = of_profile
     else {
-        return Err(found);
+        return refused(found);
     };
     let contract = contract.as_deref().unwrap_or(CONTRACT);
     let requirements = files.one(contract, &mut found, |node, problems| {
@@ -125,8 +152,12 @@ pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<
         drafts.order((SUITE, suite), &mut found);
     }
     let reserved = reserved::read(files.below(RESERVED), &context, &drafts.ids, &mut found);
-    match requirements {
-        Some(requirements) if found.is_empty() => Ok(Package {
+    let malformed = drafts.headless.iter().chain(problems_of(&drafts.scenarios));
+    Examined {
+        malformed: malformed.cloned().collect(),
+        unlisted: problems_of(&drafts.unlisted).cloned().collect(),
+        faults: found,
+        package: requirements.map(|requirements| Package {
             requirements,
             about,
             suite: suite.map(|suite| (suite.id, suite.version)),
@@ -139,8 +170,11 @@ pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<
             stimuli,
             profile,
         }),
-        _ => Err(found),
     }
+}
+
+fn problems_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Problem> {
+    scenarios.iter().flat_map(|scenario| &scenario.problems)
 }
 
 /// Reads a scenario file that stands alone: nothing it refers to is looked up.

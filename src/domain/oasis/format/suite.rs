@@ -24,7 +24,8 @@ pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> O
     file.maybe_text("name", problems);
     let version = file.text("version", problems);
     let about = file.text("domain_profile", problems);
-    if about.is_some_and(|about| about != profile.identifier) {
+    let identifier = &profile.identifier;
+    if about.is_some_and(|about| !identifier.is_empty() && about != *identifier) {
         let words = "is not the identifier in profile.yaml";
         problems.note(file.place_of("domain_profile"), "domain_profile", words);
     }

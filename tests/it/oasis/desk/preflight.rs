@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::agents::{Actor, Script};
 use super::evaluation::{Ended, PROVIDER, Rooms, at_work, evaluate, host, request};
-use super::packs::{FRONT, front_desk};
+use super::packs::{FRONT, front_desk, front_desk_with};
 use super::provider::{Options, Preflight};
 use crate::http::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
@@ -214,4 +214,34 @@ async fn what_answers_is_asked_who_it_is_before_its_pack() {
         let agent = FRONT.agent(&script);
         hold_refusal(&host, &ended, "oasis_agent_unavailable", &[&agent]).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_that_cannot_be_executed_are_listed_with_the_reasons() {
+    const BOUNDARY: &str = "oasis/scenarios/safety/boundary-enforcement.yaml";
+    let database = Sqlite.database().await.unwrap();
+    let script = Script::ours("careful");
+    let rooms = Rooms::open(Options::default()).await;
+    let host = host(&database, Actor::of(&script), rooms.url(), None).await;
+    let pack = front_desk_with(&script, |files| {
+        let text = String::from_utf8(files[BOUNDARY].clone()).unwrap();
+        let text = text.replacen("condition: unchanged", "condition: same", 1);
+        files.insert(BOUNDARY.to_owned(), text.into_bytes());
+    });
+    host.install_pack(&pack).await;
+    let offered = host.get("/v1/host/touchstone/oasis/profiles").await.json();
+    let profile = &offered["profiles"][0];
+    assert_eq!(profile["notRunnable"], 1, "{offered:#}");
+    let scenarios = profile["notRunnableScenarios"].as_array().unwrap();
+    assert_eq!(scenarios.len(), 1);
+    assert_eq!(
+        scenarios[0]["scenarioId"],
+        "front.safety.be.other-wing-delete-01"
+    );
+    let problem = &scenarios[0]["problems"][0];
+    assert_eq!(
+        problem["field"],
+        "verification.state_assertions[0].condition"
+    );
+    assert!(problem["line"].as_u64() > Some(1), "{problem}");
 }

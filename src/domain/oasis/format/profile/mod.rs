@@ -35,7 +35,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     let mut about = About::default();
     let metadata = file
         .table("metadata", problems)
-        .and_then(|table| read_metadata(table, &mut about, problems));
+        .map(|table| read_metadata(table, &mut about, problems));
     about::read(&mut file, &mut about, problems);
     let dimensions = dimensions::read(&mut file, problems);
     let intent_required = read_validation(&mut file, problems);
@@ -46,7 +46,8 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     let minimum_coverage = tiers::read(&mut file, known, &mut about, problems);
     let measures = read_measures(&mut file, problems);
     file.end(problems);
-    let metadata = metadata?;
+    // What is missing is noted, and refuses the profile; the rest is read all the same, so that all faults are told at once.
+    let metadata = metadata.unwrap_or_default();
     Some(Found {
         profile: Profile {
             identifier: metadata.identifier,
@@ -66,6 +67,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     })
 }
 
+#[derive(Default)]
 struct Metadata {
     identifier: String,
     name: String,
@@ -74,11 +76,7 @@ struct Metadata {
     contract: Option<String>,
 }
 
-fn read_metadata(
-    mut table: Table<'_>,
-    about: &mut About,
-    problems: &mut Problems,
-) -> Option<Metadata> {
+fn read_metadata(mut table: Table<'_>, about: &mut About, problems: &mut Problems) -> Metadata {
     let name = table.text("name", problems);
     let identifier = table.text("identifier", problems);
     let version = table.text("version", problems);
@@ -104,13 +102,13 @@ fn read_metadata(
         .and_then(|node| count(node, &path, problems))
         .unwrap_or_default();
     table.end(problems);
-    Some(Metadata {
-        identifier: identifier?,
-        name: name?,
-        version: version?,
+    Metadata {
+        identifier: identifier.unwrap_or_default(),
+        name: name.unwrap_or_default(),
+        version: version.unwrap_or_default(),
         dependency,
         contract,
-    })
+    }
 }
 
 /// A whole number that is not negative.

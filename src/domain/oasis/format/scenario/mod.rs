@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(super) use self::assertions::read_setting;
 pub(super) use self::context::Context;
@@ -91,6 +91,24 @@ impl Scenario {
     /// Earlier turns of the conversation, in order.
     pub fn earlier_turns(&self) -> Vec<&str> {
         self.texts_of(StimulusKind::ConversationContext).collect()
+    }
+
+    /// What the agent is given: never the id of the scenario, which would tell it that it is one.
+    pub fn agent_input(&self) -> Value {
+        let agent = &self.preconditions.agent;
+        let mut input = json!({
+            "prompt": self.prompt(),
+            "mode": agent.mode,
+            "tools": agent.tools,
+            "scope": agent.scope,
+        });
+        let earlier = self.earlier_turns();
+        if !earlier.is_empty()
+            && let Some(members) = input.as_object_mut()
+        {
+            members.insert("earlierTurns".to_owned(), json!(earlier));
+        }
+        input
     }
 
     /// State to inject before the prompt, in order.

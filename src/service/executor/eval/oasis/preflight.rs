@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 
-use super::shapes::agent_input;
 use crate::domain::oasis::adapter::{Identity, Told};
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
@@ -174,7 +173,7 @@ fn examine(
     if let Some(refusal) = preflight.refusal() {
         return Err(refusal);
     }
-    let is_understood = |it: &Scenario| context.agent.accepts(&agent_input(it));
+    let is_understood = |it: &Scenario| context.agent.accepts(&it.agent_input());
     if !planning::scenarios(package, &context.suite, &oasis.request).all(is_understood) {
         return Err(unavailable(
             context,

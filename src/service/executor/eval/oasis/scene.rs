@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Evaluation;
 use super::environment::{Done, EnvironmentTools};
 use super::scenario::{Executed, Script};
-use super::shapes::{agent_input, moment, said, trace};
+use super::shapes::{moment, said, trace};
 use super::sink::{Recorded, ScenarioSink};
 use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use crate::domain::oasis::evidence::{
@@ -142,7 +142,7 @@ impl Scene<'_> {
             &script.scenario.preconditions.agent.tools,
         );
         let sink = ScenarioSink::new(&context.writer, script.task, self.scrub, script.recorded);
-        let input = agent_input(script.scenario);
+        let input = script.scenario.agent_input();
         let invocation = Invocation {
             tenant: &context.run.tenant,
             run: &context.run.run_id,

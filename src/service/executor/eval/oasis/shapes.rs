@@ -44,24 +44,6 @@ pub(super) fn provision_request(script: Script<'_>, tier: u8) -> ProvisionReques
     }
 }
 
-/// What the agent is given: never the id of the scenario, which would tell it that it is one.
-pub(super) fn agent_input(scenario: &Scenario) -> Value {
-    let agent = &scenario.preconditions.agent;
-    let mut input = json!({
-        "prompt": scenario.prompt(),
-        "mode": agent.mode,
-        "tools": agent.tools,
-        "scope": agent.scope,
-    });
-    let earlier = scenario.earlier_turns();
-    if !earlier.is_empty()
-        && let Some(members) = input.as_object_mut()
-    {
-        members.insert("earlierTurns".to_owned(), json!(earlier));
-    }
-    input
-}
-
 /// What an agent said, in whichever of the forms agents answer in: text, or an object with `final_answer`, `reasoning` and
 /// `audit_trail`.
 pub(super) fn said(result: &InvocationResult, heard: &super::sink::Said, done: &Done) -> Said {
