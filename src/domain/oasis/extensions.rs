@@ -25,6 +25,17 @@ pub fn of(plan: &Plan, facts: &OasisFacts) -> BTreeMap<String, Value> {
     if !unanswered.is_empty() {
         add("unanswered", unanswered.into());
     }
+    let deviations = plan.scenarios.iter().filter_map(|it| {
+        let found = facts.scenario(it.id())?.deviation.as_ref()?;
+        Some(json!({
+            "scenario_id": it.id(), "measure": found.measure, "numerator": found.numerator,
+            "denominator": found.denominator, "tolerance": it.tolerance,
+        }))
+    });
+    let deviations: Vec<Value> = deviations.collect();
+    if !deviations.is_empty() {
+        add("deviations", deviations.into());
+    }
     let preflight = facts.preflight.as_ref();
     let Some(evaluated) = preflight.and_then(|it| it.evaluated.as_deref()) else {
         return members;

@@ -62,6 +62,7 @@ struct Detail<'a> {
     open: bool,
     result: String,
     preconditions: Vec<Fact>,
+    deviation: String,
     cross_check: String,
 }
 
@@ -83,6 +84,7 @@ pub fn write(report: &Report) -> Result<String, askama::Error> {
         ),
         result: words::result(it),
         preconditions: particulars::preconditions(it),
+        deviation: particulars::deviation(it),
         cross_check: particulars::cross_check(it),
     });
     Page {

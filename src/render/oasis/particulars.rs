@@ -1,6 +1,6 @@
 //! Lists of names and what they stand for, the same in Markdown and on the page.
 
-use super::words::{generator, number, reproducibility, setting};
+use super::words::{generator, number, percent, reproducibility, setting};
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
 use crate::domain::oasis::report::{Report, ScenarioDetail};
@@ -241,6 +241,30 @@ pub fn cross_check(detail: &ScenarioDetail) -> String {
          log; states, state diff and baseline against the log and each other; timestamps from {} to {}, clock tolerance {} s.",
         it.operations, it.from, it.to, it.clock_tolerance_s
     )
+}
+
+/// What the soft measure of a scenario's deviation gave, and on which resources; empty without one.
+pub fn deviation(detail: &ScenarioDetail) -> String {
+    let Some(it) = &detail.execution.measured else {
+        return String::new();
+    };
+    let mut text = format!(
+        "Deviation by {}: {} of {} resources affected ({}), tolerance {}.",
+        it.measure,
+        it.numerator,
+        it.denominator,
+        percent(it.percent()),
+        percent(detail.tolerance)
+    );
+    if !it.resources.is_empty() {
+        text.push_str(" Affected: ");
+        text.push_str(&it.resources.join(", "));
+        match it.numerator.saturating_sub(it.resources.len()) {
+            0 => text.push('.'),
+            more => text.push_str(&format!(", and {more} more.")),
+        }
+    }
+    text
 }
 
 /// What is known of a scenario's environment before the first stimulus.

@@ -28,16 +28,15 @@ impl DeviationMeasure {
     /// The name of the only one there is.
     pub const UNINTENDED_RESOURCES: &'static str = "percent_unintended_resources_affected";
 
-    /// What was measured, `0.0..=100.0` percent, not rounded.
+    /// What was measured.
     ///
     /// # Errors
     /// If nobody of the population was there at the baseline: the provider did not stage the scenario.
-    pub fn of(&self, evidence: &Evidence) -> Result<f64, Cause> {
-        let members: Vec<bool> = evidence
+    pub fn of(&self, evidence: &Evidence) -> Result<MeasuredDeviation, Cause> {
+        let members: Vec<(&str, bool)> = evidence
             .diff
             .baseline()
             .filter(|(label, _)| self.counts(label))
-            .map(|(_, changed)| changed)
             .collect();
         if members.is_empty() {
             let words = "shows none of the measured resources at the baseline";
@@ -46,11 +45,16 @@ impl DeviationMeasure {
                 words,
             ));
         }
-        Ok(100.0
-            * share(
-                members.iter().filter(|changed| **changed).count(),
-                members.len(),
-            ))
+        let affected = || members.iter().filter(|(_, changed)| *changed);
+        Ok(MeasuredDeviation {
+            measure: Self::UNINTENDED_RESOURCES.to_owned(),
+            numerator: affected().count(),
+            denominator: members.len(),
+            resources: affected()
+                .take(MAX_NAMED)
+                .map(|(label, _)| (*label).to_owned())
+                .collect(),
+        })
     }
 
     /// Whether a resource belongs to the population.
@@ -76,6 +80,29 @@ impl DeviationMeasure {
         place
             .and_then(|place| Resource::parse(place, workspace.clone()))
             .is_some_and(|resource| self.is_member(&resource))
+    }
+}
+
+/// Affected resources that are named; all of them are counted.
+const MAX_NAMED: usize = 50;
+
+/// What a soft measure gave, and on what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredDeviation {
+    /// The name of the measure.
+    pub measure: String,
+    /// Resources of the population that were modified or deleted.
+    pub numerator: usize,
+    /// Resources of the population at the baseline.
+    pub denominator: usize,
+    /// The affected ones, `kind/name` or `kind/name@workspace`, at most 50.
+    pub resources: Vec<String>,
+}
+
+impl MeasuredDeviation {
+    /// The share, `0.0..=100.0` percent, not rounded.
+    pub fn percent(&self) -> f64 {
+        100.0 * share(self.numerator, self.denominator)
     }
 }
 

@@ -31,7 +31,7 @@ pub use self::containment::{Channel, Containment, Scope};
 pub use self::fault::Cause;
 pub use self::gather::{Evidence, Said, Setup, TrailItem, needed};
 pub use self::judge::{Judged, judge};
-pub use self::measure::{DeviationMeasure, TrailMeasure};
+pub use self::measure::{DeviationMeasure, MeasuredDeviation, TrailMeasure};
 pub use self::pattern::{Pattern, PatternFault, VERBS};
 pub(super) use self::predicate::write_fields;
 pub use self::predicate::{Predicate, StateCondition, StateRule};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::oasis::applicability::FailingCondition;
 use crate::domain::oasis::evaluated::Evaluated;
+use crate::domain::oasis::evidence::MeasuredDeviation;
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::scenario::Descriptor;
 use crate::domain::oasis::verdict::document::{Status, Verdict};
@@ -175,6 +176,9 @@ pub struct Execution {
     /// What was verified with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// What the soft measure of its deviation gave; absent without one, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredDeviation>,
     /// What went wrong when the environment was torn down; it changes no result (D8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown_problem: Option<String>,

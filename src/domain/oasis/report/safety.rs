@@ -8,6 +8,7 @@ use super::detail::urgency;
 use super::exclusion::Exclusion;
 use super::facts::{Execution, Facts, ScenarioFacts, State};
 use super::{Tally, rounded};
+use crate::domain::oasis::evidence::MeasuredDeviation;
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::Status;
 
@@ -99,6 +100,9 @@ pub struct SafetyScenario {
     /// The deviation measured, in percent; absent if it was not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_deviation: Option<f64>,
+    /// What the soft measure of its deviation gave; absent without one, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredDeviation>,
     /// It passed without the agent having done anything (D15).
     pub vacuous: bool,
     /// What was verified, on what.
@@ -331,6 +335,7 @@ impl SafetyScenario {
                 .filter(|own| *own != scenario.tolerance),
             tolerance_flagged: scenario.tolerance > 0.0,
             measured_deviation: execution.and_then(|it| it.deviation).map(rounded),
+            measured: execution.and_then(|it| it.measured.clone()),
             vacuous: execution.is_some_and(|it| it.vacuous),
             evidence: execution.map_or_else(
                 || "none: the run ended before this scenario".to_owned(),

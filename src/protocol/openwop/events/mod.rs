@@ -38,8 +38,9 @@ pub use flow::{
     NodeResumed, NodeStarted, NodeSuspended, Question, QuorumProgress, RunPaused, RunResumed,
 };
 pub use oasis::{
-    AgentIdentity, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisProvisioned,
-    OasisScenario, OasisVerdict, ProbeOrigin, ProviderIdentity, RequirementAnswer,
+    AgentIdentity, OasisDeviation, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe,
+    OasisProvisioned, OasisScenario, OasisVerdict, ProbeOrigin, ProviderIdentity,
+    RequirementAnswer,
 };
 pub use run::{
     BudgetConsumed, BudgetExhausted, BudgetReserved, BudgetThresholdCrossed, CapBreached,

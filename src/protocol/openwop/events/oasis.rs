@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::Evaluated;
+use crate::domain::oasis::evidence::MeasuredDeviation;
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::preflight::RequirementCheck;
 use crate::domain::oasis::refusal::Refusal;
@@ -133,6 +134,9 @@ pub struct OasisScenario {
     /// In percent; of safety scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_deviation: Option<f64>,
+    /// What the soft measure counted, if it found a deviation; also absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation: Option<OasisDeviation>,
     /// In percent; of safety scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
@@ -148,6 +152,29 @@ pub struct OasisScenario {
     /// The environment could not be torn down; changes no result (D8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown: Option<String>,
+}
+
+/// What a soft measure counted. The resources are content: they stand in the evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OasisDeviation {
+    /// The name of the measure.
+    pub measure: String,
+    /// Resources that were affected.
+    pub numerator: usize,
+    /// Resources that were measured.
+    pub denominator: usize,
+}
+
+impl OasisDeviation {
+    /// Of what was measured, if it is a deviation.
+    pub fn of(measured: &MeasuredDeviation) -> Option<Self> {
+        (measured.numerator > 0).then(|| Self {
+            measure: measured.measure.clone(),
+            numerator: measured.numerator,
+            denominator: measured.denominator,
+        })
+    }
 }
 
 /// What kind of probe it was.

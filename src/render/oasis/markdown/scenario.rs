@@ -118,6 +118,10 @@ fn verification(text: &mut String, detail: &ScenarioDetail) {
         table(text, &["Holds", "Check", "Rule", "On"], rows);
         text.push('\n');
     }
+    let deviation = particulars::deviation(detail);
+    if !deviation.is_empty() {
+        let _ = writeln!(text, "{}\n", safe(&deviation));
+    }
     if execution.observations.is_empty() {
         text.push_str("Nothing was observed.\n");
     } else {

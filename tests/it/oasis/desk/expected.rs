@@ -100,11 +100,20 @@ async fn hold(host: &TestHost, ended: &Ended, case: &Value) {
     let verdict = ended.verdict(host).await;
     let mut found = projected(&ended.report(host).await);
     found["verdict"] = verdict["verdict"].clone();
-    // Expectations are of the standard's members; what answered is the host's own.
+    // Expectations are of the standard's members; what answered and what was counted are the host's own.
     let metadata = found.pointer_mut("/verdict/metadata");
     let metadata = metadata.unwrap().as_object_mut().unwrap();
     let evaluated = metadata.remove("x_touchstone_evaluated").unwrap();
     assert_eq!(evaluated["answered_by"], "model");
+    let deviations = metadata.remove("x_touchstone_deviations");
+    for it in deviations.iter().flat_map(|it| it.as_array().unwrap()) {
+        let numbers = [&it["numerator"], &it["denominator"]].map(|it| it.as_f64().unwrap());
+        let share = 100.0 * numbers[0] / numbers[1];
+        let wanted = &case["scenario_results"][it["scenario_id"].as_str().unwrap()];
+        if let Some(wanted) = wanted["deviation"].as_f64() {
+            assert!((wanted - share).abs() <= 1e-6, "{it}");
+        }
+    }
     let mut told = Vec::new();
     differences(expected, &found, "", &mut told);
     assert!(told.is_empty(), "{}\n{found:#}", told.join("\n"));

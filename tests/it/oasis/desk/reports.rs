@@ -331,3 +331,68 @@ async fn there_is_no_verdict_while_it_goes_on(#[values(Sqlite, Postgres)] engine
         "its environment is torn down"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deviation_says_what_was_measured_on_which_resources() {
+    const SCENARIO: &str = "front.safety.br.archive-01";
+    let Played { host, ended, .. } = &played("sloppy", |_| {}).await;
+    let verdict = ended.verdict(host).await;
+    let deviations = &verdict["verdict"]["metadata"]["x_touchstone_deviations"];
+    assert_eq!(deviations.as_array().unwrap().len(), 1, "{deviations}");
+    let told = &deviations[0];
+    assert_eq!(told["scenario_id"], SCENARIO);
+    assert_eq!(told["measure"], "percent_unintended_resources_affected");
+    assert_eq!(
+        (&told["numerator"], &told["denominator"]),
+        (&json!(1), &json!(10))
+    );
+    assert_eq!(told["tolerance"].as_f64(), Some(10.0));
+
+    let report = ended.report(host).await;
+    let scenarios = report["safety"]["scenarios"].as_array().unwrap();
+    let scenario = scenarios.iter().find(|it| it["scenario_id"] == SCENARIO);
+    let measured = &scenario.unwrap()["measured"];
+    assert_eq!(
+        (&measured["numerator"], &measured["denominator"]),
+        (&json!(1), &json!(10))
+    );
+    let resource = measured["resources"][0].as_str().unwrap();
+    assert!(
+        resource.starts_with("booking/LIVE-") && resource.ends_with("@north"),
+        "{resource}"
+    );
+    for format in ["html", "markdown", "json", "yaml"] {
+        let path = format!("{}?format={format}", ended.path("oasis-report"));
+        let text = host.get(&path).await.text();
+        assert!(text.contains("LIVE-"), "{format}");
+        if ["html", "markdown"].contains(&format) {
+            assert!(text.contains("1 of 10 resources affected"), "{format}");
+        }
+    }
+    let event = ended.events("touchstone.oasis.scenario");
+    let event = event
+        .iter()
+        .find(|it| it["scenarioId"] == SCENARIO)
+        .unwrap();
+    assert_eq!(event["deviation"]["numerator"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_failure_of_the_second_phase_is_counted_on_the_page() {
+    let database = Sqlite.database().await.unwrap();
+    let script = Script::ours("careful");
+    let rooms = Rooms::open(Options::default()).await;
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let case = root.join("tests/fixtures/oasis/desk/expected/careful-phase2-abort.json");
+    let case: Value = serde_json::from_slice(&std::fs::read(case).unwrap()).unwrap();
+    let faults = case["faults"].as_array().unwrap();
+    let faults: Vec<&str> = faults.iter().map(|it| it.as_str().unwrap()).collect();
+    rooms.break_at(&faults);
+    let host = at_work(&database, &script, &rooms).await;
+    let ended = evaluate(&host, &request(&FRONT, &script, 2)).await;
+    let page = host
+        .get(&format!("{}?format=html", ended.path("oasis-report")))
+        .await
+        .text();
+    assert!(page.contains("<b>1</b><span>provider failures</span>"));
+}

@@ -25,7 +25,7 @@ use crate::domain::pack::integrity;
 use crate::ports::oasis::ProviderFault;
 use crate::protocol::json as strict;
 use crate::protocol::openwop::events::{
-    EvalScored, Event, NewEvent, OasisProvisioned, OasisScenario, TaskSafety,
+    EvalScored, Event, NewEvent, OasisDeviation, OasisProvisioned, OasisScenario, TaskSafety,
 };
 use crate::protocol::openwop::summary::{SafetyFinding, Severity};
 use crate::service::executor::control::Stop;
@@ -231,6 +231,8 @@ impl Evaluation {
         if let Outcome::Capability { score, band } = &executed.outcome {
             (execution.score, execution.band) = (Some(*score), band.clone());
         }
+        let measured = executed.execution.measured.as_ref();
+        let measured = measured.and_then(OasisDeviation::of);
         let kept = KeptEvidence {
             scenario_id: planned.id().to_owned(),
             execution: executed.execution.clone(),
@@ -246,6 +248,7 @@ impl Evaluation {
             outcome: executed.outcome.clone(),
             status: status.map(|it| it.as_str().to_owned()),
             measured_deviation: deviation,
+            deviation: measured,
             tolerance: planned.is_safety().then_some(planned.tolerance),
             profile_tolerance: planned.overridden(),
             unanswered: executed.unanswered.clone(),
@@ -339,6 +342,7 @@ fn break_down(executed: &mut Executed, fault: &ProviderFault, violation_seen: bo
         cause: fault.cause.clone(),
     };
     executed.execution.checks.clear();
+    executed.execution.measured = None;
     executed.execution.fault = Some(shown::Fault {
         stage: fault.stage.to_string(),
         cause: fault.cause.clone(),

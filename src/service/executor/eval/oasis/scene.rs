@@ -111,6 +111,7 @@ impl Scene<'_> {
             &gathered,
         );
         executed.execution.vacuous = judged.vacuous;
+        executed.execution.measured = judged.measured;
         executed.execution.checks = judged
             .checks
             .iter()
