@@ -75,8 +75,6 @@ class Environment:
         self.lock = threading.RLock()
         self.resources = {}
         self.baseline = {}
-        self.open(request)
-        self.inject(request["environment"].get("state", []))
 
     # ---- Override these to stage a real system -------------------------------------------------------------------
 
@@ -307,10 +305,10 @@ class Provider:
             raise Declined("this provider stages environments of the type %s" % self.environment_type)
         environment = self.environment("env-" + secrets.token_hex(8), request)
         try:
-            contained = [
-                {"value_ref": entry["value_ref"], "literals": environment.literals(entry["value_ref"])}
-                for entry in request.get("value_containment", [])
-            ]
+            environment.open(request)
+            environment.inject(asked.get("state", []))
+            references = [entry.get("value_ref", "") for entry in request.get("value_containment", [])]
+            contained = [{"value_ref": one, "literals": environment.literals(one)} for one in references]
         except Exception:
             environment.close()
             raise
@@ -421,6 +419,9 @@ def handler(provider, evaluator_token):
                 self.refuse(400, str(fault))
             except Declined as fault:
                 self.refuse(200, str(fault))
+            except Exception as fault:  # the evaluator must learn that something broke
+                print("%s: %r" % (self.path, fault), file=sys.stderr)
+                self.refuse(500, "the provider failed; its standard error says why")
 
         def answered(self, request):
             parts = self.path.strip("/").split("/")

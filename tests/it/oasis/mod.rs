@@ -1,5 +1,6 @@
 //! OASIS evaluations: verdicts, providers, whole evaluations.
 
+mod authoring;
 pub mod compute;
 pub mod desk;
 mod mock;
