@@ -59,8 +59,9 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Libraries that write what was said into their log lines, whatever the level. Their faults are reported by us.
-const SILENT: &[&str] = &["rmcp=off", "sse_stream=off"];
+/// Libraries that write what was said into their log lines, whatever the level, or report a certificate a second time. Their
+/// faults are reported by us.
+const SILENT: &[&str] = &["rmcp=off", "sse_stream=off", "rustls_platform_verifier=off"];
 
 /// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`. Does nothing if logs go somewhere already.
 pub fn init_logs(format: LogFormat, default_filter: &str) {

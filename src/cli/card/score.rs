@@ -178,20 +178,12 @@ async fn fetched(cards: &Cards, arguments: &Arguments) -> Result<Fetched, Failur
     octets.map(Fetched::at_hand)
 }
 
-fn unfetched(fault: &Unfetched) -> Failure {
+pub(super) fn unfetched(fault: &Unfetched) -> Failure {
     let text = fault.to_string();
-    match fault {
+    let failure = match fault {
         Unfetched::Unusable => Failure::bad_input("bad_url", text),
-        Unfetched::Refused => Failure::bad_input("address_blocked", text)
-            .or_try("--allow-private HOST:PORT, if the agent is one of your own"),
-        Unfetched::Certificate => Failure::not_done("card_not_fetched", text)
-            .or_try("a certificate that is current, for this name, and from a known authority"),
-        Unfetched::NoReply(_) | Unfetched::Status(_) | Unfetched::Redirect(_) => Failure::not_done(
-            "card_not_fetched",
-            text,
-        )
-        .or_try(
-            "see that the agent serves /.well-known/agent-card.json, or name the card's own URL",
-        ),
-    }
+        Unfetched::Refused => Failure::bad_input("address_blocked", text),
+        _ => Failure::not_done("card_not_fetched", text),
+    };
+    failure.or_try(fault.remedy())
 }

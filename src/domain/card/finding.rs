@@ -57,7 +57,9 @@ codes! {
         CardUnparseable, CoreFieldMissing, CoreFieldWrongType, SkillsEmpty, SkillRequiredFieldMissing, SkillIdDuplicate,
         VersionNotSemver, ProtocolVersionUnsupported, UrlInvalid, TransportInvalid, MimeTypeInvalid,
     }
-    Compliance Warning { SkillTagsMissing, FieldTooLong, SsrfRisk, TransportUrlConflict, SkillModeInvalid }
+    Compliance Warning {
+        SkillTagsMissing, FieldTooLong, SsrfRisk, TransportUrlConflict, SkillModeInvalid, CardContentTypeInvalid,
+    }
     Compliance Info { MainInterfaceNotListed, PreferredTransportDefaulted }
     Trust Error { SignatureInvalid, SignatureExpired, HttpUrl }
     Trust Warning {

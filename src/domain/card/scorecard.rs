@@ -189,6 +189,16 @@ impl Scorecard {
         scorecard
     }
 
+    /// Adds that its server calls the card something else than JSON. It costs no points: how a card is served is not part of it.
+    pub fn note_media_type(&mut self, media_type: &str) {
+        let code = Code::CardContentTypeInvalid;
+        let message = format!(
+            "The server sends the card as {media_type}. Send it with Content-Type application/json."
+        );
+        self.issues.push(Finding::new(code, "", message));
+        *self.counts.entry(code).or_default() += 1;
+    }
+
     /// The dimensions below their thresholds, in order. An agent that was not asked is not below its own.
     pub fn below(&self, thresholds: &Thresholds) -> Vec<Shortfall> {
         let dimensions = [

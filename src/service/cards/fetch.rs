@@ -23,6 +23,8 @@ pub struct Fetched {
     pub octets: Option<Vec<u8>>,
     /// Whether it was only where agents kept theirs before A2A 0.3.0.
     pub legacy_path: bool,
+    /// What its server calls it, if that is something else than JSON.
+    pub mistyped: Option<&'static str>,
 }
 
 impl Fetched {
@@ -31,6 +33,7 @@ impl Fetched {
         Self {
             octets: Some(octets),
             legacy_path: false,
+            mistyped: None,
         }
     }
 
@@ -60,6 +63,9 @@ pub enum Unfetched {
     /// The answer was something else.
     #[error("the card cannot be fetched: the server answered {0}")]
     Status(u16),
+    /// The answer is compressed, though no request asks for that.
+    #[error("the card cannot be fetched: the server sends it compressed ({0})")]
+    Compressed(&'static str),
     /// It was sent on once too often, or to where it must not go.
     #[error("the card cannot be fetched: the server redirects {0}")]
     Redirect(Cow<'static, str>),
@@ -69,6 +75,27 @@ impl Unfetched {
     /// Whether somebody looked and saw that there is no card, rather than that nobody may look.
     pub const fn is_seen(&self) -> bool {
         !matches!(self, Self::Unusable | Self::Refused)
+    }
+
+    /// What to do about it.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::Unusable => "https://HOST/PATH",
+            Self::Refused => "--allow-private HOST:PORT, if the agent is one of your own",
+            Self::Certificate => {
+                "a certificate that is current, for this name, and from a known authority"
+            }
+            Self::NoReply(_) => "see that the server runs and can be reached from here",
+            Self::Status(401 | 403) => "serve the card without credentials, or name it as a file",
+            Self::Status(404 | 410) => {
+                "see that the agent serves /.well-known/agent-card.json, or name the card's own URL"
+            }
+            Self::Status(_) => "see why the server does not answer 200, or name the card as a file",
+            Self::Compressed(_) => {
+                "serve the card without Content-Encoding to clients that send no Accept-Encoding, or name it as a file"
+            }
+            Self::Redirect(_) => "name the URL at which the card really is",
+        }
     }
 }
 
@@ -83,19 +110,15 @@ pub async fn card(prober: &dyn Prober, url: &Url) -> Result<Fetched, Unfetched> 
     let well_known = place.path() == WELL_KNOWN;
     match get(prober, &place).await {
         Err(Unfetched::Status(404)) if well_known => match get(prober, &at(url, LEGACY)).await {
-            Ok(octets) => Ok(Fetched {
-                octets,
+            Ok(fetched) => Ok(Fetched {
                 legacy_path: true,
+                ..fetched
             }),
             // The place where it should be is the one to tell of.
             Err(Unfetched::Status(_)) => Err(Unfetched::Status(404)),
             Err(other) => Err(other),
         },
-        Ok(octets) => Ok(Fetched {
-            octets,
-            legacy_path: false,
-        }),
-        Err(fault) => Err(fault),
+        other => other,
     }
 }
 
@@ -107,7 +130,7 @@ fn at(origin: &Url, path: &str) -> Url {
     url
 }
 
-async fn get(prober: &dyn Prober, url: &Url) -> Result<Option<Vec<u8>>, Unfetched> {
+async fn get(prober: &dyn Prober, url: &Url) -> Result<Fetched, Unfetched> {
     let (probed, last) = follow(prober, Method::Get, url, MAX_OCTETS, ANSWER_WITHIN, |to| {
         to.scheme() == "https"
     })
@@ -121,15 +144,62 @@ async fn get(prober: &dyn Prober, url: &Url) -> Result<Option<Vec<u8>>, Unfetche
         silence => Unfetched::NoReply(silence),
     })?;
     match reply.status {
-        200..=299 => Ok(match reply.body {
-            Body::Whole(octets) => Some(octets),
-            Body::Oversized => None,
-        }),
-        300..=399 => Err(Unfetched::Redirect(
-            format!("more than {MAX_REDIRECTS} times, or not to https").into(),
-        )),
+        200..=299 => {
+            if let Some(encoding) = compression(&reply) {
+                return Err(Unfetched::Compressed(encoding));
+            }
+            Ok(Fetched {
+                mistyped: mistyped(&reply),
+                legacy_path: false,
+                octets: match reply.body {
+                    Body::Whole(octets) => Some(octets),
+                    Body::Oversized => None,
+                },
+            })
+        }
+        300..=399 => Err(Unfetched::Redirect(match target(&reply, &last) {
+            None => "without saying where to".into(),
+            Some(next) if next.scheme() != "https" => "elsewhere, but not to https".into(),
+            Some(_) => format!("more than {MAX_REDIRECTS} times").into(),
+        })),
         status => Err(Unfetched::Status(status)),
     }
+}
+
+/// How the body of an answer is compressed, if it is: by its header, or by how it begins.
+fn compression(reply: &Reply) -> Option<&'static str> {
+    const KNOWN: [&str; 4] = ["gzip", "deflate", "br", "zstd"];
+    const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
+    let named = reply.headers.get("content-encoding").unwrap_or_default();
+    let named = named.trim().to_ascii_lowercase();
+    match (named.as_str(), &reply.body) {
+        ("" | "identity", Body::Whole(octets)) => octets.starts_with(&GZIP).then_some("gzip"),
+        ("" | "identity", Body::Oversized) => None,
+        ("x-gzip", _) => Some("gzip"),
+        (other, _) => Some(
+            KNOWN
+                .into_iter()
+                .find(|known| *known == other)
+                .unwrap_or("an encoding that is not known here"),
+        ),
+    }
+}
+
+/// What a server calls a card, if that is not JSON. The words of a stranger are not repeated. A server that says nothing is not
+/// held to it.
+fn mistyped(reply: &Reply) -> Option<&'static str> {
+    const KNOWN: [&str; 4] = [
+        "text/html",
+        "text/plain",
+        "application/octet-stream",
+        "application/xml",
+    ];
+    let media_type = reply.media_type()?;
+    if media_type == "application/json" || media_type.ends_with("+json") {
+        return None;
+    }
+    let known = KNOWN.into_iter().find(|known| *known == media_type);
+    Some(known.unwrap_or("another media type"))
 }
 
 /// Asks, and goes on where the answer says so, as long as `may_follow`, a few times. Every place on the way is judged like the

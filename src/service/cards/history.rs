@@ -312,12 +312,9 @@ fn unfetched(fault: &Unfetched) -> Problem {
             "url",
             format!("`url`: {fault}; the operator opens places by `agent_cards.private_targets`"),
         ),
-        Unfetched::Certificate
-        | Unfetched::NoReply(_)
-        | Unfetched::Status(_)
-        | Unfetched::Redirect(_) => Problem::new(
+        _ => Problem::new(
             ErrorCode::AgentCardUnreachable,
-            format!("{fault}; see that the agent serves /.well-known/agent-card.json"),
+            format!("{fault}; {}", fault.remedy()),
         ),
     }
 }

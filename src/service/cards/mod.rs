@@ -120,10 +120,14 @@ impl Cards {
                 keys: Some(&keys),
                 live,
             };
-            match &fetched.octets {
+            let mut scorecard = match &fetched.octets {
                 Some(octets) => card::score(octets, &context),
                 None => card::score_unparseable(card::Unparseable::TooLong, &context),
+            };
+            if let Some(media_type) = fetched.mistyped {
+                scorecard.note_media_type(media_type);
             }
+            scorecard
         })
         .await
     }

@@ -1,11 +1,14 @@
 //! Where a card is fetched from, and where not.
 
 use rstest::rstest;
+use touchstone::domain::card::live::{Body, Headers, NoReply, Outcome, Reply};
 use touchstone::service::cards::{Asking, Unfetched};
 use url::Url;
 
 use super::agent::Agent;
+use super::world::{reply, world};
 use super::{cards, codes, document};
+use crate::agent_cards::fixture;
 
 #[rstest]
 #[case::of_an_agent("/")]
@@ -87,4 +90,73 @@ async fn an_opened_place_is_that_port_alone() {
         .await;
     assert_eq!(fetched.unwrap_err(), Unfetched::Refused);
     assert_eq!(closed.log(), Vec::<String>::new());
+}
+
+/// The fixture's card, served with a header.
+fn served(name: &str, value: &str, body: &[u8]) -> Outcome {
+    Ok(Reply {
+        headers: Headers::from_iter([(name, value)]),
+        ..reply(200, Body::Whole(body.to_vec())).unwrap()
+    })
+}
+
+fn moved(location: &str) -> Outcome {
+    Ok(Reply {
+        headers: Headers::from_iter([("location", location)]),
+        ..reply(302, Body::Whole(Vec::new())).unwrap()
+    })
+}
+
+const ELSEWHERE: &str = "https://elsewhere.example/card";
+
+#[rstest]
+#[case::gzip(vec![served("content-encoding", "gzip", b"..")], "compressed (gzip)", "without Content-Encoding")]
+#[case::brotli(vec![served("content-encoding", "BR", b"..")], "compressed (br)", "without Content-Encoding")]
+#[case::unknown(vec![served("content-encoding", "evil\u{202e}", b"..")], "not known here", "without Content-Encoding")]
+#[case::gzip_untold(vec![served("content-type", "application/json", b"\x1f\x8b\x08\x00")], "compressed (gzip)", "without Content-Encoding")]
+#[case::around(vec![moved(ELSEWHERE), moved(ELSEWHERE), moved(ELSEWHERE), moved(ELSEWHERE)], "redirects more than 3 times", "the card really is")]
+#[case::plain_http(vec![moved("http://elsewhere.example/")], "but not to https", "the card really is")]
+#[case::nowhere(vec![reply(302, Body::Whole(Vec::new()))], "without saying where to", "the card really is")]
+#[case::closed(vec![reply(401, Body::Whole(Vec::new()))], "answered 401", "without credentials")]
+#[case::broken(vec![reply(503, Body::Whole(Vec::new()))], "answered 503", "does not answer 200")]
+#[case::silent(vec![Err(NoReply::Timeout)], "did not answer in time", "can be reached")]
+#[case::gone(vec![reply(404, Body::Whole(Vec::new()))], "answered 404", "well-known")]
+#[tokio::test]
+async fn a_fault_on_the_way_is_no_fault_of_the_card(
+    #[case] answers: Vec<Outcome>,
+    #[case] why: &str,
+    #[case] remedy: &str,
+) {
+    let (_, cards) = world(answers);
+    let url = "https://agents.example/own-card".parse().unwrap();
+    let fault = cards.fetch(&url).await.unwrap_err();
+    assert!(fault.to_string().contains(why), "{fault}");
+    assert!(fault.remedy().contains(remedy), "{}", fault.remedy());
+    assert!(!fault.to_string().contains("evil"), "{fault}");
+}
+
+#[rstest]
+#[case::json("application/json; charset=utf-8", None)]
+#[case::of_a_kind_of_json("application/a2a+json", None)]
+#[case::page("text/html; charset=utf-8", Some("text/html"))]
+#[case::octets("application/octet-stream", Some("application/octet-stream"))]
+#[case::anything("evil/type", Some("another media type"))]
+#[tokio::test]
+async fn what_a_server_calls_the_card_is_told(#[case] said: &str, #[case] told: Option<&str>) {
+    let card = fixture::card().to_string();
+    let (_, cards) = world(vec![served("content-type", said, card.as_bytes())]);
+    let url = "https://agents.example/own-card".parse().unwrap();
+    let fetched = cards.fetch(&url).await.unwrap();
+    let found = document(&cards.score(fetched, Asking::Nobody).await);
+    let issues = found["issues"].as_array().unwrap();
+    let of_type: Vec<_> = issues
+        .iter()
+        .filter(|it| it["code"] == "CARD_CONTENT_TYPE_INVALID")
+        .collect();
+    assert_eq!(of_type.len(), usize::from(told.is_some()), "{issues:?}");
+    for (finding, told) in of_type.into_iter().zip(told) {
+        assert_eq!(finding["severity"], "warning");
+        assert!(finding["message"].as_str().unwrap().contains(told));
+    }
+    assert_eq!(found["compliance"]["total"], 100, "it costs no points");
 }
