@@ -1,7 +1,7 @@
 //! Organizations (AAAF S14, S15): a tenant with a face, whose agents are assessed and who signs for it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::credential::is_ambiguous;
 use crate::domain::fields::{Fields, Nulls};
@@ -11,6 +11,16 @@ use crate::protocol::error::Problem;
 /// Longest name, in characters; a badge shows what fits.
 pub const MAX_NAME: usize = 200;
 const MAX_TENANT: usize = 128;
+/// Members of `POST organizations` that are settings of its configuration.
+const SETTINGS: [&str; 7] = [
+    "domain_taxonomy",
+    "performance_weights",
+    "capability_weights",
+    "assessment_window_days",
+    "validity_period_days",
+    "minimum_tasks_performance",
+    "minimum_tasks_capability",
+];
 
 /// What may still be done in the name of an organization (AAAF S15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +83,8 @@ pub struct Founding {
     pub name: String,
     /// The tenant it is the face of; without one it gets a tenant of its own.
     pub tenant: Option<TenantId>,
+    /// Settings that differ from the framework's defaults. Their values are checked as any other change of a configuration.
+    pub config: Map<String, Value>,
 }
 
 impl Founding {
@@ -81,7 +93,8 @@ impl Founding {
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let fields = Fields::closed(body, "", &["name", "tenant"], Nulls::Wrong)?;
+        let known = [["name", "tenant"].as_slice(), &SETTINGS].concat();
+        let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
         let name = name(&fields)?.ok_or_else(|| fields.invalid("name", "is required"))?;
         let tenant = fields.text_of("tenant", 1..=MAX_TENANT)?;
         if tenant.is_some_and(|tenant| !is_tenant(tenant)) {
@@ -93,6 +106,10 @@ impl Founding {
         Ok(Self {
             name,
             tenant: tenant.map(TenantId::from),
+            config: SETTINGS
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone())))
+                .collect(),
         })
     }
 }
@@ -178,6 +195,16 @@ mod tests {
         let refused = Founding::parse(&body).err();
         let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
         assert_eq!(named.as_deref(), field);
+    }
+
+    #[test]
+    fn settings_are_read_beside_the_name() {
+        let body = json!({"name": "Acme", "tenant": "acme", "assessment_window_days": 14, "domain_taxonomy": ["code"]});
+        let read = Founding::parse(&body).unwrap();
+        assert_eq!(
+            Value::Object(read.config),
+            json!({"assessment_window_days": 14, "domain_taxonomy": ["code"]})
+        );
     }
 
     #[test]

@@ -132,6 +132,30 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .add(
             "GET",
+            "/api/v1/organizations/{organizationId}/config/weights",
+            Access::ANYBODY,
+            config::organization_weights,
+        )
+        .add(
+            "PUT",
+            "/api/v1/organizations/{organizationId}/config/weights",
+            Access::ANYBODY,
+            config::set_organization_weights,
+        )
+        .add(
+            "GET",
+            "/api/v1/organizations/{organizationId}/config/taxonomy",
+            Access::ANYBODY,
+            config::organization_taxonomy,
+        )
+        .add(
+            "PUT",
+            "/api/v1/organizations/{organizationId}/config/taxonomy",
+            Access::ANYBODY,
+            config::set_organization_taxonomy,
+        )
+        .add(
+            "GET",
             "/api/v1/config/weights",
             member(Scope::ConfigRead),
             config::weights,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Aaaf, Member};
+use super::Aaaf;
 use crate::domain::aaaf::config::{Config, ConfigFault};
 use crate::domain::aaaf::weights::WeightFault;
 use crate::ports::aaaf::OrganizationRecord;
@@ -39,13 +39,14 @@ impl Aaaf {
         self.reconfigure(caller, organization, patch).await
     }
 
-    /// The same of a member's own organization, by parts that are replaced whole.
+    /// The same of an organization that the caller may change, by parts that are replaced whole.
     ///
     /// # Errors
     /// As above.
     pub async fn replace_config(
         &self,
-        member: &Member,
+        caller: &Caller,
+        organization: OrganizationRecord,
         body: &Value,
         parts: &[&str],
     ) -> Result<Config, Problem> {
@@ -58,13 +59,12 @@ impl Aaaf {
             let message = format!("at least one of {} is required", parts.join(", "));
             return Err(Problem::validation(parts.first().unwrap_or(&""), message));
         }
-        let organization = member.organization.as_ref().clone();
         let part = |name: &&str| {
             let value = said.get(*name).cloned().unwrap_or_default();
             ((*name).to_owned(), value)
         };
         let patch: Map<String, Value> = parts.iter().map(part).collect();
-        self.reconfigure(&member.caller, organization, &patch).await
+        self.reconfigure(caller, organization, &patch).await
     }
 
     async fn reconfigure(
@@ -81,18 +81,26 @@ impl Aaaf {
                 value => organization.config.insert(name.clone(), value.clone()),
             };
         }
-        let said = Value::Object(organization.config.clone());
-        if said.to_string().len() > MOST {
-            return Err(Problem::validation(
-                "",
-                format!("a configuration has at most {MOST} octets; shorten its lists"),
-            ));
-        }
-        let config = Config::read(&said).map_err(refused)?;
+        let config = checked(&organization.config)?;
         self.keep(caller, organization, "organizations:configure")
             .await?;
         Ok(config)
     }
+}
+
+/// What an organization has set, if scores can be computed by it.
+///
+/// # Errors
+/// `validation_error`, `WEIGHT_SUM_INVALID`.
+pub(super) fn checked(settings: &Map<String, Value>) -> Result<Config, Problem> {
+    let settings = Value::Object(settings.clone());
+    if settings.to_string().len() > MOST {
+        return Err(Problem::validation(
+            "",
+            format!("a configuration has at most {MOST} octets; shorten its lists"),
+        ));
+    }
+    Config::read(&settings).map_err(refused)
 }
 
 fn no_object() -> Problem {

@@ -1,8 +1,6 @@
 //! Organizations: made by the host's operator, looked at and changed by their own members.
 
-use serde_json::Map;
-
-use super::{Aaaf, changed_meanwhile, is_id, is_operator, not_there};
+use super::{Aaaf, changed_meanwhile, config, is_id, is_operator, not_there};
 use crate::domain::aaaf::organization::{Change, Founding, Status, Visibility};
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::TenantId;
@@ -38,8 +36,10 @@ impl Aaaf {
     /// Makes an organization, with its first key.
     ///
     /// # Errors
-    /// `conflict` for a tenant that has one.
+    /// `validation_error` or `WEIGHT_SUM_INVALID` for settings that scores cannot be computed by; `conflict` for a tenant that
+    /// has one.
     pub async fn found(&self, caller: &Caller, asked: Founding) -> Result<Founded, Problem> {
+        config::checked(&asked.config)?;
         let id = self.fresh_id();
         let tenant = asked.tenant.unwrap_or_else(|| TenantId::from(id.as_str()));
         let now = self.clock.now();
@@ -50,7 +50,7 @@ impl Aaaf {
             name: asked.name,
             status: Status::Active,
             private_badges: false,
-            config: Map::new(),
+            config: asked.config,
             created_at: now,
             updated_at: now,
             revision: 0,

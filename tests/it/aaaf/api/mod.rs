@@ -15,6 +15,7 @@ mod organizations;
 mod profiles;
 mod records;
 mod sources;
+mod specification;
 mod stress_tests;
 mod suspended;
 mod walk;

@@ -139,8 +139,8 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         (_, "/api/v1/organizations/{organizationId}/issuer-keys/rotate") => {
             json!({"compromised": true})
         }
-        (_, "/api/v1/config/weights") => json!({"performance_weights": null}),
-        (_, "/api/v1/config/taxonomy") => json!({"domain_taxonomy": null}),
+        (_, path) if path.ends_with("/config/weights") => json!({"performance_weights": null}),
+        (_, path) if path.ends_with("/config/taxonomy") => json!({"domain_taxonomy": null}),
         (_, "/api/v1/assessments") => {
             json!({"agent_id": names.agent, "type": "single_dimension", "dimension": "tool_proficiency"})
         }

@@ -1,0 +1,135 @@
+//! The examples of the specification's section 6, word for word: paths, bodies and the members of answers that it states.
+
+use axum::http::{Method, StatusCode};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Engine, Organization, refusal, site};
+
+/// The body of `POST /api/v1/organizations`.
+fn organization() -> Value {
+    json!({
+      "name": "Witness Civilization",
+      "domain_taxonomy": ["research", "code", "security", "testing", "design",
+                           "documentation", "communication", "orchestration",
+                           "analysis", "content", "infrastructure", "legal"],
+      "performance_weights": {
+        "task_completion_rate": 0.25,
+        "accuracy": 0.25,
+        "speed": 0.15,
+        "consistency": 0.20,
+        "review_compliance": 0.15
+      },
+      "capability_weights": {
+        "domain_breadth": 0.15,
+        "complexity_ceiling": 0.20,
+        "tool_proficiency": 0.15,
+        "autonomy_level": 0.10,
+        "learning_rate": 0.10,
+        "delegation_capability": 0.15,
+        "orchestration_skills": 0.15
+      },
+      "assessment_window_days": 30,
+      "validity_period_days": 90,
+      "minimum_tasks_performance": 20,
+      "minimum_tasks_capability": 30
+    })
+}
+
+fn text(of: &Value) -> String {
+    of.as_str().unwrap_or_else(|| panic!("{of}")).to_owned()
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_organization_is_registered_and_configured_in_one_call(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let made = site
+        .host
+        .post("/api/v1/organizations", &organization())
+        .await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let made = made.json();
+    assert_eq!(made["name"], "Witness Civilization");
+    assert!(made["created_at"].is_string());
+    let witness = Organization {
+        id: text(&made["id"]),
+        key: text(&made["api_key"]),
+    };
+    assert!(witness.key.starts_with("ak_"));
+    let config = format!("organizations/{}/config", witness.id);
+    let shown = site.send_as(&witness, Method::GET, &config, None).await;
+    let mut stated = organization();
+    stated.as_object_mut().unwrap().remove("name");
+    for (setting, value) in stated.as_object().unwrap() {
+        assert_eq!(&shown.json()[setting], value, "{setting}");
+    }
+
+    let mut other = organization();
+    other["assessment_window_days"] = json!(14);
+    other["domain_taxonomy"] = json!(["code"]);
+    let made = site.host.post("/api/v1/organizations", &other).await.json();
+    let config = format!("/api/v1/organizations/{}/config", text(&made["id"]));
+    let shown = site.host.get(&config).await.json();
+    assert_eq!(shown["assessment_window_days"], 14);
+    assert_eq!(shown["domain_taxonomy"], json!(["code"]));
+}
+
+#[rstest]
+#[case("performance_weights", json!({"task_completion_rate": 0.25, "accuracy": 0.25, "speed": 0.15, "consistency": 0.2,
+    "review_compliance": 0.16}), 422, "WEIGHT_SUM_INVALID")]
+#[case("capability_weights", json!({"domain_breadth": 1}), 400, "INVALID_REQUEST")]
+#[case("assessment_window_days", json!(0), 400, "INVALID_REQUEST")]
+#[case("assessment_window_days", json!(null), 400, "INVALID_REQUEST")]
+#[case("domain_taxonomy", json!([]), 400, "INVALID_REQUEST")]
+#[tokio::test]
+async fn an_organization_whose_settings_are_unsound_is_not_made(
+    #[case] setting: &str,
+    #[case] value: Value,
+    #[case] status: u16,
+    #[case] code: &str,
+) {
+    site!(Engine::Sqlite => site);
+    let mut body = organization();
+    body["tenant"] = json!("witness");
+    let sound = body.clone();
+    body[setting] = value;
+    let refused = site.host.post("/api/v1/organizations", &body).await;
+    let (said, its_code) = refusal(&refused);
+    assert_eq!((said.as_u16(), its_code.as_str()), (status, code));
+    assert_eq!(refused.json()["error"]["details"]["field"], setting);
+    let made = site.host.post("/api/v1/organizations", &sound).await;
+    assert_eq!(made.status, StatusCode::CREATED, "nothing was kept");
+}
+
+#[rstest]
+#[tokio::test]
+async fn weights_and_taxonomy_are_read_and_set_below_their_organization(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let stated = organization();
+    let weights = json!({"performance_weights": stated["performance_weights"],
+        "capability_weights": stated["capability_weights"]});
+    for (part, body) in [
+        ("weights", weights),
+        ("taxonomy", json!({"domain_taxonomy": ["security", "code"]})),
+    ] {
+        let path = format!("organizations/{}/config/{part}", site.ours.id);
+        let set = site.send(Method::PUT, &path, Some(&body)).await;
+        assert_eq!((set.status, set.json()), (StatusCode::OK, body.clone()));
+        assert_eq!(site.get(&path).await.json(), body);
+        assert_eq!(site.get(&format!("config/{part}")).await.json(), body);
+        for method in [Method::GET, Method::PUT] {
+            let sent = (method == Method::PUT).then_some(&body);
+            let foreign = site.send_as(&site.theirs, method, &path, sent).await;
+            assert_eq!(refusal(&foreign).0, StatusCode::NOT_FOUND);
+        }
+        let unknown = site
+            .send(Method::PUT, &path, Some(&json!({"speed": 1})))
+            .await;
+        assert_eq!(unknown.json()["error"]["details"]["field"], "speed");
+    }
+}
