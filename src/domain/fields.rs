@@ -71,6 +71,21 @@ impl<'a> Fields<'a> {
         self.members.get(name).filter(|value| !absent(value))
     }
 
+    /// Which of two names of the same member is used; the first where neither is.
+    ///
+    /// # Errors
+    /// `validation_error` where both are.
+    pub fn either(&self, name: &'static str, alias: &'static str) -> Result<&'static str, Problem> {
+        match (self.get(name), self.get(alias)) {
+            (Some(_), Some(_)) => Err(self.invalid(
+                alias,
+                &format!("is another name of `{name}`; send one of them"),
+            )),
+            (None, Some(_)) => Ok(alias),
+            _ => Ok(name),
+        }
+    }
+
     /// A refusal of a member; `message` goes on where its name ends.
     pub fn invalid(&self, name: &str, message: &str) -> Problem {
         let field = match self.path {
@@ -238,6 +253,21 @@ mod tests {
     ) {
         let problem = Fields::closed(&body, path, &["name"], Nulls::Absent).unwrap_err();
         assert_eq!(problem.details["field"], field, "{problem}");
+    }
+
+    #[rstest]
+    #[case(json!({}), Ok("name"))]
+    #[case(json!({"name": 1}), Ok("name"))]
+    #[case(json!({"title": null}), Ok("title"))]
+    #[case(json!({"name": 1, "title": 1}), Err("title"))]
+    fn a_member_has_one_of_its_two_names(
+        #[case] body: Value,
+        #[case] expected: Result<&str, &str>,
+    ) {
+        let fields = Fields::closed(&body, "", &["name", "title"], Nulls::Wrong).unwrap();
+        let read = fields.either("name", "title");
+        let read = read.map_err(|problem| problem.details["field"].as_str().unwrap().to_owned());
+        assert_eq!(read, expected.map_err(str::to_owned));
     }
 
     #[rstest]

@@ -47,16 +47,22 @@ impl Filing {
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let known = ["dimensions", "justification", "counter_evidence"];
+        let known = [
+            "dimensions_challenged",
+            "dimensions",
+            "justification",
+            "counter_evidence",
+        ];
         let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
-        let named = fields.texts("dimensions", MOST_DIMENSIONS, MAX_ID)?;
+        let member = fields.either("dimensions", "dimensions_challenged")?;
+        let named = fields.texts(member, MOST_DIMENSIONS, MAX_ID)?;
         let named = named
             .filter(|named| !named.is_empty())
-            .ok_or_else(|| fields.invalid("dimensions", "must name at least one dimension"))?;
+            .ok_or_else(|| fields.invalid(member, "must name at least one dimension"))?;
         let mut dimensions = BTreeSet::new();
         for name in named {
             let dimension: Dimension = serde_json::from_value(Value::from(name))
-                .map_err(|_| fields.invalid("dimensions", "must hold dimensions of AAAF only"))?;
+                .map_err(|_| fields.invalid(member, "must hold dimensions of AAAF only"))?;
             dimensions.insert(dimension);
         }
         let justification = fields.text_of("justification", 1..=MAX_TEXT)?;
@@ -203,6 +209,7 @@ mod tests {
     #[case(json!({"counter_evidence": [{"task_id": "t"}]}), Some("counter_evidence.claim"))]
     #[case(json!({"counter_evidence": [{"task_id": "t", "claim": "c", "x": 1}]}), Some("counter_evidence.x"))]
     #[case(json!({"by": "me"}), Some("by"))]
+    #[case(json!({"dimensions_challenged": ["speed"]}), Some("dimensions_challenged"))]
     fn what_is_unsound_about_an_appeal_is_named(
         #[case] change: Value,
         #[case] expected: Option<&str>,

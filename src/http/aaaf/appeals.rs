@@ -98,6 +98,7 @@ fn shown(it: &AppealRecord) -> Value {
         "assessment_id": it.assessment,
         "status": it.state,
         "dimensions": it.filing.dimensions,
+        "dimensions_challenged": it.filing.dimensions,
         "justification": it.filing.justification,
         "counter_evidence": it.filing.counter_evidence,
         "filed_by": it.filed_by,

@@ -168,6 +168,7 @@ fn shown(it: &NoticeWebhook, member: &Member) -> Value {
         "organization_id": member.organization.id,
         "url": it.url.as_str(),
         "events": events,
+        "event_types": events,
         "secret_fingerprint": it.secrets.fingerprint,
         "previous_secret_until": it.secrets.previous.as_ref().map(|(_, until)| until),
         "status": if disabled.is_some() { "disabled" } else { "active" },

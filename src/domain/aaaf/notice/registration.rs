@@ -20,17 +20,18 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Reads the body. Without `events` it is about everything.
+    /// Reads the body. Without `event_types`, or `events`, it is about everything.
     ///
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let fields = Fields::closed(body, "", &["url", "events"], Nulls::Wrong)?;
+        let fields = Fields::closed(body, "", &["url", "event_types", "events"], Nulls::Wrong)?;
         let url = fields
             .text("url")?
             .ok_or_else(|| fields.invalid("url", "is required"))?;
         let url = address("url", url)?;
-        let Some(listed) = fields.texts("events", Topic::ALL.len(), LONGEST)? else {
+        let member = fields.either("events", "event_types")?;
+        let Some(listed) = fields.texts(member, Topic::ALL.len(), LONGEST)? else {
             return Ok(Self {
                 url,
                 events: Topic::ALL.to_vec(),
@@ -40,7 +41,7 @@ impl Registration {
         if listed.is_empty() || listed.iter().any(|name| known(name).is_none()) {
             let names: Vec<&str> = Topic::ALL.iter().map(|topic| topic.as_str()).collect();
             let message = format!("must list at least one of {}", names.join(", "));
-            return Err(fields.invalid("events", &message));
+            return Err(fields.invalid(member, &message));
         }
         let wanted: Vec<Topic> = listed.iter().filter_map(known).collect();
         let all = Topic::ALL.iter().copied();
@@ -67,6 +68,8 @@ mod tests {
     #[case(json!({"url": "https://example.com/", "events": ["badge.eaten"]}), "events")]
     #[case(json!({"url": "https://example.com/", "events": "badge.expired"}), "events")]
     #[case(json!({"url": "https://example.com/", "secret": "whsec_"}), "secret")]
+    #[case(json!({"url": "https://example.com/", "event_types": ["badge.eaten"]}), "event_types")]
+    #[case(json!({"url": "https://example.com/", "events": ["badge.expired"], "event_types": ["badge.expired"]}), "event_types")]
     fn what_is_wrong_is_named(#[case] body: Value, #[case] field: &str) {
         let problem = Registration::parse(&body).unwrap_err();
         assert_eq!(problem.details["field"], field, "{problem}");
@@ -80,5 +83,7 @@ mod tests {
         let events = ["badge.expired", "assessment.failed", "badge.expired"];
         let some = Registration::parse(&json!({"url": url, "events": events})).unwrap();
         assert_eq!(some.events, [Topic::AssessmentFailed, Topic::BadgeExpired]);
+        let stated = Registration::parse(&json!({"url": url, "event_types": events})).unwrap();
+        assert_eq!(stated, some);
     }
 }

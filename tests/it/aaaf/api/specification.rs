@@ -133,3 +133,61 @@ async fn weights_and_taxonomy_are_read_and_set_below_their_organization(
         assert_eq!(unknown.json()["error"]["details"]["field"], "speed");
     }
 }
+
+#[rstest]
+#[tokio::test]
+async fn an_appeal_is_filed_by_the_stated_body(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let found = super::appeals::rated(&site).await;
+    let path = format!("assessments/{}/appeals", text(&found["id"]));
+    // Nobody has rated how it delegates: only what has a score is challenged.
+    let body = json!({
+      "dimensions_challenged": ["accuracy", "delegation_capability"],
+      "justification": "Accuracy score penalized for revisions that were scope changes, not errors.",
+      "counter_evidence": [
+        {
+          "task_id": "task_uuid",
+          "claim": "Revision was requested scope expansion, not correction of error."
+        }
+      ]
+    });
+    let filed = site.post(&path, &body).await;
+    assert_eq!(filed.status, StatusCode::CREATED, "{filed:?}");
+    let filed = filed.json();
+    assert_eq!(
+        filed["dimensions_challenged"],
+        body["dimensions_challenged"]
+    );
+    assert_eq!(filed["dimensions"], body["dimensions_challenged"]);
+    assert_eq!(filed["status"], "filed");
+    let one = format!("{path}/{}", text(&filed["id"]));
+    assert_eq!(site.get(&one).await.json(), filed);
+    let mut both = body;
+    both["dimensions"] = json!(["accuracy"]);
+    let refused = site.post(&path, &both).await;
+    let field = &refused.json()["error"]["details"]["field"];
+    assert_eq!(field, "dimensions_challenged");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_webhook_is_registered_for_the_stated_event_types(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let body = json!({"url": "http://127.0.0.1:65535/", "event_types": ["assessment.started", "assessment.completed",
+        "assessment.failed", "badge.expiring", "badge.expired", "appeal.filed", "appeal.resolved",
+        "evidence.threshold_reached"]});
+    let made = site.post("webhooks", &body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let made = made.json();
+    assert_eq!(made["event_types"], body["event_types"]);
+    assert_eq!(made["events"], body["event_types"]);
+    let path = format!("webhooks/{}", text(&made["id"]));
+    let listed = site.get("webhooks").await.json();
+    assert_eq!(listed["data"][0]["event_types"], body["event_types"]);
+    let removed = site.send(Method::DELETE, &path, None).await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT);
+}
