@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::agent::Profile;
 use super::assessment::{Assessment, NoAssessment};
 use super::config::Config;
 use super::dimension::Dimension;
@@ -78,6 +79,15 @@ impl Order {
             window_start: None,
             window_end: None,
         })
+    }
+
+    /// Why a full assessment of an agent goes without its stress test, if it does: stress tests supplement what came along, and
+    /// an agent that this host does not run has none.
+    pub fn omits_stress_test(&self, agent: &Profile) -> Option<&'static str> {
+        let external = agent.openwop_agent.is_none();
+        (self.kind == "full" && self.stress_test && external).then_some(
+            "the agent has no `openwop_agent` that this host could run; only recorded evidence counts",
+        )
     }
 
     /// The assessment of this id over the window that is asked for, or the usual one, which ends now.

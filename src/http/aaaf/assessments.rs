@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::page::Page;
+use crate::domain::aaaf::Axis;
 use crate::domain::aaaf::library::{Plan, Test};
 use crate::domain::aaaf::order::{Order, Review};
 use crate::http::HttpState;
@@ -16,9 +17,9 @@ use crate::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParam
 use crate::http::idempotency::{Done, once};
 use crate::ports::aaaf::{AssessmentRecord, Finding, Position, Stage};
 use crate::protocol::error::Problem;
-use crate::service::aaaf::Member;
-use crate::service::aaaf::assessments::needs_review;
+use crate::service::aaaf::assessments::{estimated_completion, needs_review, valid_until};
 use crate::service::aaaf::stress_tests::run_of;
+use crate::service::aaaf::{Aaaf, Member};
 
 /// `POST /api/v1/assessments`.
 pub async fn order(
@@ -34,7 +35,10 @@ pub async fn order(
         // What was done before under the same key is not asked for again.
         host.allowances.assessment(&member.caller.key_id)?;
         let assessment = host.aaaf.order(&member, &order).await?;
-        Ok(Done::new(StatusCode::ACCEPTED, shown(&assessment, &member)))
+        Ok(Done::new(
+            StatusCode::ACCEPTED,
+            accepted(assessment, &member, &host.aaaf),
+        ))
     })
     .await
 }
@@ -44,20 +48,49 @@ pub async fn stress_test(
     State(state): State<Arc<HttpState>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
+    key: IdempotencyKey,
+    body: OptionalJsonBody,
+) -> Answer {
+    let id = path.get("agentId");
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.agent(&member, id).await?;
+    let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
+    order_stress_test(&state, member, id, endpoint, key, body).await
+}
+
+/// `POST /api/v1/assessments/{assessmentId}/stress-test`: of the agent that was assessed.
+pub async fn stress_test_again(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    key: IdempotencyKey,
+    body: OptionalJsonBody,
+) -> Answer {
+    let id = path.get("assessmentId");
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    let agent = state.aaaf.assessment(&member, id).await?.agent;
+    let endpoint = format!("POST /api/v1/assessments/{id}/stress-test");
+    order_stress_test(&state, member, &agent, endpoint, key, body).await
+}
+
+async fn order_stress_test(
+    state: &Arc<HttpState>,
+    member: Member,
+    agent: &str,
+    endpoint: String,
     IdempotencyKey(key): IdempotencyKey,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
-    let id = path.get("agentId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
-    state.aaaf.agent(&member, &id).await?;
-    let order = Order::stress_test(&id, &body)?;
+    let order = Order::stress_test(agent, &body)?;
     let (host, caller) = (state.clone(), member.caller.clone());
-    let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(state, &caller, endpoint, key, &body, |_| async move {
         // What was done before under the same key is not asked for again.
         host.allowances.assessment(&member.caller.key_id)?;
         let assessment = host.aaaf.order(&member, &order).await?;
-        Ok(Done::new(StatusCode::ACCEPTED, shown(&assessment, &member)))
+        Ok(Done::new(
+            StatusCode::ACCEPTED,
+            accepted(assessment, &member, &host.aaaf),
+        ))
     })
     .await
 }
@@ -96,7 +129,7 @@ pub async fn list(
         .assessments(&member, agent, stage, after, reach)
         .await?;
     let answer = page.answer(assessments, AssessmentRecord::position, |it| {
-        shown(it, &member)
+        shown(it, &member, &state.aaaf)
     });
     json(StatusCode::OK, &answer)
 }
@@ -111,7 +144,7 @@ pub async fn get(
         .aaaf
         .assessment(&member, path.get("assessmentId"))
         .await?;
-    json(StatusCode::OK, &shown(&assessment, &member))
+    json(StatusCode::OK, &shown(&assessment, &member, &state.aaaf))
 }
 
 /// `POST /api/v1/assessments/{assessmentId}/review`.
@@ -132,15 +165,23 @@ pub async fn review(
     let digested = json!({"body": body, "principal": caller.principal});
     once(&state, &caller, endpoint, key, &digested, |_| async move {
         let reviewed = aaaf.review(&member, &id, review).await?;
-        Ok(Done::new(StatusCode::OK, shown(&reviewed, &member)))
+        Ok(Done::new(StatusCode::OK, shown(&reviewed, &member, &aaaf)))
     })
     .await
 }
 
-fn shown(it: &AssessmentRecord, member: &Member) -> Value {
+/// What was asked for: it is in progress from now on, whoever takes it up.
+fn accepted(mut assessment: AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
+    assessment.stage = Stage::InProgress;
+    shown(&assessment, member, aaaf)
+}
+
+fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
     let asked = &it.asked;
     let kind = asked.assessment.kind;
     let (badge_id, badge_state) = badge(it);
+    let public = it.badge.as_ref().filter(|badge| badge.state.is_public());
+    let axis = |result: Option<&Value>, axis: Axis| result?.get(axis.as_str()).cloned();
     let (mut result, mut calibration, mut review, mut error) = (None, None, None, None);
     let mut not_certified = None;
     match &it.finding {
@@ -171,7 +212,9 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
         "dimension": kind.dimension(),
         "include_stress_test": asked.stress_test.is_some(),
         "stress_test": asked.stress_test.as_ref().map(|stress| tests(&stress.plan, &it.id)),
+        "stress_test_omitted": asked.stress_test_omitted,
         "status": it.stage,
+        "estimated_completion": estimated_completion(it),
         "window_start": asked.assessment.window_start,
         "window_end": asked.assessment.window_end,
         "triggered_by": asked.triggered_by,
@@ -179,12 +222,16 @@ fn shown(it: &AssessmentRecord, member: &Member) -> Value {
         "started_at": it.started_at,
         "completed_at": it.ended_at,
         "config_snapshot": asked.config,
+        "performance": axis(result, Axis::Performance),
+        "capability": axis(result, Axis::Capability),
         "result": result,
         "calibration": calibration,
         "review_required": needs_review(it),
         "review": review,
         "badge_id": badge_id,
         "badge_state": badge_state,
+        "badge_urls": public.map(|_| badge_urls(&aaaf.badge_address(&it.id))),
+        "valid_until": valid_until(it),
         "not_certified": not_certified,
         "error": error,
     })
@@ -196,6 +243,15 @@ fn badge(assessment: &AssessmentRecord) -> (Option<&str>, &'static str) {
         Some(badge) => (Some(&badge.id), badge.state.as_str()),
         None => (None, "none"),
     }
+}
+
+/// Where a badge is in each form.
+pub(super) fn badge_urls(address: &str) -> Value {
+    json!({
+        "svg": format!("{address}.svg"),
+        "png": format!("{address}.png"),
+        "json": format!("{address}.json"),
+    })
 }
 
 /// What is run, and what is not and why.

@@ -258,6 +258,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .add(
             "POST",
+            "/api/v1/assessments/{assessmentId}/stress-test",
+            member(Scope::AssessmentsWrite),
+            assessments::stress_test_again,
+        )
+        .add(
+            "POST",
             "/api/v1/agents/{agentId}/stress-test",
             member(Scope::AssessmentsWrite),
             assessments::stress_test,

@@ -70,6 +70,9 @@ pub struct Asked {
     /// The stress test, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stress_test: Option<StressTest>,
+    /// Why it has none although a full assessment was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stress_test_omitted: Option<String>,
     /// Which version of the agent it is of, as far as the agent said so then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,

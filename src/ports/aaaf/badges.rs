@@ -37,6 +37,11 @@ impl BadgeState {
         }
     }
 
+    /// Whether it can be seen: it was issued once.
+    pub const fn is_public(self) -> bool {
+        matches!(self, Self::Issued | Self::Revoked)
+    }
+
     /// The state with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()

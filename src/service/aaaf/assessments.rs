@@ -1,13 +1,15 @@
 //! Assessments: asked for, looked at, reviewed. The work on them is the [assessor](super::assessor)'s.
 
 use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::collection::{About, CollectError, collect};
 use super::issuer::{Keeps, NotIssued};
-use super::{Aaaf, Member, config, is_id, not_there};
+use super::{Aaaf, Member, config, is_id, not_there, stress_tests};
 use crate::domain::aaaf::badge::Unissuable;
 use crate::domain::aaaf::order::{Order, Review, Verdict};
+use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Config, Insufficient, Scored, Scoring, Unscored};
 use crate::ports::aaaf::{
     AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
@@ -16,6 +18,9 @@ use crate::ports::aaaf::{
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+
+/// How long scoring takes at most, whatever the evidence.
+const SCORING: SignedDuration = SignedDuration::from_mins(2);
 
 impl Aaaf {
     /// Asks for an assessment, which is worked on from now on.
@@ -35,7 +40,8 @@ impl Aaaf {
         let organization = member.organization.number;
         self.gather_for(member, &agent, assessment.window_start)
             .await?;
-        let stress_test = match order.stress_test {
+        let stress_test_omitted = order.omits_stress_test(&agent.profile);
+        let stress_test = match order.stress_test && stress_test_omitted.is_none() {
             true => {
                 let only = order.dimension;
                 Some(self.stress_test(member, &agent, &config, only).await?)
@@ -49,12 +55,17 @@ impl Aaaf {
             triggered_by: member.caller.principal.clone(),
             weighs_sources: true,
             stress_test,
+            stress_test_omitted: stress_test_omitted.map(str::to_owned),
             agent_version: agent.profile.rated_version().map(str::to_owned),
             command: self.runs.command().map(|it| it.name().to_owned()),
         };
         // What a stress test may still bring is not missed yet.
         if asked.stress_test.is_none() {
-            self.enough(&agent, organization, &asked, config).await?;
+            let enough = self.enough(&agent, organization, &asked, config).await;
+            enough.map_err(|problem| match stress_test_omitted {
+                Some(why) => problem.with("stress_test_omitted", why),
+                None => problem,
+            })?;
         }
         let record = AssessmentRecord {
             id,
@@ -279,6 +290,26 @@ impl Keeps for Reviewing<'_> {
     async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
         self.with(Some(badge)).await
     }
+}
+
+/// When an assessment that is under way has ended at the latest, unless hosts are down or others wait before it.
+pub fn estimated_completion(assessment: &AssessmentRecord) -> Option<Timestamp> {
+    let takes = match assessment.asked.stress_test {
+        Some(_) => stress_tests::LONGEST,
+        None => SCORING,
+    };
+    let ahead = matches!(assessment.stage, Stage::Pending | Stage::InProgress);
+    let from = assessment.created_at;
+    ahead.then(|| from.checked_add(takes).unwrap_or(Timestamp::MAX))
+}
+
+/// Until when a badge of an assessment is valid, if one was issued.
+pub fn valid_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
+    let badge = assessment.badge.as_ref()?;
+    let days = assessment.asked.config.get("validity_period_days")?;
+    let days = u32::try_from(days.as_u64()?).ok()?;
+    let validity = Validity::of(assessment.created_at, days)?;
+    badge.state.is_public().then_some(validity.valid_until)
 }
 
 /// Whether a person has to decide about an assessment before it certifies anything.

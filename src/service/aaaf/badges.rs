@@ -218,6 +218,12 @@ impl Aaaf {
         Seen::of(badge, organization, self.clock.now()).ok_or_else(nothing)
     }
 
+    /// Where the newest badge of an assessment is shown; what is behind it says in which form.
+    pub fn badge_address(&self, assessment: &str) -> String {
+        let base_url = self.gallery.issuer.base_url();
+        format!("{base_url}/api/v1/badges/{assessment}")
+    }
+
     /// The badge as SVG, with its credential inside.
     ///
     /// # Errors

@@ -90,6 +90,11 @@ impl Issuer {
         }
     }
 
+    /// Where the host is reached.
+    pub(super) fn base_url(&self) -> &str {
+        self.place.base_url()
+    }
+
     /// What a rating would certify, not issued yet.
     ///
     /// # Errors

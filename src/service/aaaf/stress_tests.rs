@@ -29,7 +29,7 @@ use crate::service::packs::{ImportError, Packs};
 use crate::service::runs::Runs;
 
 /// How long the runs of an assessment may take together.
-const LONGEST: SignedDuration = SignedDuration::from_hours(2);
+pub(super) const LONGEST: SignedDuration = SignedDuration::from_hours(2);
 /// How long one of them may.
 const LONGEST_RUN: Duration = Duration::from_secs(3600);
 

@@ -188,8 +188,6 @@ async fn too_little_evidence_is_refused_at_once_and_nothing_is_recorded() {
 }
 
 #[rstest]
-#[case(json!({}), "include_stress_test")]
-#[case(json!({"type": "full"}), "include_stress_test")]
 #[case(json!({"type": "passive_only", "include_stress_test": true}), "include_stress_test")]
 #[case(json!({"type": "stress_test_only"}), "include_stress_test")]
 #[case(json!({"type": "stress_test_only", "include_stress_test": false}), "include_stress_test")]
@@ -212,6 +210,40 @@ async fn what_cannot_be_assessed_is_named(#[case] order: Value, #[case] field: &
         (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
     );
     assert_eq!(refused.json()["error"]["details"]["field"], field);
+}
+
+/// Stress tests supplement what came along: an agent that no host runs is assessed without.
+#[rstest]
+#[tokio::test]
+async fn an_agent_of_elsewhere_is_assessed_from_what_was_recorded(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+    #[values(json!({}), json!({"type": "full"}), json!({"type": "full", "include_stress_test": true}))]
+    order: Value,
+) {
+    site!(engine => site);
+    let agent = site.enrol("triage").await;
+    let mut order = order;
+    order["agent_id"] = json!(agent);
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(
+        refusal(&refused),
+        (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "INSUFFICIENT_EVIDENCE".to_owned()
+        )
+    );
+    let why = &refused.json()["error"]["details"]["stress_test_omitted"];
+    assert!(why.as_str().unwrap().contains("openwop_agent"), "{why}");
+    site.host.assess();
+    work(&site, &agent, "good", 36, "accepted").await;
+    let found = assessed(&site, &order).await;
+    assert_eq!(
+        (&found["status"], &found["type"], &found["badge_state"]),
+        (&json!("completed"), &json!("full"), &json!("issued")),
+        "{found}"
+    );
+    assert_eq!(found["include_stress_test"], false);
+    assert_eq!(&found["stress_test_omitted"], why);
 }
 
 #[rstest]

@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::assessments::{ended, work};
 use super::{Engine, Organization, refusal, site};
 
 /// The body of `POST /api/v1/organizations`.
@@ -190,4 +191,70 @@ async fn a_webhook_is_registered_for_the_stated_event_types(
     assert_eq!(listed["data"][0]["event_types"], body["event_types"]);
     let removed = site.send(Method::DELETE, &path, None).await;
     assert_eq!(removed.status, StatusCode::NO_CONTENT);
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_assessment_is_ordered_and_answered_as_stated(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("security-auditor").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let now = jiff::Timestamp::now();
+    let body = json!({
+      "agent_id": agent,
+      "type": "full",
+      "include_stress_test": true,
+      "window_start": now - jiff::SignedDuration::from_hours(24 * 30),
+      "window_end": now
+    });
+    let accepted = site.post("assessments", &body).await;
+    assert_eq!(accepted.status, StatusCode::ACCEPTED, "{accepted:?}");
+    let accepted = accepted.json();
+    assert_eq!(accepted["agent_id"], json!(agent));
+    assert_eq!(accepted["status"], "in_progress");
+    let moment = |of: &Value| text(of).parse::<jiff::Timestamp>().unwrap();
+    assert!(moment(&accepted["estimated_completion"]) > moment(&accepted["created_at"]));
+
+    let found = ended(&site, &text(&accepted["id"])).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    assert_eq!(found["estimated_completion"], Value::Null);
+    for axis in ["performance", "capability"] {
+        let rated = &found[axis];
+        assert!(rated["composite_score"].is_f64(), "{rated}");
+        assert!(rated["tier"].is_string(), "{rated}");
+        assert_eq!(rated, &found["result"][axis]);
+    }
+    let accuracy = &found["performance"]["dimensions"]["accuracy"];
+    for member in ["score", "sample_size", "evidence_count"] {
+        assert!(accuracy[member].is_number(), "{accuracy}");
+    }
+    let breadth = &found["capability"]["dimensions"]["domain_breadth"];
+    for member in ["score", "qualified_domains", "total_domains"] {
+        assert!(breadth[member].is_number(), "{breadth}");
+    }
+    let address = format!(
+        "https://assess.example.org/api/v1/badges/{}",
+        text(&found["id"])
+    );
+    assert_eq!(
+        found["badge_urls"],
+        json!({"svg": format!("{address}.svg"), "png": format!("{address}.png"), "json": format!("{address}.json")})
+    );
+    let badge = site
+        .get(&format!("badges/{}", text(&found["badge_id"])))
+        .await;
+    assert_eq!(found["valid_until"], badge.json()["valid_until"]);
+    assert!(found["completed_at"].is_string());
+    let listed = format!("assessments?agent_id={agent}&status=completed");
+    assert_eq!(site.get(&listed).await.json()["data"], json!([found]));
+    // No host runs this agent: the stated path is there, and says why it does not help here.
+    let path = format!("assessments/{}/stress-test", text(&found["id"]));
+    let refused = site.post(&path, &json!({})).await;
+    assert_eq!(
+        refused.json()["error"]["details"]["field"],
+        "include_stress_test"
+    );
 }

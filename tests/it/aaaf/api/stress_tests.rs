@@ -128,6 +128,13 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
         (38, 32, 6),
         "{results:?}"
     );
+    // Another one, by the path of the specification.
+    let again = send(&site, &face, &path, &json!({"dimension": "autonomy_level"})).await;
+    let again = ended(&site, &face, &again).await;
+    assert_eq!(
+        (&again["agent_id"], &again["dimension"], &again["status"]),
+        (&json!(agent), &json!("autonomy_level"), &json!("completed"))
+    );
 
     // It counts for this assessment alone.
     let collected = send(&site, &face, "events/collect", &json!({"agent_id": agent})).await;

@@ -150,7 +150,7 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
             json!({"decision": "review"})
         }
         (_, "/api/v1/badges/{badgeId}/revoke") => json!({"reason": "withdrawn"}),
-        (_, "/api/v1/agents/{agentId}/stress-test") => json!({"dimension": "domain_breadth"}),
+        (_, path) if path.ends_with("/stress-test") => json!({"dimension": "domain_breadth"}),
         SET_PROFILE => profile(&names.suite),
         (_, "/api/v1/events/collect") => json!({"from": "2026-01-01T00:00:00Z"}),
         (_, "/api/v1/webhooks") => {
