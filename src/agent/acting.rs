@@ -135,9 +135,11 @@ impl Acting<'_> {
             agent_id: self.invocation.agent.agent_id.clone(),
             tool_name: call.tool.clone(),
             call_id: call.id.clone(),
-            inputs: Some(call.arguments.clone().unwrap_or_else(Value::String)),
+            inputs: None,
+            args_hash: None,
             transport,
-        };
+        }
+        .with_inputs(call.arguments.clone().unwrap_or_else(Value::String));
         self.sink
             .emit(Event::AgentToolCalled(called), Some(self.started))
     }

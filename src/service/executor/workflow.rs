@@ -210,9 +210,11 @@ fn tool_calls(calls: &ToolCalls, node: &NodeId) -> Vec<NewEvent> {
             agent_id: "core.conformance.mock".into(),
             tool_name: call.name.clone(),
             call_id: format!("call-{}", n + 1),
-            inputs: Some(call.arguments.clone().into()),
+            inputs: None,
+            args_hash: None,
             transport: None,
-        };
+        }
+        .with_inputs(call.arguments.clone().into());
         NewEvent::of_task(Event::AgentToolCalled(called), node, None)
     };
     calls.tool_calls.iter().enumerate().map(event).collect()

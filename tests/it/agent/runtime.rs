@@ -29,6 +29,34 @@ fn turns(turns: Value) -> Value {
 }
 
 #[tokio::test]
+async fn calls_with_the_same_arguments_have_the_same_hash() {
+    let found = json!({"tool": "t:search", "response": {"hit": 1}});
+    let trial = Trial::new(agent(&["t:search"], None))
+        .with_fixtures(json!({"toolResponses": [found, found, found]}));
+    let call =
+        |arguments: Value| json!({"toolCalls": [{"tool": "t:search", "arguments": arguments}]});
+    let script = turns(json!([
+        call(json!({"q": 1, "a": "x"})),
+        call(json!({"a": "x", "q": 1})),
+        call(json!({"a": "x", "q": 2})),
+        {"text": "done"},
+    ]));
+    trial.run_script(script).await;
+    let calls = trial.recorder.payloads(CALLED);
+    let hashes: Vec<&str> = calls
+        .iter()
+        .map(|it| it["argsHash"].as_str().unwrap())
+        .collect();
+    // sha256 of {"a":"x","q":1}
+    assert_eq!(
+        hashes[0],
+        "b3184313b44ef46c502a9da73dbbc887f1266af2da443a4f61f73212f692cd6a"
+    );
+    assert_eq!(hashes[0], hashes[1]);
+    assert_ne!(hashes[0], hashes[2]);
+}
+
+#[tokio::test]
 async fn a_tool_call_and_a_decision_are_recorded_in_order() {
     let trial = Trial::new(agent(&["t:search"], None))
         .with_fixtures(json!({"toolResponses": [{"tool": "t:search", "response": {"hit": 1}}], "memorySeed": [{"k": 1}]}));

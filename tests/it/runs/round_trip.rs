@@ -79,6 +79,7 @@ fn of_agents() -> impl Strategy<Value = Event> {
                 tool_name: text,
                 call_id: "call".to_owned(),
                 inputs: Some(value).filter(|value| !value.is_null()),
+                args_hash: None,
                 transport: None,
             }),
             2 => Event::AgentToolReturned(AgentToolReturned {

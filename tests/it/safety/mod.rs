@@ -410,6 +410,7 @@ fn a_long_transcript_takes_no_long_time() {
             tool_name: READ.to_owned(),
             call_id: "c".to_owned(),
             inputs: Some(json!({"x": long})),
+            args_hash: None,
             transport: None,
         }),
         Event::AgentToolReturned(AgentToolReturned {

@@ -79,6 +79,7 @@ impl Case {
                 tool_name: (*tool).to_owned(),
                 call_id: call_id.clone(),
                 inputs: Some(arguments.clone()),
+                args_hash: None,
                 transport: None,
             }));
             transcript.observe(&Event::AgentToolReturned(AgentToolReturned {
@@ -435,6 +436,7 @@ fn nothing_crowds_out_the_answer() {
         tool_name: "t".to_owned(),
         call_id: "c".to_owned(),
         inputs: Some(long),
+        args_hash: None,
         transport: None,
     }));
     transcript.observe(&Event::AgentDecided(AgentDecided {

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::run::RunError;
+use crate::domain::hex::hex;
 use crate::domain::ids::{AgentId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::ModelClass;
@@ -89,9 +91,26 @@ pub struct AgentToolCalled {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
+    /// SHA-256 of the arguments as RFC 8785 writes them, in lower-case hexadecimal: two calls can be told to be the same without
+    /// their content (RFC 0064).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args_hash: Option<String>,
     /// How it is reached, if it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<ToolTransport>,
+}
+
+impl AgentToolCalled {
+    /// The same call with these arguments and their hash.
+    #[must_use]
+    pub fn with_inputs(self, inputs: Value) -> Self {
+        let canonical = serde_json_canonicalizer::to_vec(&inputs).ok();
+        Self {
+            args_hash: canonical.map(|it| hex(&Sha256::digest(it))),
+            inputs: Some(inputs),
+            ..self
+        }
+    }
 }
 
 /// How a live tool is reached (RFC 0064).

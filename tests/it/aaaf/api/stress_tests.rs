@@ -1,13 +1,22 @@
 //! Stress tests: really run against the agent, once, and what cannot be run is said.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::aaaf::place::Place;
+use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
+use touchstone::domain::money::TokenPrice;
+use touchstone::http::HttpSettings;
+use touchstone::ports::{Model, ModelError, ModelInfo};
 
 use super::profiles::copied;
 use super::{Engine, Organization, Site, refusal, site};
-use crate::http::clerk::{CLERK, TOOLS};
-use crate::http::host::{Reply, agent_pack};
+use crate::http::clerk::{self, CLERK, TOOLS};
+use crate::http::host::{Lab, Reply, TestHost, agent_pack};
 
 /// The face of the tenant in which the clerk is installed.
 async fn face(site: &Site) -> Organization {
@@ -318,4 +327,70 @@ async fn a_suite_that_took_the_place_of_the_librarys_is_no_stress_test(
     assert_eq!(found["status"], "failed", "{found}");
     let message = found["error"]["message"].as_str().unwrap();
     assert!(message.contains("not that of the library"), "{message}");
+}
+
+/// The clerk, but every call is made twice, the second time with its arguments in another order.
+struct Twice(ModelInfo);
+
+#[async_trait]
+impl Model for Twice {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let made = request.messages.iter();
+        let made = made.filter(|it| matches!(it, Message::Tool { .. })).count();
+        let arguments = match made {
+            0 => json!({"desk": 1, "file": 2}),
+            1 => json!({"file": 2, "desk": 1}),
+            _ => return Ok(clerk::answer(request).unwrap()),
+        };
+        let tool = request.task.unwrap().input["tool"].as_str().unwrap();
+        Ok(ModelReply {
+            tool_calls: vec![ToolCall {
+                id: format!("call-{made}"),
+                tool: tool.to_owned(),
+                arguments: Ok(arguments),
+            }],
+            ..ModelReply::default()
+        })
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_repeated_is_unnecessary() {
+    let database = Engine::Sqlite.database().await.unwrap();
+    let info = ModelInfo {
+        provider: "bench".to_owned(),
+        model: "twice-1".to_owned(),
+        price: TokenPrice::per_million(1.0, 2.0),
+        max_concurrency: 8,
+        timeout: Duration::from_secs(30),
+        retry: RetryPolicy::default(),
+    };
+    let lab = Lab {
+        agent: Some(Arc::new(Twice(info))),
+        ..Lab::default()
+    };
+    let place = Place::public("https://assess.example.org").unwrap();
+    let store = database.open().await;
+    let host = TestHost::lab(store, HttpSettings::default(), place, lab).await;
+    let site = Site::of(host, None).await;
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    site.host.work();
+    site.host.assess();
+    let order = json!({"dimension": "tool_proficiency"});
+    let path = format!("agents/{agent}/stress-test");
+    let found = ended(&site, &face, &send(&site, &face, &path, &order).await).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    let events = format!("events?agent_id={agent}&type=tool_invoked");
+    let events = get(&site, &face, &events).await;
+    let calls = events["data"].as_array().unwrap();
+    let unnecessary = calls
+        .iter()
+        .filter(|it| it["data"]["unnecessary"] == true)
+        .count();
+    assert_eq!((calls.len(), unnecessary), (4, 2), "{events}");
 }

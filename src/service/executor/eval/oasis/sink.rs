@@ -80,8 +80,11 @@ impl<'a> ScenarioSink<'a> {
                 Event::AgentDecided(it)
             }
             Event::AgentToolCalled(mut it) => {
-                it.inputs = it.inputs.map(value);
-                Event::AgentToolCalled(it)
+                // The hash is of what is recorded: one of a secret would let it be guessed.
+                Event::AgentToolCalled(match it.inputs.take() {
+                    Some(inputs) => it.with_inputs(value(inputs)),
+                    None => it,
+                })
             }
             Event::AgentToolReturned(mut it) => {
                 it.outcome = it.outcome.map(value);
