@@ -315,8 +315,9 @@ fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<Stri
     let ink = terminal.ink();
     let id = ink.faint(&plain(&assessed.id));
     Ok(format!(
-        "{}assessment   {id}\n",
-        rating::rating(&shown, terminal.style())
+        "{}{}assessment   {id}\n",
+        rating::rating(&shown, terminal.style()),
+        rating::beside(assessed, ink)
     ))
 }
 

@@ -10,6 +10,7 @@ use super::config::Config;
 use super::dimension::{Axis, Dimension};
 use super::evidence::{Event, RETENTION_DAYS, Sources};
 use super::folded::Folded;
+use super::interval::{self, Intervals};
 use super::measure::Measure;
 
 /// What an assessment looks at.
@@ -526,5 +527,16 @@ impl Scoring {
     pub fn finish(self) -> Result<Scored, Unscored> {
         let measured = self.folded.measured(&self.config);
         measured.scored(&self.assessment, &self.config)
+    }
+
+    /// The same with the interval of every dimension.
+    ///
+    /// # Errors
+    /// Too little evidence.
+    pub fn finish_with_intervals(mut self) -> Result<(Scored, Intervals), Unscored> {
+        let resampled = self.folded.resampled(&self.config);
+        let scored = self.finish()?;
+        let intervals = interval::of_scored(&scored, &resampled);
+        Ok((scored, intervals))
     }
 }

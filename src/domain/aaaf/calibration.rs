@@ -86,6 +86,12 @@ impl Scores {
         changed.collect()
     }
 
+    /// The score of a dimension.
+    pub fn score(&self, dimension: Dimension) -> Option<Score> {
+        let dimensions = &self.axis(dimension.axis()).dimensions;
+        dimensions.get(&dimension).and_then(|it| it.get())
+    }
+
     /// The dimensions of an axis that have a score.
     pub fn scored(&self, axis: Axis) -> Vec<Dimension> {
         let scores = &self.axis(axis).dimensions;

@@ -6,6 +6,7 @@ use super::capability::{self, Traces};
 use super::config::Config;
 use super::digest::Basis;
 use super::evidence::Event;
+use super::interval::{self, Resampled};
 use super::performance::{self, Weighed};
 use super::selection::Selection;
 use super::task::{TaskRecord, Tasks};
@@ -42,10 +43,20 @@ impl Folded {
         Ok(())
     }
 
-    /// Measures every dimension.
-    pub fn measured(mut self, config: &Config) -> Measured {
+    /// Measures resampled tasks.
+    pub fn resampled(&mut self, config: &Config) -> Resampled {
+        self.sort();
+        interval::resampled(&self.records, config)
+    }
+
+    fn sort(&mut self) {
         self.records
             .sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
+    }
+
+    /// Measures every dimension.
+    pub fn measured(mut self, config: &Config) -> Measured {
+        self.sort();
         let records: Vec<&TaskRecord> = self.records.iter().collect();
         Measured {
             performance: performance::measure(Weighed::by_age(&records), &config.rules),

@@ -19,6 +19,8 @@ pub mod evidence;
 pub mod filing;
 mod folded;
 pub mod grader;
+pub mod improvement;
+pub mod interval;
 pub mod library;
 mod mean;
 mod measure;

@@ -152,7 +152,7 @@ pub fn bootstrap(
 }
 
 /// The quantile of sorted values, between neighbours in proportion (type 7).
-fn quantile(sorted: &[f64], probability: f64) -> Option<f64> {
+pub fn quantile(sorted: &[f64], probability: f64) -> Option<f64> {
     let place = count(sorted.len().checked_sub(1)?) * probability;
     #[expect(
         clippy::cast_possible_truncation,

@@ -14,7 +14,7 @@ mod sequential;
 mod verdict;
 
 pub use self::clustered::{Clustered, clustered_mean};
-pub use self::difference::{McNemar, Paired, bootstrap, mcnemar, paired, tango};
+pub use self::difference::{McNemar, Paired, bootstrap, mcnemar, paired, quantile, tango};
 pub use self::interval::{Interval, Mean, Proportion, clopper_pearson, mean, wilson, wilson_of};
 pub use self::multiple::{Adjusted, holm};
 pub use self::power::{Planned, minimum_detectable_effect, sample_size};

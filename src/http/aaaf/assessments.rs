@@ -8,9 +8,11 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::page::Page;
-use crate::domain::aaaf::Axis;
+use crate::domain::aaaf::improvement::areas;
+use crate::domain::aaaf::interval::Intervals;
 use crate::domain::aaaf::library::{Plan, Test};
 use crate::domain::aaaf::order::{Order, Review};
+use crate::domain::aaaf::{Axis, Config};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query};
@@ -184,6 +186,7 @@ fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
     let axis = |result: Option<&Value>, axis: Axis| result?.get(axis.as_str()).cloned();
     let (mut result, mut calibration, mut review, mut error) = (None, None, None, None);
     let mut not_certified = None;
+    let (mut intervals, mut improvement_areas) = (None, Vec::new());
     match &it.finding {
         None => {}
         Some(Finding::Scored {
@@ -191,9 +194,14 @@ fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
             calibration: compared,
             uncertified,
             review: decided,
+            intervals: limits,
             ..
         }) => {
             result = Some(scores);
+            intervals = Some(limits);
+            if let Ok(config) = Config::read(&asked.config) {
+                improvement_areas = areas(scores, &config);
+            }
             calibration = compared.as_ref();
             review = decided.as_ref();
             not_certified = uncertified.as_ref();
@@ -228,6 +236,8 @@ fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
         "calibration": calibration,
         "review_required": needs_review(it),
         "review": review,
+        "intervals": intervals.unwrap_or(&Intervals::new()),
+        "improvement_areas": improvement_areas,
         "badge_id": badge_id,
         "badge_state": badge_state,
         "badge_urls": public.map(|_| badge_urls(&aaaf.badge_address(&it.id))),

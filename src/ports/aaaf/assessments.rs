@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{AgentNumber, BadgeRecord, BadgeStanding, OrganizationNumber, Position};
 use crate::domain::aaaf::Assessment;
 use crate::domain::aaaf::calibration::Calibration;
+use crate::domain::aaaf::interval::Intervals;
 use crate::domain::aaaf::library::Plan;
 use crate::domain::aaaf::order::Verdict;
 use crate::domain::ids::TenantId;
@@ -110,6 +111,9 @@ pub enum Finding {
         /// What a person decided, where one had to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         review: Option<Reviewed>,
+        /// How far scores may be off by chance; empty for assessments from before intervals were kept.
+        #[serde(default, skip_serializing_if = "Intervals::is_empty")]
+        intervals: Intervals,
     },
     /// Nothing, and why.
     Failed {

@@ -15,7 +15,7 @@ use crate::domain::aaaf::assessment::EvidenceBasis;
 use crate::domain::aaaf::calibration::Calibration;
 use crate::domain::aaaf::evidence::in_words;
 use crate::domain::aaaf::{Axis, Config, Dimension};
-use view::{AxisFound, Found, Measured};
+use view::{Assessed, AxisFound, Found, Measured};
 
 /// Cells of a bar.
 const BAR: usize = 20;
@@ -72,6 +72,38 @@ pub fn rating(shown: &Shown<'_>, style: Style) -> String {
     }
     if let Some(calibration) = shown.calibration {
         moved(&mut text, calibration, ink);
+    }
+    text
+}
+
+/// What is known of the scores beyond themselves: how far chance may be in them, and what to work on.
+pub fn beside(assessed: &Assessed, ink: Ink) -> String {
+    let mut text = String::new();
+    if !assessed.intervals.is_empty() {
+        let _ = writeln!(text, "\n95 % intervals");
+    }
+    for (dimension, it) in &assessed.intervals {
+        let before = match (it.previous, it.within_noise) {
+            (Some(before), Some(noise)) => {
+                let noise = if noise {
+                    "within noise"
+                } else {
+                    "beyond noise"
+                };
+                format!("  {:.4} before, {noise}", before.as_f64())
+            }
+            _ => String::new(),
+        };
+        let name = format!("{:<NAME$}", name_of(*dimension));
+        let (low, high) = (it.low.as_f64(), it.high.as_f64());
+        let _ = writeln!(text, "  {name}  {low:.4} to {high:.4}{before}");
+    }
+    if !assessed.improvement_areas.is_empty() {
+        let _ = writeln!(text, "\nimprovement areas");
+    }
+    for area in &assessed.improvement_areas {
+        let name = ink.strong(&name_of(area.dimension));
+        let _ = writeln!(text, "  {name}: {}", plain(&area.advice));
     }
     text
 }

@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::domain::aaaf::assessment::EvidenceBasis;
 use crate::domain::aaaf::calibration::Calibration;
+use crate::domain::aaaf::improvement::Area;
+use crate::domain::aaaf::interval::Intervals;
 use crate::domain::aaaf::{Axis, Dimension, Score, Tier};
 
 /// An assessment.
@@ -46,6 +48,12 @@ pub struct Assessed {
     /// What a person decided.
     #[serde(default)]
     pub review: Option<Value>,
+    /// How far scores may be off by chance.
+    #[serde(default)]
+    pub intervals: Intervals,
+    /// The dimensions to work on.
+    #[serde(default)]
+    pub improvement_areas: Vec<Area>,
     /// Why it has no result.
     #[serde(default)]
     pub error: Option<Fault>,

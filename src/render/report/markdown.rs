@@ -40,6 +40,11 @@ pub fn report(report: &Report) -> String {
     for axis in Axis::ALL {
         dimensions(&mut text, report, axis);
     }
+    let areas = rows::areas(assessed);
+    if !areas.is_empty() {
+        text.push_str("\n## Improvement areas\n\n");
+        facts(&mut text, &areas);
+    }
     let _ = writeln!(text, "\n## Badge\n\n{}", escaped(&rows::badge(report)));
     let url = rows::badge_url(report);
     if !url.is_empty() {
@@ -114,8 +119,12 @@ fn dimensions(text: &mut String, report: &Report, axis: Axis) {
         let _ = match &row.score {
             Some(score) => writeln!(
                 text,
-                "| {} | {score} | `{}` {} | {} | {} | {} |",
+                "| {} | {score}{} | `{}` {} | {} | {} | {} |",
                 row.name,
+                match row.interval.as_str() {
+                    "" => String::new(),
+                    interval => format!(" ({interval})"),
+                },
                 bar(row.share),
                 escaped(&row.note),
                 row.weight,

@@ -6,6 +6,8 @@ use serde_json::Value;
 use super::{Badge, Line, Moment, Report, Summary};
 use crate::domain::aaaf::badge::{Shown, axis_name, dimension_name};
 use crate::domain::aaaf::evidence::{Sources, in_words};
+use crate::domain::aaaf::improvement::Area;
+use crate::domain::aaaf::interval::ScoreInterval;
 use crate::domain::aaaf::{Axis, Config, Dimension, standards};
 use crate::render::plain;
 use crate::render::rating::view::Assessed;
@@ -31,6 +33,8 @@ pub struct Row {
     pub name: &'static str,
     /// `None` if it is not assessed.
     pub score: Option<String>,
+    /// Its 95 % interval; empty where it is not known.
+    pub interval: String,
     pub share: f64,
     pub weight: String,
     pub sample: u64,
@@ -102,15 +106,19 @@ pub fn rows(assessed: &Assessed, axis: Axis) -> Vec<Row> {
     let row = |dimension: &Dimension| {
         let measured = rated.axis(axis).dimensions.get(dimension)?;
         let (standards, clause) = standards::of(*dimension);
+        let interval = assessed.intervals.get(dimension);
         let weight = config.as_ref().map(|it| it.weights(axis).share(*dimension));
         let note = match (&measured.score, &measured.appeal_id) {
             (None, _) => format!("not assessed: {}", plain(measured.why_not())),
             (Some(_), Some(_)) => "changed by an appeal".to_owned(),
-            (Some(_), None) => String::new(),
+            (Some(_), None) => compared(interval),
         };
         Some(Row {
             name: dimension_name(*dimension),
             score: measured.score.map(|score| Shown::of(score).to_string()),
+            interval: interval.map_or_else(String::new, |it| {
+                format!("{:.2}–{:.2}", it.low.as_f64(), it.high.as_f64())
+            }),
             share: measured.score.map_or(0.0, |score| score.as_f64()),
             weight: weight.map_or_else(|| "?".to_owned(), |it| format!("{it:.2}")),
             sample: measured.sample_size,
@@ -121,6 +129,32 @@ pub fn rows(assessed: &Assessed, axis: Axis) -> Vec<Row> {
         })
     };
     axis.dimensions().iter().filter_map(row).collect()
+}
+
+/// How a score compares with the rating before, beyond chance.
+fn compared(interval: Option<&ScoreInterval>) -> String {
+    let Some((it, before)) = interval.and_then(|it| Some((it, it.previous?))) else {
+        return String::new();
+    };
+    let before = before.as_f64();
+    match it.within_noise {
+        Some(true) => format!("{before:.2} before: within noise"),
+        Some(false) => format!("{before:.2} before: more than noise"),
+        None => String::new(),
+    }
+}
+
+/// The dimensions to work on, and how.
+pub fn areas(assessed: &Assessed) -> Vec<Fact> {
+    let areas = assessed.improvement_areas.iter();
+    let fact = |area: &Area| Fact {
+        name: dimension_name(area.dimension),
+        value: match area.gain {
+            Some(gain) => format!("{} (up to {gain:+.2} for the axis)", plain(&area.advice)),
+            None => plain(&area.advice),
+        },
+    };
+    areas.map(fact).collect()
 }
 
 /// Whose rating it is, and of when.

@@ -431,7 +431,14 @@ pub(super) fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp>
 fn amended(assessment: &AssessmentRecord, with: Value) -> Option<Finding> {
     let mut finding = assessment.finding.clone()?;
     match &mut finding {
-        Finding::Scored { result, .. } => *result = with,
+        Finding::Scored {
+            result, intervals, ..
+        } => {
+            // The interval of a score that the appeal has changed is that of another score.
+            let scores = serde_json::from_value::<Scores>(with.clone()).unwrap_or_default();
+            intervals.retain(|dimension, it| scores.score(*dimension) == Some(it.score));
+            *result = with;
+        }
         Finding::Failed { .. } => return None,
     }
     Some(finding)

@@ -10,7 +10,7 @@ use super::{Aaaf, Member, config, is_id, not_there, stress_tests};
 use crate::domain::aaaf::badge::Unissuable;
 use crate::domain::aaaf::order::{Order, Review, Verdict};
 use crate::domain::aaaf::validity::Validity;
-use crate::domain::aaaf::{Config, Insufficient, Scored, Scoring, Unscored};
+use crate::domain::aaaf::{Config, Insufficient, Scoring, Unscored};
 use crate::ports::aaaf::{
     AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
     Finding, OrganizationNumber, Position, Reviewed, Stage,
@@ -140,7 +140,8 @@ impl Aaaf {
         };
         let scoring = Scoring::new(asked.assessment.clone(), config);
         let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
-        match scored(collected.map_err(uncollected)?.state).await? {
+        let scoring = collected.map_err(uncollected)?.state;
+        match on_its_own_thread(move || scoring.finish()).await? {
             Ok(_) => Ok(()),
             Err(Unscored::Insufficient(insufficient)) => Err(too_little(&insufficient)),
             Err(cause) => Err(internal(&cause)),
@@ -328,8 +329,10 @@ pub fn needs_review(assessment: &AssessmentRecord) -> bool {
 ///
 /// # Errors
 /// The thread failed.
-pub(super) async fn scored(scoring: Scoring) -> Result<Result<Scored, Unscored>, Problem> {
-    tokio::task::spawn_blocking(move || scoring.finish())
+pub(super) async fn on_its_own_thread<T: Send + 'static>(
+    finish: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(finish)
         .await
         .map_err(|cause| internal(&cause))
 }

@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use super::assessments::{scored, too_little};
+use super::assessments::{on_its_own_thread, too_little};
 use super::collection::{About, CollectError, Collected, collect};
 use super::issuer::{Issuer, Keeps, NotIssued};
 use super::stress_tests::{Bench, Standing};
 use crate::domain::aaaf::assessment::Uncertified;
 use crate::domain::aaaf::calibration::{BadgeDecision, Calibration, Scores, calibrate};
+use crate::domain::aaaf::interval::compare;
 use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Scoring, Unscored};
 use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
@@ -283,15 +284,26 @@ impl Assessor {
             }
             Err(cause) => return Ok(failed_by(&internal(&cause)).into()),
         };
-        let scored = match scored(scoring).await {
-            Ok(Ok(scored)) => scored,
-            Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
-            Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
-            Err(problem) => return Ok(failed_by(&problem).into()),
-        };
+        let (scored, mut intervals) =
+            match on_its_own_thread(move || scoring.finish_with_intervals()).await {
+                Ok(Ok(scored)) => scored,
+                Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
+                Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
+                Err(problem) => return Ok(failed_by(&problem).into()),
+            };
         let (mut calibration, mut draft, mut uncertified) = (None, None, None);
         if let Scored::Rating(rating) = &scored {
-            calibration = Some(self.calibrated(record, rating, &config).await?);
+            let before = self
+                .store
+                .last_rating(record.agent_number, record.created_at)
+                .await?;
+            calibration = Some(calibrated(record, before.as_ref(), rating, &config)?);
+            if let Some(Finding::Scored {
+                intervals: then, ..
+            }) = before.as_ref().and_then(|it| it.finding.as_ref())
+            {
+                compare(&mut intervals, then);
+            }
             match self.uncertified(record, &config).await? {
                 Some(why) => uncertified = Some(why.to_string()),
                 None => draft = self.drafted(record, rating, &config).await?,
@@ -308,6 +320,7 @@ impl Assessor {
                 calibration,
                 uncertified,
                 review: None,
+                intervals,
             },
             draft,
         })
@@ -358,41 +371,36 @@ impl Assessor {
             }
         }
     }
+}
 
-    /// Compares with the agent's last rating; the first one has nothing to be compared with.
-    async fn calibrated(
-        &self,
-        record: &AssessmentRecord,
-        rating: &Rating,
-        config: &Config,
-    ) -> Result<Calibration, StoreError> {
-        let before = self
-            .store
-            .last_rating(record.agent_number, record.created_at)
-            .await?;
-        let now = Scores::from(rating);
-        let delta = config.rules.calibration_delta;
-        let scores = |result: &Value| serde_json::from_value::<Scores>(result.clone()).ok();
-        match &before {
-            Some(AssessmentRecord {
-                asked,
-                finding: Some(Finding::Scored { result, .. }),
-                ..
-            }) => {
-                let inconsistent = || StoreError::Inconsistent {
-                    table: "aaaf_assessment",
-                    column: "finding",
-                };
-                let then = scores(result).ok_or_else(inconsistent)?;
-                let weights = |config: &Value| {
-                    ["performance_weights", "capability_weights"]
-                        .map(|axis| config.get(axis).cloned())
-                };
-                let changed = weights(&asked.config) != weights(&record.asked.config);
-                Ok(calibrate(&then, &now, delta, changed))
-            }
-            _ => Ok(calibrate(&now, &now, delta, false)),
+/// Compares with the agent's last rating; the first one has nothing to be compared with.
+fn calibrated(
+    record: &AssessmentRecord,
+    before: Option<&AssessmentRecord>,
+    rating: &Rating,
+    config: &Config,
+) -> Result<Calibration, StoreError> {
+    let now = Scores::from(rating);
+    let delta = config.rules.calibration_delta;
+    let scores = |result: &Value| serde_json::from_value::<Scores>(result.clone()).ok();
+    match before {
+        Some(AssessmentRecord {
+            asked,
+            finding: Some(Finding::Scored { result, .. }),
+            ..
+        }) => {
+            let inconsistent = || StoreError::Inconsistent {
+                table: "aaaf_assessment",
+                column: "finding",
+            };
+            let then = scores(result).ok_or_else(inconsistent)?;
+            let weights = |config: &Value| {
+                ["performance_weights", "capability_weights"].map(|axis| config.get(axis).cloned())
+            };
+            let changed = weights(&asked.config) != weights(&record.asked.config);
+            Ok(calibrate(&then, &now, delta, changed))
         }
+        _ => Ok(calibrate(&now, &now, delta, false)),
     }
 }
 

@@ -80,6 +80,8 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
         "performance",
         "capability",
         "tool proficiency",
+        "95 % intervals",
+        "improvement areas",
         "assessment   ",
     ] {
         assert!(done.stdout.contains(told), "{told}: {}", done.stdout);
@@ -303,6 +305,9 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
         "Local",
         "## Ratings before",
         "Tool Proficiency",
+        "## Improvement areas",
+        "not assessed: record ",
+        " before: within noise",
         "map to the standards named",
     ] {
         assert!(done.stdout.contains(told), "{told}: {}", done.stdout);

@@ -136,6 +136,53 @@ async fn an_agent_is_rated_from_its_evidence_and_the_same_again_from_what_is_kep
     assert_eq!(again.to_string(), result.to_string());
 }
 
+#[rstest]
+#[tokio::test]
+async fn every_score_has_an_interval_and_a_move_says_whether_it_is_noise(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "full", "include_stress_test": false});
+    let first = assessed(&site, &order).await;
+    let mut scored = 0;
+    for axis in ["performance", "capability"] {
+        for (name, measure) in first["result"][axis]["dimensions"].as_object().unwrap() {
+            let Some(score) = measure["score"].as_f64() else {
+                assert_eq!(first["intervals"].get(name), None, "{name}");
+                continue;
+            };
+            let interval = &first["intervals"][name];
+            let [low, high] = ["low", "high"].map(|it| interval[it].as_f64().unwrap());
+            assert!(low <= score && score <= high, "{name}: {interval}");
+            assert_eq!(interval["within_noise"], json!(null), "{name}");
+            scored += 1;
+        }
+    }
+    assert!(scored > 2, "{first}");
+    let areas = first["improvement_areas"].as_array().unwrap();
+    assert!(
+        areas
+            .iter()
+            .any(|it| it["dimension"] == "orchestration_skills" && it["score"].is_null()),
+        "{areas:?}"
+    );
+
+    work(&site, &agent, "bad", 60, "rejected").await;
+    let second = assessed(&site, &order).await;
+    let completion = &second["intervals"]["task_completion_rate"];
+    assert_eq!(
+        completion["previous"],
+        first["intervals"]["task_completion_rate"]["score"]
+    );
+    assert_eq!(completion["within_noise"], false, "{completion}");
+    let third = assessed(&site, &order).await;
+    let completion = &third["intervals"]["task_completion_rate"];
+    assert_eq!(completion["within_noise"], true, "{completion}");
+}
+
 #[tokio::test]
 async fn what_a_task_was_assigned_as_before_the_window_still_counts() {
     site!(Engine::Sqlite => site);
