@@ -248,6 +248,8 @@ impl HttpState {
             deps.packs.clone(),
             deployments.clone(),
             deps.store.clone(),
+            deps.clock.clone(),
+            deps.ids.clone(),
         );
         let publication = deps.pack_rules.publication.clone();
         let publications =

@@ -594,6 +594,16 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
         .seam(
             post,
+            "/v1/host/sample/budget/run",
+            v1::sample::agents::budget_run,
+        )
+        .seam(
+            post,
+            "/v1/host/sample/test/idempotency/concurrent-claim",
+            v1::sample::agents::concurrent_claim,
+        )
+        .seam(
+            post,
             "/v1/host/sample/agents/{agentId}/dispatch",
             v1::sample::agents::dispatch,
         )

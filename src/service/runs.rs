@@ -142,6 +142,11 @@ impl Runs {
         self
     }
 
+    /// Whether callers' budgets are watched and stop nothing.
+    pub(in crate::service) fn has_advisory_budgets(&self) -> bool {
+        self.limits.advisory_budgets
+    }
+
     /// The command this process is; `None` for a host.
     pub(in crate::service) fn command(&self) -> Option<&Arc<Command>> {
         self.command.as_ref()

@@ -1,7 +1,11 @@
 //! What a conformance suite drives beside the surface (OpenWOP host-sample test seams).
 //!
 //! A seam only arranges what a client could arrange by itself, and calls the same use cases: it decides nothing, keeps
-//! nothing and writes no event of its own.
+//! nothing and writes no event of its own. The one exception is the race in `effects`, which no client can arrange.
+
+mod budget;
+mod effects;
+mod transitions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +20,9 @@ use super::fault::internal;
 use super::library::Library;
 use super::packs::{ImportError, Packs};
 use super::runs::{Dedup, Runs};
-use crate::domain::access::Grants;
-use crate::domain::deployment::LATEST;
 use crate::domain::ids::{AgentId, RunId, TenantId};
-use crate::ports::Store;
+use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState};
 
 /// The suite the seams run: made here, since a suite may not know any of ours.
 const SUITE: &str = "private.touchstone.evals.conformance-seam";
@@ -83,6 +84,8 @@ pub struct Seams {
     deployments: Arc<Deployments>,
     library: Library,
     store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
 }
 
 impl Seams {
@@ -92,6 +95,8 @@ impl Seams {
         packs: Arc<Packs>,
         deployments: Arc<Deployments>,
         store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
     ) -> Self {
         Self {
             runs,
@@ -99,6 +104,8 @@ impl Seams {
             deployments,
             library: Library::new(store.clone()),
             store,
+            clock,
+            ids,
         }
     }
 
@@ -292,84 +299,6 @@ impl Seams {
         Ok(json!({"runId": run, "status": outcome, "events": events}))
     }
 
-    /// Asks for a transition: `{scenario, agentId?, version?, channel?, evalRunId?}`. Every scenario is one request to the use
-    /// case; `unauthorized` makes it as a caller who is granted nothing, `eval-gate-unmet` names evidence that is none,
-    /// `channel-pin` evaluates whichever version is active on the channel.
-    ///
-    /// # Errors
-    /// `validation_error`; `conflict` when no version is left that the scenario could move.
-    pub async fn transition(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
-        let fields = ["scenario", "agentId", "version", "channel", "evalRunId"];
-        let members = closed(body, &fields)?;
-        if members.get("scenario").and_then(Value::as_str) == Some("channel-pin") {
-            return self.pin(caller, members).await;
-        }
-        let agent = self.agent(caller, members.get("agentId")).await?;
-        let records = self.deployments.list(&caller.tenant, &agent).await?;
-        let asked = members.get("version").and_then(Value::as_str);
-        let mut request = json!({"transition": "promote"});
-        let scenario = members.get("scenario").and_then(Value::as_str);
-        let mover = match scenario {
-            Some("promote" | "eval-gate-unmet") => caller.clone(),
-            Some("unauthorized") => Caller {
-                grants: Grants::default(),
-                ..caller.clone()
-            },
-            _ => {
-                return Err(Problem::validation(
-                    "scenario",
-                    "`scenario` must be `promote`, `unauthorized`, `eval-gate-unmet` or `channel-pin`",
-                ));
-            }
-        };
-        let version = movable(&records, asked).ok_or_else(|| {
-            Problem::new(
-                ErrorCode::Conflict,
-                "no version of this agent is in `draft` or `test`; install another one",
-            )
-        })?;
-        let evidence = match scenario {
-            // An id that no run has.
-            Some("eval-gate-unmet") => Some(json!("run_of_no_eval")),
-            _ => members.get("evalRunId").cloned(),
-        };
-        if let Some(request) = request.as_object_mut() {
-            request.insert("version".to_owned(), json!(version));
-            if let Some(evidence) = evidence.filter(|evidence| !evidence.is_null()) {
-                request.insert("evalRunId".to_owned(), evidence);
-            }
-        }
-        match self
-            .deployments
-            .transition(&mover, &agent, &request, None)
-            .await
-        {
-            Ok(moved) => {
-                Ok(json!({"runId": moved.run_id, "record": moved.record, "allowed": true}))
-            }
-            Err(refused) if refused.details.contains_key("runId") => Ok(json!({
-                "runId": refused.details.get("runId"),
-                "allowed": false,
-                "error": refused.code,
-            })),
-            Err(problem) => Err(problem),
-        }
-    }
-
-    /// Evaluates whichever version is active on a channel.
-    async fn pin(&self, caller: &Caller, members: &Map<String, Value>) -> Result<Value, Problem> {
-        let named = members.get("channel").filter(|channel| !channel.is_null());
-        let errand = Errand {
-            agent: members.get("agentId"),
-            configurable: json!({"agentChannel": named.cloned().unwrap_or_else(|| json!(LATEST))}),
-            suite: suite(1),
-        };
-        let run = self.evaluate(caller, errand).await?;
-        let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
-        let version = payload(&log, STARTED)?.get("resolvedAgentVersion");
-        Ok(json!({"runId": run, "resolvedAgentVersion": version}))
-    }
-
     /// An agent with a return schema, of this title if one is given, and a text that violates the schema.
     async fn violation(
         &self,
@@ -480,19 +409,6 @@ impl Seams {
         )
         .with("runId", run.as_str()))
     }
-}
-
-/// The version to move: the one that is named, or the lowest that can be promoted without a gate.
-fn movable<'a>(records: &'a [AgentDeployment], named: Option<&'a str>) -> Option<&'a str> {
-    let movable = |record: &&AgentDeployment| {
-        matches!(record.state, DeploymentState::Draft | DeploymentState::Test)
-    };
-    named.or_else(|| {
-        records
-            .iter()
-            .find(movable)
-            .map(|record| record.version.as_str())
-    })
 }
 
 /// A suite of so many tasks. The version names their number, so that each is always the same document.

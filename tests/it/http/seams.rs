@@ -7,6 +7,7 @@ use touchstone::domain::pack::build::{self, Files};
 use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 
+use super::deployments::take_small_evidence;
 use super::host::{AGENT, TestHost, says};
 
 const LOG: &str = "/v1/host/sample/test/runs";
@@ -15,6 +16,8 @@ const EVAL: &str = "/v1/host/sample/agents/eval-run";
 const INVOKE: &str = "/v1/host/sample/agents/live-invoke";
 const TRANSITION: &str = "/v1/host/sample/agents/deployment-transition";
 const DISPATCH: &str = "/v1/host/sample/agents/community.bench.echo.default/dispatch";
+const BUDGET: &str = "/v1/host/sample/budget/run";
+const CLAIM: &str = "/v1/host/sample/test/idempotency/concurrent-claim";
 const RESET: &str = "/v1/host/sample/test/reset";
 
 /// A host under test with the agent installed, and a test key of its tenant.
@@ -80,6 +83,8 @@ async fn without_the_setting_or_a_test_key_there_is_nothing() {
             (Method::POST, INVOKE.to_owned()),
             (Method::POST, TRANSITION.to_owned()),
             (Method::POST, DISPATCH.to_owned()),
+            (Method::POST, BUDGET.to_owned()),
+            (Method::POST, CLAIM.to_owned()),
             (Method::POST, RESET.to_owned()),
         ] {
             let (status, answer) = send(host, key, method, &path, &json!({})).await;
@@ -383,5 +388,177 @@ async fn the_transition_seam_tells_which_version_a_channel_leads_to() {
         .await;
         let channel = pin.get("channel").cloned().unwrap_or(json!("latest"));
         assert_eq!(invoked[0]["payload"]["resolvedChannel"], channel);
+    }
+}
+
+#[tokio::test]
+async fn the_transition_seam_promotes_into_service_through_the_gate_again_and_again() {
+    let (host, key) = under_test().await;
+    host.install("1.1.0").await;
+    take_small_evidence(&host).await;
+    for (version, before) in [("1.0.0", None), ("1.1.0", Some("1.0.0"))] {
+        for state in ["test", "staged", "active"] {
+            let moved = post(&host, &key, TRANSITION, json!({"scenario": "promote"})).await;
+            assert_eq!(
+                (&moved["record"]["version"], &moved["record"]["state"]),
+                (&json!(version), &json!(state)),
+                "{moved}"
+            );
+            let promoted = log(&host, &key, &moved["runId"], "?type=deployment.promoted").await;
+            let promoted = &promoted[0]["payload"];
+            assert_eq!(promoted["toVersion"], version);
+            assert_eq!(promoted["toState"], state);
+            if state == "active" {
+                let evidence = promoted["evalRunId"].as_str().unwrap();
+                let path = format!("/v1/runs/{evidence}/eval-summary");
+                assert_eq!(host.get(&path).await.json()["passed"], true);
+                assert_eq!(promoted["channel"], "stable");
+                assert_eq!(
+                    promoted.get("fromVersion"),
+                    before.map(Value::from).as_ref()
+                );
+            }
+        }
+    }
+    let pin = json!({"scenario": "channel-pin", "channel": "stable"});
+    let served = post(&host, &key, TRANSITION, pin.clone()).await;
+    assert_eq!(served["resolvedAgentVersion"], "1.1.0");
+    for version in ["1.0.0", "1.1.0", "1.0.0"] {
+        let moved = post(&host, &key, TRANSITION, json!({"scenario": "promote"})).await;
+        assert_eq!(
+            (&moved["record"]["version"], &moved["record"]["state"]),
+            (&json!(version), &json!("active")),
+            "{moved}"
+        );
+        let served = post(&host, &key, TRANSITION, pin.clone()).await;
+        assert_eq!(served["resolvedAgentVersion"], version, "the channel moved");
+    }
+}
+
+#[tokio::test]
+async fn the_transition_seam_refuses_whatever_state_the_versions_are_in() {
+    let (host, key) = under_test().await;
+    take_small_evidence(&host).await;
+    let path = format!("/v1/agents/{AGENT}/deployments");
+    for state in ["draft", "test", "staged", "active", "active"] {
+        for (scenario, error) in [
+            ("unauthorized", "forbidden"),
+            ("eval-gate-unmet", "eval_gate_unmet"),
+        ] {
+            let refused = post(&host, &key, TRANSITION, json!({"scenario": scenario})).await;
+            assert_eq!(
+                (&refused["allowed"], &refused["error"]),
+                (&json!(false), &json!(error)),
+                "{state}"
+            );
+            let log = log(&host, &key, &refused["runId"], "").await;
+            let promoted = log
+                .iter()
+                .any(|event| event["type"] == "deployment.promoted");
+            assert!(!promoted, "{state}");
+            assert_eq!(host.get(&path).await.json()[0]["state"], state);
+        }
+        let moved = post(&host, &key, TRANSITION, json!({"scenario": "promote"})).await;
+        assert_eq!(moved["allowed"], true, "{moved}");
+    }
+    let deprecate = json!({"version": "1.0.0", "transition": "deprecate"});
+    assert_eq!(host.post(&path, &deprecate).await.status, StatusCode::OK);
+    let unauthorized = json!({"scenario": "unauthorized"});
+    let refused = post(&host, &key, TRANSITION, unauthorized).await;
+    assert_eq!(refused["error"], "forbidden", "also where nothing can move");
+    for asked in [
+        json!({"scenario": "unauthorized", "agentId": "community.bench.absent.default"}),
+        json!({"scenario": "unauthorized", "version": "9.9.9"}),
+    ] {
+        let (status, answer) = send(&host, &key, Method::POST, TRANSITION, &asked).await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::FORBIDDEN, &json!("forbidden")),
+            "{asked}"
+        );
+    }
+    let promote = json!({"scenario": "promote"});
+    let (status, _) = send(&host, &key, Method::POST, TRANSITION, &promote).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn the_budget_seam_spends_a_budget_and_denies_a_model_before_it_is_called() {
+    let (host, key) = under_test().await;
+    let hard = post(
+        &host,
+        &key,
+        BUDGET,
+        json!({"scenario": "hard-cost-exhaust"}),
+    )
+    .await;
+    assert_eq!(
+        (&hard["outcome"], &hard["error"], &hard["modelCalled"]),
+        (&json!("failed"), &json!("budget_exhausted"), &json!(true))
+    );
+    let log = log(&host, &key, &hard["runId"], "").await;
+    let kinds: Vec<&str> = log
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .filter(|kind| kind.starts_with("budget.") || ["cap.breached", "run.failed"].contains(kind))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "budget.reserved",
+            "budget.consumed",
+            "budget.threshold.crossed",
+            "budget.exhausted",
+            "cap.breached",
+            "run.failed"
+        ]
+    );
+    let of = |kind: &str| &log.iter().find(|event| event["type"] == kind).unwrap()["payload"];
+    assert_eq!(of("budget.threshold.crossed")["percent"], 80.0);
+    assert_eq!(of("cap.breached")["kind"], "budget-cost");
+
+    let denied = post(&host, &key, BUDGET, json!({"scenario": "model-denied"})).await;
+    assert_eq!(
+        (&denied["error"], &denied["modelCalled"]),
+        (&json!("budget_model_denied"), &json!(false))
+    );
+    for (scenario, expected) in [
+        ("advisory", StatusCode::CONFLICT),
+        ("x", StatusCode::BAD_REQUEST),
+    ] {
+        let body = json!({"scenario": scenario});
+        let (status, _) = send(&host, &key, Method::POST, BUDGET, &body).await;
+        assert_eq!(status, expected, "{scenario}");
+    }
+}
+
+#[tokio::test]
+async fn the_claim_seam_lets_one_of_several_executors_perform_an_effect() {
+    let (host, key) = under_test().await;
+    for (body, executors) in [
+        (json!({}), 2),
+        (json!({"executors": 2}), 2),
+        (json!({"executors": 5}), 5),
+    ] {
+        let raced = post(&host, &key, CLAIM, body).await;
+        let minted = raced["mintedIds"].as_array().unwrap();
+        assert_eq!(
+            (minted.len(), &raced["attempted"]),
+            (executors, &json!(executors))
+        );
+        assert!(minted.iter().all(|id| *id == raced["logicalInvocationId"]));
+        assert_eq!(raced["delivered"], 1);
+        let log = log(&host, &key, &raced["runId"], "").await;
+        let kinds: Vec<&Value> = log.iter().map(|event| &event["type"]).collect();
+        assert_eq!(
+            kinds,
+            ["run.started", "touchstone.effect.intended", "run.completed"]
+        );
+        assert_eq!(log[1]["payload"]["callId"], raced["logicalInvocationId"]);
+    }
+    for executors in [json!(1), json!(17), json!("two")] {
+        let body = json!({"executors": executors});
+        let (status, _) = send(&host, &key, Method::POST, CLAIM, &body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
     }
 }

@@ -1,4 +1,4 @@
-//! Seams about agents: an eval run, one invocation, a deployment transition.
+//! Seams about agents and their runs: an eval run, one invocation, a deployment transition, a budget, a race for an effect.
 
 use std::sync::Arc;
 
@@ -57,5 +57,28 @@ pub async fn deployment_transition(
     json(
         StatusCode::OK,
         &state.seams.transition(&caller, &body).await?,
+    )
+}
+
+/// `POST /v1/host/sample/budget/run`; answers once the run has ended.
+pub async fn budget_run(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.budget(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/test/idempotency/concurrent-claim`.
+pub async fn concurrent_claim(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(
+        StatusCode::OK,
+        &state.seams.claim_concurrently(&caller, &body).await?,
     )
 }
