@@ -26,11 +26,13 @@ use crate::ports::{Beside, INTERRUPT_TOKENS};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, InterruptKind, NewEvent};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
-use crate::service::access::Caller;
+use crate::service::access::{Caller, Scope};
 use crate::service::fault::internal;
 
 /// How long a token is good for, unless its interrupt ends before.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
+/// How long the snapshot of a run that waits stays the same, token included, so that conditional reads are of use.
+const STEADY_SECONDS: i64 = 5 * 60;
 /// The workflow of the runs that ask people for an approval on the host's behalf.
 const APPROVAL_GATE: &str = "approval-gate";
 
@@ -52,31 +54,54 @@ impl Runs {
     /// `not_found`.
     pub async fn interrupts(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
         let record = self.record(tenant, run).await?;
-        let pending: Vec<(NodeId, InterruptFacts)> = self
-            .look(run, |state| match state.status.is_terminal() {
-                true => Vec::new(),
-                false => state
-                    .flow
-                    .all_pending()
-                    .map(|(node, facts)| (node.clone(), facts.clone()))
-                    .collect(),
-            })
-            .await?;
-        let mut shown = Vec::with_capacity(pending.len());
-        for (node, facts) in pending {
+        let mut shown = Vec::new();
+        for (node, facts) in self.waiting(run).await? {
             let mut interrupt = described(run, &node, &facts);
-            if gate_of(&record, &node).is_some_and(|gate| gate.is_open())
-                && let Some(members) = interrupt.as_object_mut()
-            {
-                let token = self.token(&record, &node, &facts).await?;
-                members.insert("tokenExpiresAt".to_owned(), json!(token.expires_at));
-                let secret = self.token_secret().await?;
-                let text = token.sign(&secret).map_err(|cause| internal(&cause))?;
+            let token = self.token(&record, &node, &facts, self.clock.now()).await?;
+            if let (Some((text, expires_at)), Some(members)) = (token, interrupt.as_object_mut()) {
+                members.insert("tokenExpiresAt".to_owned(), json!(expires_at));
                 members.insert("token".to_owned(), json!(text));
             }
             shown.push(interrupt);
         }
         Ok(json!({"interrupts": shown}))
+    }
+
+    /// The interrupt that a run waits for first, for its snapshot. Callers who may answer it get a token, and the path where
+    /// it is used, if it may be answered without a key.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn suspended(&self, caller: &Caller, run: &RunId) -> Result<Option<Value>, Problem> {
+        let record = self.record(&caller.tenant, run).await?;
+        let Some((node, facts)) = self.waiting(run).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut interrupt = described(run, &node, &facts);
+        if caller.has(Scope::ApprovalsRespond) {
+            let issued_at = steady(self.clock.now());
+            let token = self.token(&record, &node, &facts, issued_at).await?;
+            if let (Some((text, expires_at)), Some(members)) = (token, interrupt.as_object_mut()) {
+                let path = format!("/v1/interrupts/{text}");
+                members.insert("tokenExpiresAt".to_owned(), json!(expires_at));
+                members.insert("callbackUrl".to_owned(), json!(path));
+                members.insert("interruptToken".to_owned(), json!(text));
+            }
+        }
+        Ok(Some(interrupt))
+    }
+
+    /// What a run waits for, the first one first.
+    async fn waiting(&self, run: &RunId) -> Result<Vec<(NodeId, InterruptFacts)>, Problem> {
+        self.look(run, |state| match state.status.is_terminal() {
+            true => Vec::new(),
+            false => state
+                .flow
+                .all_pending()
+                .map(|(node, facts)| (node.clone(), facts.clone()))
+                .collect(),
+        })
+        .await
     }
 
     /// Answers the interrupt of a node.
@@ -332,22 +357,30 @@ impl Runs {
         })
     }
 
+    /// A token for an interrupt that may be answered without a key, and when it expires.
     async fn token(
         &self,
         record: &RunRecord,
         node: &NodeId,
         facts: &InterruptFacts,
-    ) -> Result<InterruptToken, Problem> {
-        let life = self.clock.now().checked_add(TOKEN_LIFE);
-        let life = life.unwrap_or(Timestamp::MAX);
-        Ok(InterruptToken {
+        issued_at: Timestamp,
+    ) -> Result<Option<(String, Timestamp)>, Problem> {
+        if !gate_of(record, node).is_some_and(|gate| gate.is_open()) {
+            return Ok(None);
+        }
+        let life = issued_at.checked_add(TOKEN_LIFE).unwrap_or(Timestamp::MAX);
+        let expires_at = deadline(facts).map_or(life, |end| end.min(life));
+        let token = InterruptToken {
             tenant: record.tenant.clone(),
             run_id: record.run_id.clone(),
             node_id: node.clone(),
             interrupt_id: facts.id.clone(),
-            expires_at: deadline(facts).map_or(life, |end| end.min(life)),
+            expires_at,
             intent: Intent::Resolve,
-        })
+        };
+        let secret = self.token_secret().await?;
+        let text = token.sign(&secret).map_err(|cause| internal(&cause))?;
+        Ok(Some((text, expires_at)))
     }
 
     async fn token_secret(&self) -> Result<[u8; 32], Problem> {
@@ -390,6 +423,12 @@ impl RunRecord {
     pub(in crate::service) fn is_approval_gate(&self) -> bool {
         self.spec.workflow_id == APPROVAL_GATE
     }
+}
+
+/// The last multiple of [`STEADY_SECONDS`].
+fn steady(now: Timestamp) -> Timestamp {
+    let seconds = now.as_second();
+    Timestamp::from_second(seconds - seconds.rem_euclid(STEADY_SECONDS)).unwrap_or(now)
 }
 
 fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {

@@ -107,6 +107,36 @@ async fn a_token_forged_with_what_the_database_holds_is_refused(
 }
 
 #[tokio::test]
+async fn the_snapshot_of_a_run_that_waits_has_a_token_for_those_who_may_answer() {
+    let host = at_work().await;
+    let run = waiting(&host, "conformance-approval", "waiting-approval").await;
+    let path = format!("/v1/runs/{run}");
+    let interrupt = host.get(&path).await.json()["interrupt"].clone();
+    assert_eq!(
+        (&interrupt["kind"], &interrupt["nodeId"]),
+        (&json!("approval"), &json!("gate"))
+    );
+    let token = interrupt["interruptToken"].as_str().unwrap();
+    let callback = interrupt["callbackUrl"].as_str().unwrap();
+    assert_eq!(callback, format!("/v1/interrupts/{token}"));
+
+    let reader = host.key_with(&[Scope::RunsRead]).await;
+    let seen = host.request(Method::GET, &path).key(&reader).send().await;
+    let seen = seen.json()["interrupt"].clone();
+    assert_eq!(seen["interruptId"], interrupt["interruptId"]);
+    for secret in ["interruptToken", "callbackUrl", "token"] {
+        assert!(seen.get(secret).is_none(), "{secret}");
+    }
+    let bundle = host.get(&format!("{path}/debug-bundle")).await;
+    assert!(!bundle.text().contains(token), "a bundle leaves the host");
+
+    let answered = by_token(&host, token, &json!({"action": "accept"})).await;
+    assert_eq!(answered.status, StatusCode::OK, "{answered:?}");
+    host.ended(&run).await;
+    assert!(host.get(&path).await.json().get("interrupt").is_none());
+}
+
+#[tokio::test]
 async fn an_approval_suspends_the_run_and_an_answer_resumes_it() {
     let host = at_work().await;
     let run = waiting(&host, "conformance-approval", "waiting-approval").await;

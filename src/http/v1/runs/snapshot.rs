@@ -19,6 +19,12 @@ pub async fn get(
     RunPath(run): RunPath,
     headers: HeaderMap,
 ) -> Answer {
-    let snapshot = state.runs.snapshot(&caller.tenant, &run).await?;
+    let mut snapshot = state.runs.snapshot(&caller.tenant, &run).await?;
+    if let Some(members) = snapshot.as_object_mut()
+        && members.contains_key("currentNodeId")
+        && let Some(interrupt) = state.runs.suspended(&caller, &run).await?
+    {
+        members.insert("interrupt".to_owned(), interrupt);
+    }
     Ok(conditional(&headers, snapshot.to_string().into()))
 }
