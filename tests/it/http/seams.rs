@@ -2,6 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
+use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::pack::build::{self, Files};
 use touchstone::http::HttpSettings;
@@ -9,6 +10,7 @@ use touchstone::service::access::Scope;
 
 use super::deployments::take_small_evidence;
 use super::host::{AGENT, TestHost, says};
+use crate::store::Engine;
 
 const LOG: &str = "/v1/host/sample/test/runs";
 const EXPORT: &str = "/v1/host/sample/test/debug-bundle/export";
@@ -22,11 +24,17 @@ const RESET: &str = "/v1/host/sample/test/reset";
 
 /// A host under test with the agent installed, and a test key of its tenant.
 async fn under_test() -> (TestHost, String) {
-    let host = TestHost::with(HttpSettings {
+    equipped(TestHost::with(conformance()).await).await
+}
+
+fn conformance() -> HttpSettings {
+    HttpSettings {
         conformance: true,
         ..HttpSettings::default()
-    })
-    .await;
+    }
+}
+
+async fn equipped(host: TestHost) -> (TestHost, String) {
     host.equip(&says(&["a"])).await;
     host.work();
     let key = host
@@ -532,9 +540,16 @@ async fn the_budget_seam_spends_a_budget_and_denies_a_model_before_it_is_called(
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_claim_seam_lets_one_of_several_executors_perform_an_effect() {
-    let (host, key) = under_test().await;
+async fn the_claim_seam_lets_one_of_several_executors_perform_an_effect(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let host = TestHost::over(database.open().await, conformance()).await;
+    let (host, key) = equipped(host).await;
     for (body, executors) in [
         (json!({}), 2),
         (json!({"executors": 2}), 2),
