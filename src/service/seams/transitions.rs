@@ -216,7 +216,11 @@ fn movable<'a>(
             records
                 .iter()
                 .filter(|record| record.state == S::Active)
-                .min_by_key(|record| record.canary_percent.unwrap_or(100))
+                .min_by_key(|record| match record.channels.is_empty() {
+                    // Another version has all of its channel.
+                    true => 0,
+                    false => record.canary_percent.unwrap_or(100),
+                })
         })
         .ok_or_else(|| {
             Problem::new(
