@@ -52,6 +52,19 @@ pub struct RunSnapshot<'a> {
     metrics: Option<Value>,
 }
 
+/// The agent that drives a run: the one of an eval, or of the first node of a workflow that has one (agent-ref).
+fn agent(record: &RunRecord) -> Option<Value> {
+    if let Some(eval) = record.spec.eval() {
+        return Some(json!({"agentId": eval.agent_id, "version": eval.agent_version}));
+    }
+    let bound = record.spec.workflow()?.agents.first()?;
+    let mut agent = json!({"agentId": bound.agent_id});
+    if let (Some(version), Some(members)) = (&bound.version, agent.as_object_mut()) {
+        members.insert("version".to_owned(), json!(version));
+    }
+    Some(agent)
+}
+
 /// The snapshot of a run. `cancel_requested` shows as `cancelling` until the log has the terminal event.
 pub fn snapshot<'a>(
     record: &'a RunRecord,
@@ -67,10 +80,7 @@ pub fn snapshot<'a>(
             tenant: record.tenant.to_string(),
             principal: Some(record.principal.clone()),
         },
-        agent: record
-            .spec
-            .eval()
-            .map(|eval| json!({"agentId": eval.agent_id, "version": eval.agent_version})),
+        agent: agent(record),
         replayed_from: record
             .spec
             .eval()

@@ -24,14 +24,24 @@ pub const IDS: &[&str] = &[
     "conformance-run-duration-breach",
     "conformance-stream-text",
     "conformance-agent-channel-dispatch",
+    "conformance-agent-identity",
+    "conformance-agent-reasoning",
+    "conformance-agent-pack-handoff-schema-validation",
+    "conformance-agent-pack-install",
 ];
 
-/// The agent of the last one. It is no pack's (the protocol reserves its name): a host under test has it, and has it deployed.
+/// Runs and is not advertised, since this host has no dispatching agents: suites compare its log with that of another fixture.
+const DISPATCH_LOOP: &str = "conformance-dispatch-loop";
+
+/// The agent of the channel dispatch. It is no pack's (the protocol reserves its name): a host under test has it, and has it deployed.
 const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
 
 /// The fixture of this id.
 pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
-    let known = IDS.iter().find(|known| **known == id)?;
+    let known = IDS
+        .iter()
+        .chain([&DISPATCH_LOOP])
+        .find(|known| **known == id)?;
     let (name, nodes, variables) = content(known)?;
     let edges: Vec<Value> = nodes
         .iter()
@@ -167,8 +177,84 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
             }
             ("agent channel dispatch", vec![echo], none)
         }
+        "conformance-agent-identity" => {
+            let mut echo = node("echo", "core.identity", json!({}), json!({}));
+            bind(&mut echo, "core.conformance.identity-agent");
+            ("agent identity", vec![echo], none)
+        }
+        "conformance-agent-reasoning" => {
+            let said = json!({
+                "mockReasoning": {"summary": "There is one thing to look up."},
+                "mockToolCalls": [{"toolId": "openwop:core.conformance.look-up", "arguments": {"id": 1}, "result": {"found": true}}],
+                "mockDecision": {"decision": {"found": true}},
+            });
+            let mut reasoner = node("reasoner", "core.conformance.mock-agent", said, json!({}));
+            bind(&mut reasoner, "core.conformance.reasoning-agent");
+            ("agent reasoning", vec![reasoner], none)
+        }
+        DISPATCH_LOOP => {
+            let decided = json!({"mockDecision": {"decision": {"kind": "next-worker", "nextWorkerIds": ["worker-1"]}}});
+            let mut supervisor = node(
+                "supervisor",
+                "core.conformance.mock-agent",
+                decided,
+                json!({}),
+            );
+            bind(&mut supervisor, "core.conformance.supervisor");
+            let workers = ["worker-1", "worker-2"].map(noop);
+            let nodes = [supervisor].into_iter().chain(workers).collect();
+            ("dispatch loop", nodes, none)
+        }
+        "conformance-agent-pack-handoff-schema-validation" => {
+            let ports = ["text", "extractionFields", "language", "scenario"].map(|name| {
+                (
+                    name.to_owned(),
+                    json!({"type": "variable", "variableName": name}),
+                )
+            });
+            let schemas = json!({"taskSchema": task_schema(), "returnSchema": return_schema()});
+            let handoff = node(
+                "handoff",
+                "core.conformance.handoff",
+                schemas,
+                Value::Object(ports.into_iter().collect()),
+            );
+            ("agent pack handoff schema validation", vec![handoff], none)
+        }
+        // Suites read the host's registry; the run does nothing.
+        "conformance-agent-pack-install" => ("agent pack install", vec![noop("noop")], none),
         _ => return None,
     })
+}
+
+/// The task of the handoff, as `core.openwop.agent-examples.structured-fixture` has it.
+fn task_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["text", "extractionFields"],
+        "properties": {
+            "text": {"type": "string"},
+            "extractionFields": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            "language": {"type": "string"},
+        },
+    })
+}
+
+/// Its result: what was found, or an error.
+fn return_schema() -> Value {
+    json!({
+        "type": "object",
+        "oneOf": [
+            {"required": ["extracted", "confidence"], "not": {"required": ["error"]}},
+            {"required": ["error"], "not": {"required": ["extracted"]}},
+        ],
+    })
+}
+
+fn bind(node: &mut Value, agent_id: &str) {
+    if let Some(members) = node.as_object_mut() {
+        members.insert("agent".to_owned(), json!({"agentId": agent_id}));
+    }
 }
 
 fn noop(id: &str) -> Value {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::gate::GatePolicy;
 use crate::protocol::openwop::events::{InterruptKind, Question};
 use crate::protocol::openwop::workflow::WorkflowNode;
+use crate::protocol::schema::compile_untrusted;
 
 /// Why a node cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +46,63 @@ pub enum NodeKind {
     /// It asks a model. Workflows have no model of their own: only a mock provider answers (OpenWOP run-options
     /// `mockProvider`).
     Prompt,
+    /// It says what an agent would (RFC 0023); for conformance fixtures.
+    MockAgent(MockAgent),
+    /// It stands for an agent that is handed a task: its inputs must satisfy one schema, its result the other (RFC 0003 §D).
+    Handoff {
+        /// Of the task.
+        task_schema: Value,
+        /// Of the result.
+        return_schema: Value,
+    },
+}
+
+/// What a mock agent says (RFC 0023 §B), in this order.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct MockAgent {
+    /// Its reasoning.
+    pub mock_reasoning: Option<MockReasoning>,
+    /// Its tool calls, each with its result.
+    pub mock_tool_calls: Vec<MockCall>,
+    /// Its decision.
+    pub mock_decision: Option<MockDecision>,
+}
+
+/// What a mock agent reasons.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MockReasoning {
+    /// In one line.
+    pub summary: String,
+}
+
+/// A tool call that a mock agent makes up.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MockCall {
+    /// The tool.
+    pub tool_id: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Option<Value>,
+    /// What it answers.
+    pub result: Value,
+}
+
+/// What a mock agent decides.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MockDecision {
+    /// Any JSON value.
+    pub decision: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HandoffConfig {
+    task_schema: Value,
+    return_schema: Value,
 }
 
 /// What is asked from outside.
@@ -103,6 +161,9 @@ struct InterruptConfig {
     timeout_ms: Option<u64>,
 }
 
+/// A node type that only conformance suites use (RFC 0023).
+const MOCK_AGENT: &str = "core.conformance.mock-agent";
+
 /// The keys of an approval gate's config that say who may decide.
 const GATE_KEYS: &[&str] = &["requiredRole", "requiredScope", "quorum", "override"];
 
@@ -119,7 +180,7 @@ impl NodeKind {
                     "is named by a version and by a channel; at most one",
                 ));
             }
-            if node.type_id != "core.identity" {
+            if !["core.identity", MOCK_AGENT].contains(&node.type_id.as_str()) {
                 return Err(NodeError::Agent("is nothing its type has a use for"));
             }
         }
@@ -156,6 +217,18 @@ impl NodeKind {
                 })
             }
             "core.ai.callPrompt" => Self::Prompt,
+            MOCK_AGENT => Self::MockAgent(read(config)?),
+            "core.conformance.handoff" => {
+                let config: HandoffConfig = read(config)?;
+                for schema in [&config.task_schema, &config.return_schema] {
+                    compile_untrusted(schema)
+                        .map_err(|fault| NodeError::Config(fault.to_string()))?;
+                }
+                Self::Handoff {
+                    task_schema: config.task_schema,
+                    return_schema: config.return_schema,
+                }
+            }
             other => return Err(NodeError::UnknownType(other.to_owned())),
         })
     }

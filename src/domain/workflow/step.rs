@@ -4,19 +4,20 @@
 //! again; so a first start, a resume after a kill and the end of a wait are the same thing.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::facts::{FlowFacts, NodeFacts, NodeStatus};
 use super::graph::{Graph, GraphNode};
 use super::interrupt;
-use super::node::NodeKind;
+use super::node::{MockAgent, NodeKind};
 use crate::domain::ids::{NodeId, RunId};
 use crate::domain::run::record::BoundAgent;
 use crate::protocol::openwop::events::{
-    AgentInvocationCompleted, AgentInvocationStarted, CapBreached, Event, InterruptKind,
-    InvocationOutcome, NewEvent, NodeCompleted, NodeFailed, NodeResumed, NodeStarted, RunError,
-    RunFailed,
+    AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
+    AgentToolReturned, CapBreached, Event, InterruptKind, InvocationOutcome, NewEvent,
+    NodeCompleted, NodeFailed, NodeResumed, NodeStarted, RunError, RunFailed, ToolStatus,
 };
+use crate::protocol::schema::compile_untrusted;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +92,9 @@ pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
         match done {
             Progress::Ended(mut events) => {
                 if let Some(agent) = of.agent_of(&node.id) {
-                    events.insert(0, invocation_ends(node, known.attempt, agent));
+                    // What the agent says comes before the end of its invocation, and the node ends last.
+                    let last = events.len().saturating_sub(1);
+                    events.insert(last, invocation_ends(node, known.attempt, agent));
                 }
                 return Step::Record(events);
             }
@@ -182,6 +185,97 @@ fn go_on(
             Progress::Ended(interrupt::ask(of.run_id, &node.id, known.attempt, asked))
         }
         NodeKind::Prompt => Progress::Prompt,
+        NodeKind::MockAgent(mock) => Progress::Ended(play(node, mock, of.agent_of(&node.id))),
+        NodeKind::Handoff {
+            task_schema,
+            return_schema,
+        } => {
+            let inputs = inputs_of(node, facts, graph, of.inputs);
+            Progress::Ended(vec![hand_off(node, inputs, task_schema, return_schema)])
+        }
+    }
+}
+
+/// What a mock agent says, and that it has ended.
+fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<NewEvent> {
+    let agent_id = match agent {
+        Some(agent) => agent.agent_id.clone(),
+        None => format!("host:mock-agent:{}", node.id).into(),
+    };
+    let mut said = Vec::new();
+    if let Some(reasoning) = &mock.mock_reasoning {
+        said.push(Event::AgentReasoned(AgentReasoned {
+            agent_id: agent_id.clone(),
+            reasoning: reasoning.summary.clone(),
+        }));
+    }
+    for (n, call) in mock.mock_tool_calls.iter().enumerate() {
+        let call_id = format!("call-{}", n + 1);
+        said.push(Event::AgentToolCalled(AgentToolCalled {
+            agent_id: agent_id.clone(),
+            tool_name: call.tool_id.clone(),
+            call_id: call_id.clone(),
+            inputs: call.arguments.clone(),
+            transport: None,
+        }));
+        said.push(Event::AgentToolReturned(AgentToolReturned {
+            agent_id: agent_id.clone(),
+            tool_name: call.tool_id.clone(),
+            call_id,
+            outcome: Some(call.result.clone()),
+            error: None,
+            status: ToolStatus::Ok,
+            duration_ms: None,
+        }));
+    }
+    let mut outputs = Map::new();
+    if let Some(decided) = &mock.mock_decision {
+        outputs.insert("decision".to_owned(), decided.decision.clone());
+        said.push(Event::AgentDecided(AgentDecided {
+            agent_id,
+            decision: decided.decision.clone(),
+        }));
+    }
+    let mut events: Vec<NewEvent> = said.into_iter().map(|it| event(node, it)).collect();
+    events.push(complete(node, outputs));
+    events
+}
+
+/// Whether task and result of a handoff satisfy their schemas. The result is what was handed in, unless the task asks for one
+/// that violates its schema.
+fn hand_off(
+    node: &GraphNode,
+    inputs: Map<String, Value>,
+    task_schema: &Value,
+    return_schema: &Value,
+) -> NewEvent {
+    // A schema that could not be compiled was refused with its node.
+    let satisfies = |schema: &Value, value: &Value| {
+        compile_untrusted(schema).is_ok_and(|schema| schema.is_valid(value))
+    };
+    let violated = inputs.get("scenario").and_then(Value::as_str) == Some("mock-return-violation");
+    let task = Value::Object(inputs);
+    if !satisfies(task_schema, &task) {
+        return fail(
+            node,
+            "handoff_task_schema_violation",
+            "the task violates the agent's task schema; the agent was not asked",
+        );
+    }
+    let result = if violated {
+        Value::Object(Map::new())
+    } else {
+        json!({"extracted": {}, "confidence": 1})
+    };
+    match result {
+        Value::Object(outputs) if satisfies(return_schema, &Value::Object(outputs.clone())) => {
+            complete(node, outputs)
+        }
+        _ => fail(
+            node,
+            "handoff_return_schema_violation",
+            "the result violates the agent's return schema and was not kept",
+        ),
     }
 }
 

@@ -72,6 +72,93 @@ async fn a_fixture_does_what_its_name_says(#[case] body: Value, #[case] expected
 }
 
 #[tokio::test]
+async fn a_mock_agent_says_what_an_agent_would_within_its_invocation() {
+    let host = at_work().await;
+    let body = json!({"workflowId": "conformance-agent-reasoning"});
+    let (log, snapshot) = outcome(&host, &body).await;
+    let expected = [
+        "run.started",
+        "node.started",
+        "agent.invocation.started",
+        "agent.reasoned",
+        "agent.toolCalled",
+        "agent.toolReturned",
+        "agent.decided",
+        "agent.invocation.completed",
+        "node.completed",
+        "run.completed",
+    ];
+    assert_eq!(kinds(&log), expected);
+    let agent = "core.conformance.reasoning-agent";
+    for event in &log[2..8] {
+        assert_eq!(event["payload"]["agentId"], agent, "{event}");
+    }
+    assert_eq!(log[4]["payload"]["callId"], log[5]["payload"]["callId"]);
+    assert_eq!(snapshot["agent"], json!({"agentId": agent}));
+}
+
+#[rstest]
+#[case::no_version("conformance-agent-identity", json!({"agentId": "core.conformance.identity-agent"}))]
+#[case::of_a_channel("conformance-agent-channel-dispatch",
+    json!({"agentId": "core.conformance.channel-agent", "version": "1.0.0"}))]
+#[tokio::test]
+async fn a_snapshot_names_the_agent_of_a_workflow(#[case] workflow: &str, #[case] agent: Value) {
+    let host = at_work().await;
+    let (_, snapshot) = outcome(&host, &json!({"workflowId": workflow})).await;
+    assert_eq!(snapshot["agent"], agent);
+    let (_, plain) = outcome(&host, &json!({"workflowId": "conformance-noop"})).await;
+    assert!(plain.get("agent").is_none());
+}
+
+/// As the upstream scenario `agentPackHandoffSchemaValidation` asks.
+#[rstest]
+#[case::valid(json!({"text": "Invoice 42 from Acme, total $1200", "extractionFields": ["vendor", "total"]}), None)]
+#[case::task(json!({"text": "Invoice 42"}), Some("handoff_task_schema_violation"))]
+#[case::result(json!({"scenario": "mock-return-violation", "text": "x", "extractionFields": ["a"]}),
+    Some("handoff_return_schema_violation"))]
+#[tokio::test]
+async fn a_handoff_satisfies_its_schemas_or_fails(
+    #[case] inputs: Value,
+    #[case] violation: Option<&str>,
+) {
+    let host = at_work().await;
+    let workflow = "conformance-agent-pack-handoff-schema-validation";
+    let body = json!({"workflowId": workflow, "inputs": inputs});
+    let (log, snapshot) = outcome(&host, &body).await;
+    let failed = log.iter().find(|event| event["type"] == "node.failed");
+    let code = failed.map(|event| event["payload"]["error"]["code"].as_str().unwrap());
+    assert_eq!(code, violation);
+    let status = if violation.is_some() {
+        "failed"
+    } else {
+        "completed"
+    };
+    assert_eq!(snapshot["status"], status);
+}
+
+/// As the upstream scenario `run-diff` asks.
+#[tokio::test]
+async fn the_fixtures_of_a_comparison_differ() {
+    let host = at_work().await;
+    let reasoning = start(&host, &json!({"workflowId": "conformance-agent-reasoning"})).await;
+    let dispatch = start(&host, &json!({"workflowId": "conformance-dispatch-loop"})).await;
+    host.ended(&reasoning).await;
+    host.ended(&dispatch).await;
+    let diff = async |against: &RunId| {
+        let path = format!("/v1/runs/{reasoning}:diff?against={against}");
+        host.get(&path).await.json()
+    };
+    let same = diff(&reasoning).await;
+    assert_eq!(
+        (&same["divergedAtSeq"], &same["eventDiffs"]),
+        (&Value::Null, &json!([]))
+    );
+    let other = diff(&dispatch).await;
+    assert!(other["divergedAtSeq"].is_u64(), "{other}");
+    assert_eq!(other["eventDiffs"][0]["seq"], other["divergedAtSeq"]);
+}
+
+#[tokio::test]
 async fn inputs_pass_through_and_nodes_run_in_order() {
     let host = at_work().await;
     let payload = json!({"a": [1, {"b": null}]});
