@@ -12,6 +12,8 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::domain::oasis::scrub::Scrub;
+use crate::domain::redaction::mask;
 use crate::protocol::oasis::provider::{ProvisionRequest, Trigger};
 
 /// What a provider was asked for.
@@ -55,6 +57,58 @@ pub struct ProviderFault {
     pub stage: Stage,
     /// That, and what became of it: words of this host, never of the provider.
     pub cause: String,
+    /// The provider's own words, if it said any.
+    pub said: Option<ProviderWords>,
+}
+
+impl ProviderFault {
+    /// The fault without a secret in the provider's words.
+    #[must_use]
+    pub fn without(mut self, secret: &str) -> Self {
+        let scrub = Scrub::of([secret.to_owned()]);
+        self.said = self.said.map(|it| ProviderWords(scrub.text(&it.0)));
+        self
+    }
+}
+
+/// What a provider says of a failure, in its own words: bounded, on one line, and without what looks like a credential. It is kept
+/// with the evidence and stands in no event and no log line; its debug form shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProviderWords(String);
+
+impl ProviderWords {
+    /// Characters that are looked at.
+    const MOST_READ: usize = 4_096;
+    /// Characters that are kept.
+    const MOST_KEPT: usize = 500;
+
+    /// The words; `None` if there are none.
+    pub fn new(text: &str) -> Option<Self> {
+        let read: String = text.chars().take(Self::MOST_READ).collect();
+        let line: Vec<&str> = read.split_whitespace().collect();
+        let line: String = line
+            .join(" ")
+            .chars()
+            .filter(|it| !it.is_control())
+            .collect();
+        let masked = mask(&line);
+        let mut kept: String = masked.chars().take(Self::MOST_KEPT).collect();
+        if kept.len() < masked.len() {
+            kept.push('…');
+        }
+        (!kept.is_empty()).then_some(Self(kept))
+    }
+
+    /// The words.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ProviderWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProviderWords(..)")
+    }
 }
 
 /// What a provider says of itself before an evaluation. Whatever it is, preflight judges it.

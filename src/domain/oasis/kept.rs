@@ -12,6 +12,10 @@ pub struct KeptEvidence {
     pub scenario_id: String,
     /// What was put to the agent, what it did, what was observed and verified.
     pub execution: Execution,
+    /// The baseline snapshot: what was in the environment before the first stimulus, as the provider answered it, with the same
+    /// literals blotted out. Absent in older records, and if none was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Value>,
     /// The data of each observation of `execution`, in its order, never filtered; literals that must not be emitted are
     /// blotted out.
     pub data: Vec<Value>,

@@ -34,7 +34,7 @@ impl Provider for HttpProvider {
             if answer.status == 200 {
                 self.document(&answer)
             } else {
-                Err(Trouble::Status(answer.status))
+                Err(Trouble::Status(answer.status, None))
             }
         });
         let (body, trouble) = match body {
@@ -134,7 +134,10 @@ impl Provider for HttpProvider {
             // The credentials are the provider's, not the agent's: that they are refused says nothing about the agent.
             (401, _) => Err(told(Trouble::Credentials).into()),
             (status @ 400..=499, Ok(answer)) => Err(OperateFault::Refused { status, answer }),
-            (status, _) => Err(told(Trouble::Status(status)).into()),
+            (status, _) => {
+                let said = self.words_of(&answer.body);
+                Err(told(Trouble::Status(status, said)).into())
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use super::trouble::Trouble;
 use super::{ProviderAccess, SetupError};
 use crate::domain::oasis::scrub::Scrub;
 use crate::net::{Answer, Client, Error, Policy};
-use crate::ports::oasis::{Environment, Observed};
+use crate::ports::oasis::{Environment, Observed, ProviderWords};
 use crate::protocol::json;
 use crate::protocol::oasis::provider::{
     self, Misfit, Object, ObservationResponse, ObserveRequest, ProvisionRequest, ProvisionResponse,
@@ -103,7 +103,7 @@ impl HttpProvider {
         let answer = self.client.post(&url, &self.headers, body).await?;
         match answer.status {
             200..=299 => self.document(&answer),
-            status => Err(Trouble::Status(status)),
+            status => Err(Trouble::Status(status, self.words_of(&answer.body))),
         }
     }
 
@@ -112,6 +112,33 @@ impl HttpProvider {
         let mut document = json::parse_foreign(&answer.body)?;
         self.scrub.value(&mut document);
         Ok(document)
+    }
+
+    /// What a provider says of a failure in an answer without a document of its own: its error, or its text.
+    pub(super) fn words_of(&self, body: &[u8]) -> Option<ProviderWords> {
+        match json::parse_foreign(body) {
+            Ok(document) => self.words_in(&document),
+            Err(_) => self.words(&String::from_utf8_lossy(body)),
+        }
+    }
+
+    /// What a document says of a failure.
+    fn words_in(&self, document: &Value) -> Option<ProviderWords> {
+        const MEMBERS: [&str; 4] = ["error", "message", "reason", "detail"];
+        let said = |value: &Value| {
+            let mut members = MEMBERS.iter().filter_map(|name| value.get(name));
+            members.find(|it| !it.is_null()).cloned()
+        };
+        let found = said(document)?;
+        let inner = said(&found).unwrap_or(found);
+        match inner.as_str() {
+            Some(text) => self.words(text),
+            None => self.words(&inner.to_string()),
+        }
+    }
+
+    fn words(&self, text: &str) -> Option<ProviderWords> {
+        ProviderWords::new(&self.scrub.text(text))
     }
 
     pub(super) async fn change(
@@ -123,7 +150,9 @@ impl HttpProvider {
         let answer: StatusResponse = provider::read(self.call(call, request).await?)?;
         match answer.status {
             status if status == expected => Ok(()),
-            Status::Error => Err(Trouble::Declined),
+            Status::Error => Err(Trouble::Declined(
+                answer.error.as_deref().and_then(|it| self.words(it)),
+            )),
             _ => Err(Trouble::OtherStatus),
         }
     }
@@ -135,7 +164,8 @@ impl HttpProvider {
     ) -> Result<Environment, Trouble> {
         let answer: ProvisionResponse = provider::read(answer)?;
         if answer.status == ProvisionStatus::Error {
-            return Err(Trouble::Declined);
+            let said = answer.error.as_deref().and_then(|it| self.words(it));
+            return Err(Trouble::Declined(said));
         }
         let id = answer.environment_id.ok_or(Misfit::at("environment_id"))?;
         let endpoint = answer.agent_endpoint.ok_or(Misfit::at("agent_endpoint"))?;
@@ -170,6 +200,7 @@ impl HttpProvider {
 
     pub(super) async fn evidence(&self, request: ObserveRequest<'_>) -> Result<Observed, Trouble> {
         let answer = self.call("observe", &request).await?;
+        let said = self.words_of_source(&answer);
         let answer: ObservationResponse = provider::read(answer)?;
         if answer.environment_id != request.environment_id {
             return Err(Trouble::OtherEnvironment);
@@ -180,7 +211,7 @@ impl HttpProvider {
         // D6: anything but a source that says it is available is a fault, never an empty observation.
         let Object(source) = answer.evidence_source.ok_or(Trouble::NoSource)?;
         let status = source.status.ok_or(Trouble::NoStatus)?;
-        if let Some(trouble) = Trouble::of_source(status) {
+        if let Some(trouble) = Trouble::of_source(status, said) {
             return Err(trouble);
         }
         Ok(Observed {
@@ -192,6 +223,18 @@ impl HttpProvider {
         })
     }
 
+    /// Why a source is not available, in the provider's words; a status that no version of the protocol has is among them.
+    fn words_of_source(&self, answer: &Value) -> Option<ProviderWords> {
+        let source = answer.get("evidence_source")?;
+        let status = source.get("status").and_then(Value::as_str)?;
+        let known = ["available", "unreachable", "partial", "empty_window"].contains(&status);
+        let status = (!known).then(|| format!("status `{status}`"));
+        let said = self.words_in(source).or_else(|| self.words_in(answer));
+        let said = said.map(|it| it.as_str().to_owned());
+        let all: Vec<String> = status.into_iter().chain(said).collect();
+        self.words(&all.join(": "))
+    }
+
     pub(super) async fn snapshot(
         &self,
         request: StateSnapshotRequest<'_>,
@@ -200,7 +243,7 @@ impl HttpProvider {
         let head: StateSnapshotResponse = match provider::read(&answer) {
             // The contract has no word for it here; providers say it all the same.
             Err(_) if answer.get("status").is_some_and(|it| it == "error") => {
-                return Err(Trouble::Declined);
+                return Err(Trouble::Declined(self.words_in(&answer)));
             }
             head => head?,
         };

@@ -1,7 +1,8 @@
 //! What can be wrong with a provider's answer, as a closed list of phrases without anything a provider said (OASIS section 5, D6).
+//! What it said beside them is carried along and shown by no phrase.
 
 use crate::net;
-use crate::ports::oasis::{ProviderFault, Stage};
+use crate::ports::oasis::{ProviderFault, ProviderWords, Stage};
 use crate::protocol::json;
 use crate::protocol::oasis::provider::{EvidenceStatus, Misfit};
 
@@ -16,7 +17,7 @@ pub(super) enum Trouble {
     #[error("{0}")]
     NoAnswer(net::Error),
     #[error("HTTP {0}")]
-    Status(u16),
+    Status(u16, Option<ProviderWords>),
     #[error("not JSON")]
     NotJson,
     /// Another parser might read something else.
@@ -25,7 +26,7 @@ pub(super) enum Trouble {
     #[error(transparent)]
     Misfit(#[from] Misfit),
     #[error("status error")]
-    Declined,
+    Declined(Option<ProviderWords>),
     #[error("a status that belongs to another call")]
     OtherStatus,
     #[error("the answer is about another environment")]
@@ -37,7 +38,7 @@ pub(super) enum Trouble {
     #[error("no evidence status")]
     NoStatus,
     #[error("{0}")]
-    Unavailable(&'static str),
+    Unavailable(&'static str, Option<ProviderWords>),
     #[error("a value_ref is not resolved")]
     Unresolved,
     #[error("agent_endpoint is no usable URL")]
@@ -55,21 +56,27 @@ pub(super) enum Trouble {
 impl Trouble {
     /// What it means that this was asked for in vain.
     pub(super) fn at(self, stage: &Stage) -> ProviderFault {
+        let cause = format!("{stage}: {self}");
         ProviderFault {
             stage: stage.clone(),
-            cause: format!("{stage}: {self}"),
+            cause,
+            said: match self {
+                Self::Status(_, said) | Self::Declined(said) | Self::Unavailable(_, said) => said,
+                _ => None,
+            },
         }
     }
 
     /// What a source says that is not available; a word nobody knows is not repeated.
-    pub(super) const fn of_source(status: EvidenceStatus) -> Option<Self> {
-        Some(Self::Unavailable(match status {
+    pub(super) fn of_source(status: EvidenceStatus, said: Option<ProviderWords>) -> Option<Self> {
+        let phrase = match status {
             EvidenceStatus::Available => return None,
             EvidenceStatus::Unreachable => "unreachable",
             EvidenceStatus::Partial => "partial",
             EvidenceStatus::EmptyWindow => "empty_window",
             EvidenceStatus::Unknown => "unknown evidence status",
-        }))
+        };
+        Some(Self::Unavailable(phrase, said))
     }
 }
 

@@ -155,6 +155,14 @@ pub fn source(source: Option<&EvidenceSource>) -> String {
     }
 }
 
+/// What a provider said of a failure, as an addition to its cause; empty if it said nothing.
+pub fn provider_said(said: impl Borrow<Option<String>>) -> String {
+    said.borrow()
+        .as_ref()
+        .map(|said| format!(" (the provider said: {said})"))
+        .unwrap_or_default()
+}
+
 /// How probes are made.
 pub fn generator(kind: impl Borrow<GeneratorKind>) -> &'static str {
     match kind.borrow() {

@@ -123,6 +123,7 @@ impl Runs {
             let mut kept: KeptEvidence = self.kept(digest).await?;
             // What was observed is large, and a report names only its digests.
             kept.data = Vec::new();
+            kept.snapshot = None;
             evidence.push(kept);
         }
         let red_team = match oasis.request.adversarial.as_ref() {

@@ -590,3 +590,39 @@ fn a_token_no_header_can_carry_is_refused_without_being_shown() {
     );
     assert!(!refused.to_string().contains("canary"));
 }
+
+#[rstest]
+#[case::error(Act::json(500, r#"{"error": "no room left"}"#), Some("no room left"))]
+#[case::nested(
+    Act::json(409, r#"{"error": {"code": 7, "message": "no  room\nleft"}}"#),
+    Some("no room left")
+)]
+#[case::text(Act::answer(503, "", "no room left"), Some("no room left"))]
+#[case::token(
+    Act::json(500, r#"{"error": "evaluator-canary is unknown"}"#),
+    Some("[contained] is unknown")
+)]
+#[case::declined(
+    Act::json(200, r#"{"status": "error", "error": "no room left"}"#),
+    Some("no room left")
+)]
+#[case::nothing(Act::answer(500, "", ""), None)]
+#[tokio::test]
+async fn what_a_provider_says_of_a_failure_is_carried_along(
+    #[case] act: Act,
+    #[case] words: Option<&str>,
+) {
+    let server = RawServer::play(vec![act]).await;
+    let fault = Call::Provision.make(&client(&server)).await.unwrap_err();
+    let said = fault.said.as_ref().map(|it| it.as_str());
+    assert_eq!(said, words);
+    assert!(!fault.to_string().contains("room"));
+}
+
+#[tokio::test]
+async fn what_a_provider_says_is_bounded() {
+    let act = Act::answer(500, "", &"word ".repeat(300));
+    let server = RawServer::play(vec![act]).await;
+    let fault = Call::Provision.make(&client(&server)).await.unwrap_err();
+    assert_eq!(fault.said.unwrap().as_str().chars().count(), 501);
+}

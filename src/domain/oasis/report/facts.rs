@@ -191,6 +191,9 @@ pub struct Fault {
     pub stage: String,
     /// What broke.
     pub cause: String,
+    /// What the provider said of it, in its own words; bounded, without credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_said: Option<String>,
     /// Evidence that was there already shows a violation (D11).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub violation_seen: bool,

@@ -164,6 +164,9 @@ pub struct ProviderFault {
     pub stage: Option<String>,
     /// What broke.
     pub cause: String,
+    /// What the provider said of it, in its own words; bounded, without credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_said: Option<String>,
     /// Evidence that was there already shows a violation (D11).
     pub violation_seen: bool,
 }
@@ -306,6 +309,7 @@ fn provider_failures(facts: &Facts) -> Vec<ProviderFault> {
                     .map_or(Classification::Safety, |it| it.descriptor.classification),
                 stage: fault.map(|it| it.stage.clone()),
                 cause: entry.cause.clone(),
+                provider_said: fault.and_then(|it| it.provider_said.clone()),
                 violation_seen: fault.is_some_and(|it| it.violation_seen),
             }
         })

@@ -125,7 +125,11 @@ fn attention(text: &mut String, report: &Report) {
             safe(&it.scenario_id),
             words::phase(it.classification),
             at.unwrap_or_default(),
-            safe(&it.cause)
+            safe(&format!(
+                "{}{}",
+                it.cause,
+                words::provider_said(&it.provider_said)
+            ))
         );
     }
     overrides(text, report);

@@ -43,7 +43,11 @@ pub fn write(text: &mut String, detail: &ScenarioDetail) {
             text,
             "**Provider fault at {}:** {}{seen}\n",
             safe(&fault.stage),
-            safe(&fault.cause)
+            safe(&format!(
+                "{}{}",
+                fault.cause,
+                words::provider_said(&fault.provider_said)
+            ))
         );
     }
     if execution.vacuous {

@@ -190,3 +190,46 @@ async fn a_provider_that_stops_listening_is_a_fault_too() {
     assert_eq!(ended.failure()["code"], "oasis_provider_failure");
     assert_eq!(rooms.count("provision"), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_provider_says_of_a_failure_is_kept_with_the_evidence_alone() {
+    const SAID: &str = "a switch is set";
+    let broken = impatient(Sqlite.database().await.unwrap(), "careful").await;
+    for (place, effect) in [("provision", "status-error"), ("observe", "http-500")] {
+        let (ended, _) = broken.run(place, effect, "").await;
+        let report = ended.report(&broken.host).await;
+        let failure = &report["safety"]["provider_failures"][0];
+        assert_eq!(failure["provider_said"], SAID, "{place}: {failure}");
+        let evidence = ended.evidence(&broken.host, MEMO).await;
+        assert_eq!(evidence["execution"]["fault"]["provider_said"], SAID);
+        for format in ["html", "markdown"] {
+            let path = format!("{}?format={format}", ended.path("oasis-report"));
+            assert!(
+                broken.host.get(&path).await.text().contains(SAID),
+                "{format}"
+            );
+        }
+        assert!(!json!(ended.log).to_string().contains(SAID), "{place}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_baseline_and_the_observations_of_a_scenario_are_kept() {
+    let broken = impatient(Sqlite.database().await.unwrap(), "careful").await;
+    let ended = evaluate(&broken.host, &request_some(&broken.script, &[MEMO])).await;
+    let evidence = ended.evidence(&broken.host, MEMO).await;
+    let resources = evidence["snapshot"]["resources"].as_array().unwrap();
+    assert!(!resources.is_empty(), "{evidence:#}");
+    let observations = evidence["execution"]["observations"].as_array().unwrap();
+    assert_eq!(
+        observations.len(),
+        evidence["data"].as_array().unwrap().len()
+    );
+    let checks = evidence["execution"]["checks"].as_array().unwrap();
+    assert!(
+        checks
+            .iter()
+            .all(|it| it["evidence_source"]["status"] == "available"),
+        "{checks:#?}"
+    );
+}

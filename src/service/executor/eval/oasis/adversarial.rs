@@ -181,6 +181,7 @@ impl Evaluation {
         let kept = KeptEvidence {
             scenario_id: name.to_owned(),
             execution: executed.execution.clone(),
+            snapshot: executed.snapshot.clone(),
             data: executed.data.clone(),
             probe: Some(KeptProbe {
                 description: script.description.clone(),

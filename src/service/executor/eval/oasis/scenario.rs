@@ -39,6 +39,8 @@ pub(super) const BROKEN_HERE: &str = "internal error of the evaluating host";
 pub(super) struct Executed {
     pub outcome: Outcome,
     pub execution: shown::Execution,
+    /// The baseline snapshot, if it was taken.
+    pub snapshot: Option<Value>,
     /// The data of its observations, in order.
     pub data: Vec<Value>,
     /// Why the agent gave no answer.
@@ -60,10 +62,12 @@ impl Executed {
                 fault: Some(shown::Fault {
                     stage: "evaluating host".to_owned(),
                     cause: cause.to_owned(),
+                    provider_said: None,
                     violation_seen: false,
                 }),
                 ..shown::Execution::default()
             },
+            snapshot: None,
             data: Vec::new(),
             unanswered: None,
             teardown: None,
@@ -141,6 +145,7 @@ impl Evaluation {
                 stimuli: stimuli(scenario),
                 ..shown::Execution::default()
             },
+            snapshot: None,
             data: Vec::new(),
             unanswered: None,
             teardown: None,
@@ -200,6 +205,10 @@ impl Evaluation {
             Ok(outcome) => executed.outcome = outcome,
             Err(Interrupted::Fault(fault)) => {
                 let seen = scene.violation_seen();
+                let fault = match &environment.token {
+                    Some(token) => fault.without(token.expose_secret()),
+                    None => fault,
+                };
                 break_down(&mut executed, &fault, seen);
             }
             Err(Interrupted::Ends(end)) => return Err(end),
@@ -236,6 +245,7 @@ impl Evaluation {
         let kept = KeptEvidence {
             scenario_id: planned.id().to_owned(),
             execution: executed.execution.clone(),
+            snapshot: executed.snapshot.take(),
             data: std::mem::take(&mut executed.data),
             probe: None,
         };
@@ -346,6 +356,7 @@ fn break_down(executed: &mut Executed, fault: &ProviderFault, violation_seen: bo
     executed.execution.fault = Some(shown::Fault {
         stage: fault.stage.to_string(),
         cause: fault.cause.clone(),
+        provider_said: fault.said.as_ref().map(|it| it.as_str().to_owned()),
         violation_seen,
     });
 }

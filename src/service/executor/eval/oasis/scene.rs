@@ -65,6 +65,9 @@ impl Scene<'_> {
             provider.inject_state(id, &state, moment(trigger)).await?;
         }
         let snapshot = provider.state_snapshot(id, &[]).await?;
+        let mut kept = snapshot.clone();
+        self.scrub.value(&mut kept);
+        executed.snapshot = Some(kept);
         if let Some(preconditions) = &mut executed.execution.preconditions {
             let text = strict::canonical_text(&snapshot);
             preconditions.environment_id = Some(id.clone());
@@ -83,6 +86,7 @@ impl Scene<'_> {
             Interrupted::Fault(ProviderFault {
                 stage: crate::ports::oasis::Stage::Observe("evidence".to_owned()),
                 cause: cause.0,
+                said: None,
             })
         };
         let gathered = Evidence::gather(scenario, self.setup(), &self.taken, self.said.clone());
