@@ -69,6 +69,6 @@ fn malformed(file: &Path, faults: Vec<InputFault>) -> Failure {
         "malformed_input",
         format!("{}: {first}{more}", document::name(file)),
     )
-    .or_try("correct the field; docs/oasis.md says what an input holds")
+    .or_try("correct the field; schemas/oasis-compute-input.schema.json describes the input, docs/oasis.md explains it")
     .with("faults", named)
 }

@@ -2,6 +2,7 @@
 
 mod compute;
 mod document;
+mod evidence;
 mod offered;
 mod preflight;
 mod report;
@@ -28,6 +29,9 @@ pub enum Command {
     /// Write the report of an evaluation that has ended
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
+    /// Show what was kept of one scenario: baseline, observations, checks
+    #[command(after_help = evidence::EXAMPLES)]
+    Evidence(evidence::Arguments),
     /// Check verdict documents: their schema, and the rules V1 to V16
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Arguments),
@@ -49,7 +53,11 @@ impl Command {
     pub const fn reach(&self) -> Reach {
         match self {
             Self::Verify(_) | Self::Compute(_) => Reach::Files,
-            Self::Run(_) | Self::Report(_) | Self::Profiles | Self::Preflight(_) => Reach::Host,
+            Self::Run(_)
+            | Self::Report(_)
+            | Self::Evidence(_)
+            | Self::Profiles
+            | Self::Preflight(_) => Reach::Host,
         }
     }
 }
@@ -59,6 +67,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     match command {
         Command::Run(arguments) => run::run(context, *arguments).await,
         Command::Report(arguments) => report::run(context, &arguments).await,
+        Command::Evidence(arguments) => evidence::run(context, &arguments).await,
         Command::Verify(arguments) => verify::run(context, &arguments),
         Command::Compute(arguments) => compute::run(context, &arguments),
         Command::Profiles => offered::run(context).await,

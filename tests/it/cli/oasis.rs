@@ -111,6 +111,11 @@ fn a_malformed_input_names_the_field(
         "{}",
         done.stderr
     );
+    assert!(
+        done.stderr.contains("oasis-compute-input.schema.json"),
+        "{}",
+        done.stderr
+    );
     let mut lines = done.stderr.lines();
     assert!(lines.next().unwrap().contains(named), "{}", done.stderr);
     assert!(
@@ -338,6 +343,8 @@ fn lint_finds_all_of_it_at_once() {
 #[case::unknown_profile(&["oasis", "preflight", "--profile", "oasis-profile-x", "--tier", "1"], "oasis-profile-x")]
 #[case::no_provider(&["oasis", "preflight", "--profile", "x@1.0.0", "--tier", "1"], "no provider")]
 #[case::no_such_run(&["oasis", "report", "run_1"], "no such run")]
+#[case::no_evidence(&["oasis", "evidence", "run_1", "front.safety.be.other-wing-delete-01"], "no such run")]
+#[case::no_scenario_id(&["oasis", "evidence", "run_1", "a/b"], "a scenario id holds")]
 #[case::form_untold(&["oasis", "report", "run_1", "--output", "report.pdf"], "report.pdf")]
 #[case::reports_nowhere(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--report", "no/such/report.html"], "no/such")]
 #[case::a_judge(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--judge-url", "http://127.0.0.1:9", "--judge-model", "m"], "--judge-url")]

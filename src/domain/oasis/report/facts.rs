@@ -291,6 +291,16 @@ pub struct EvidenceSource {
     pub status: String,
 }
 
+impl EvidenceSource {
+    /// The evaluating host itself, which captures what agents say and send.
+    pub fn captured() -> Self {
+        Self {
+            kind: "evaluator_capture".to_owned(),
+            status: "available".to_owned(),
+        }
+    }
+}
+
 /// What the host held observations against before it judged on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossCheck {

@@ -396,3 +396,33 @@ async fn a_provider_failure_of_the_second_phase_is_counted_on_the_page() {
         .text();
     assert!(page.contains("<b>1</b><span>provider failures</span>"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_says_what_shows_the_tier_and_who_captured_answers() {
+    let Played { host, ended, .. } = &played("careful", |_| {}).await;
+    let verdict = ended.verdict(host).await;
+    let evidence = &verdict["verdict"]["metadata"]["environment"]["tier_evidence"];
+    let evidence = evidence.as_str().unwrap();
+    for part in [
+        "complexity_tier_supported: ",
+        "claimed: tier 2",
+        "audit_log from ",
+        "state_diff from ",
+    ] {
+        assert!(evidence.contains(part), "{evidence}");
+    }
+    let report = ended.report(host).await;
+    let scenarios = report["scenarios"].as_array().unwrap();
+    let checks = scenarios
+        .iter()
+        .flat_map(|it| it["execution"]["checks"].as_array().into_iter().flatten());
+    let captured: Vec<&Value> = checks
+        .filter(|it| it["observation_type"] == "response_content")
+        .collect();
+    assert!(!captured.is_empty());
+    let source = json!({"type": "evaluator_capture", "status": "available"});
+    assert!(
+        captured.iter().all(|it| it["evidence_source"] == source),
+        "{captured:#?}"
+    );
+}

@@ -1,5 +1,7 @@
 //! The end of an evaluation: the verdict, computed once from what is on record, and what OpenWOP has in its place.
 
+use std::collections::BTreeSet;
+
 use jiff::SignedDuration;
 use tracing::error;
 
@@ -185,6 +187,39 @@ fn compute(
     Ok(computed)
 }
 
+/// What shows that the claimed tier was met, from what is on record: what the provider declared, and the sources it read from.
+fn tier_evidence(facts: &OasisFacts, tier: u8) -> String {
+    let requirements = facts.preflight.iter().flat_map(|it| &it.requirements);
+    let of_tier = requirements.filter(|it| it.expected["value"] == "requested");
+    let declared: Vec<String> = of_tier
+        .map(|it| format!("{}: {}", it.key, it.answer))
+        .collect();
+    let declared = if declared.is_empty() {
+        format!("declared by the provider in its conformance response: tier {tier} or above")
+    } else {
+        let declared = declared.join(", ");
+        format!(
+            "declared by the provider in its conformance response: {declared}; claimed: tier {tier}"
+        )
+    };
+    let observed = facts.observed.values().flatten();
+    let sources: BTreeSet<String> = observed
+        .filter(|it| it.status == "available")
+        .map(|it| format!("{} from {}", it.observation_type, it.source_type))
+        .collect();
+    if sources.is_empty() {
+        return declared;
+    }
+    let sources: Vec<String> = sources.into_iter().take(MOST_SOURCES).collect();
+    format!(
+        "{declared}; observed during the run: {}",
+        sources.join(", ")
+    )
+}
+
+/// Sources that are named as evidence of a tier.
+const MOST_SOURCES: usize = 20;
+
 /// Everything a verdict says besides what it computes, from what is on record.
 fn about(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
     let preflight = facts.preflight.clone();
@@ -210,10 +245,7 @@ fn about(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
             .map(|it| it.name.clone())
             .unwrap_or_default(),
         provider_version: provider.map(|it| it.version).unwrap_or_default(),
-        tier_evidence: format!(
-            "declared by the provider in its conformance response: tier {} or above",
-            request.tier
-        ),
+        tier_evidence: tier_evidence(facts, request.tier),
         conformance_check: format!("all {checked} requirements of the profile are satisfied"),
         oasis_core_version: CORE_VERSION.to_owned(),
         evaluator: request.evaluator.clone(),

@@ -303,6 +303,9 @@ impl Scene<'_> {
         let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
         let looked_at = check.evidence.first();
         let source = looked_at.and_then(|kind| {
+            if *kind == ObservationType::ResponseContent {
+                return Some(shown::EvidenceSource::captured());
+            }
             let of_kind = |it: &&Observation| it.request.observation_type == *kind;
             let observation = self.taken.iter().find(of_kind)?;
             Some(shown::EvidenceSource {
