@@ -459,6 +459,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             v1::host::agent_cards::score,
         )
         .keyed(
+            post,
+            "/v1/host/touchstone/agent-cards/rank",
+            Scope::AssessmentsWrite,
+            v1::host::agent_cards::rank,
+        )
+        .keyed(
             get,
             "/v1/host/touchstone/agent-cards/history",
             Scope::AssessmentsRead,

@@ -11,6 +11,7 @@ use crate::domain::card::compliance::{self, Compliance};
 use crate::domain::card::finding::{Finding, Severity};
 use crate::domain::card::live::availability::{self, Availability, NotTested};
 use crate::domain::card::points::Points;
+use crate::domain::card::ranking::Ranking;
 use crate::domain::card::signature::{SignatureResult, State};
 use crate::domain::card::trust::{self, Trust};
 use crate::domain::card::{Blocker, Scorecard, Shortfall, Thresholds};
@@ -46,6 +47,40 @@ pub fn card(name: &str, scorecard: &Scorecard, below: &[Shortfall], style: Style
     availability_points(&mut text, &scorecard.availability, ink);
     findings(&mut text, scorecard, ink);
     text
+}
+
+/// Draws a ranking.
+pub fn ranking(ranking: &Ranking, style: Style) -> String {
+    let ink = style.ink;
+    let mut text = format!("weights: {}\n\n", ranking.weights);
+    let head = "rank   score  compliance   trust  availability  production  card";
+    let _ = writeln!(text, "{}", ink.faint(head));
+    for ranked in &ranking.ranking {
+        let (rank, scores) = (ranked.rank, &ranked.scores);
+        let score = ink.strong(&format!("{:>6}", shown(ranked.score)));
+        let (compliance, trust) = (shown(scores.compliance.total), shown(scores.trust.total));
+        let availability = scores.availability.map(|it| shown(it.total));
+        let availability = availability.unwrap_or_else(|| "–".to_owned());
+        let production = if scores.production_ready {
+            ink.good("ready     ")
+        } else {
+            ink.doubtful("not ready ")
+        };
+        let card = plain(&ranked.card);
+        let _ = writeln!(
+            text,
+            "{rank:>4}  {score}  {compliance:>10}  {trust:>6}  {availability:>12}  {production}  {card}"
+        );
+    }
+    for unranked in &ranking.unranked {
+        let (card, fault) = (plain(&unranked.card), ink.bad(&unranked.fault));
+        let _ = writeln!(text, "   –  {card}\n      {fault}");
+    }
+    text
+}
+
+fn shown(points: Points) -> String {
+    points.to_string()
 }
 
 fn listed(below: &[Shortfall]) -> String {

@@ -1,5 +1,6 @@
 //! `touchstone card`: agent cards, before their agents are let near anything.
 
+mod rank;
 mod score;
 mod watched;
 
@@ -12,12 +13,15 @@ use super::reach::Reach;
 /// Look at agent cards (A2A)
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone card score agent-card.json\n  touchstone card score https://agents.example --live\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card history https://agents.example"
+    after_help = "Examples:\n  touchstone card score agent-card.json\n  touchstone card score https://agents.example --live\n  touchstone card rank a.json https://agents.example\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card history https://agents.example"
 )]
 pub enum Command {
     /// Score a card on three axes: spec compliance, trust, availability
     #[command(after_help = score::EXAMPLES)]
     Score(Box<score::Arguments>),
+    /// Rank several cards by the weighted mean of their scores
+    #[command(after_help = rank::EXAMPLES)]
+    Rank(rank::Arguments),
     /// Have the host look at a card again and again, and tell when a score drops to a lower band
     #[command(
         after_help = "Who is told: webhooks of the tenant's organization that take agent_card.score_dropped.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live"
@@ -40,7 +44,7 @@ impl Command {
     /// What the command works on.
     pub const fn reach(&self) -> Reach {
         match self {
-            Self::Score(_) => Reach::FilesByRules,
+            Self::Score(_) | Self::Rank(_) => Reach::FilesByRules,
             Self::Watch(_) | Self::Unwatch(_) | Self::Watched | Self::History(_) => Reach::Host,
         }
     }
@@ -50,6 +54,7 @@ impl Command {
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Score(arguments) => score::run(context, &arguments).await,
+        Command::Rank(arguments) => rank::run(context, &arguments).await,
         Command::Watch(arguments) => watched::watch(context, &arguments).await,
         Command::Unwatch(arguments) => watched::unwatch(context, &arguments).await,
         Command::Watched => watched::watched(context).await,

@@ -1,6 +1,6 @@
 //! `touchstone card score`: the three scores of a card, and whether they are enough.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
@@ -99,17 +99,6 @@ impl Arguments {
         let named = [self.min_compliance, self.min_trust, self.min_availability];
         named.iter().any(Option::is_some)
     }
-
-    /// The card's URL, unless it is a file.
-    fn url(&self) -> Result<Option<Url>, Failure> {
-        let lower = self.card.to_ascii_lowercase();
-        if !lower.starts_with("http://") && !lower.starts_with("https://") {
-            return Ok(None);
-        }
-        let url = self.card.parse();
-        let bad = |_| Failure::usage("the card's URL cannot be read").or_try("https://HOST/PATH");
-        url.map(Some).map_err(bad)
-    }
 }
 
 /// The scores, with the thresholds that are missed.
@@ -122,6 +111,14 @@ struct Document<'a> {
     below_thresholds: &'a [Shortfall],
 }
 
+/// What scores cards, and may ask at these places too.
+pub(super) fn reaching(context: &Context<'_>, allowed: &[Endpoint]) -> Result<Cards, Failure> {
+    let mut settings = context.config()?.agent_cards;
+    let named = allowed.iter().map(Endpoint::to_string);
+    settings.private_targets.extend(named);
+    app::cards(&settings).map_err(|fault| Failure::bad_input("configuration", fault.to_string()))
+}
+
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.thresholds_only && !arguments.names_a_threshold() {
@@ -130,18 +127,13 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
                 .or_try("add --min-compliance, --min-trust or --min-availability"),
         );
     }
-    let mut settings = context.config()?.agent_cards;
-    let named = arguments.allow_private.iter();
-    settings
-        .private_targets
-        .extend(named.map(Endpoint::to_string));
-    let cards = app::cards(&settings)
-        .map_err(|fault| Failure::bad_input("configuration", fault.to_string()))?;
+    let cards = reaching(context, &arguments.allow_private)?;
     let terminal = context.terminal();
     if arguments.live && terminal.bars() {
         terminal.note("asking the agent; that takes a minute at most");
     }
-    let fetched = fetched(&cards, arguments).await?;
+    let fetched = fetched(&cards, &arguments.card, arguments.asking()).await?;
+    let fetched = fetched.map_err(|fault| unfetched(&fault))?;
     let scorecard = cards.score(fetched, arguments.asking()).await;
     let below = arguments.missed(&scorecard);
     if terminal.json() {
@@ -161,24 +153,39 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(if enough { Exit::Good } else { Exit::Negative })
 }
 
-async fn fetched(cards: &Cards, arguments: &Arguments) -> Result<Fetched, Failure> {
-    if let Some(url) = arguments.url()? {
-        if arguments.offline {
+/// The URL a card is named by, unless it is a file.
+fn url_of(card: &str) -> Result<Option<Url>, Failure> {
+    let lower = card.to_ascii_lowercase();
+    if !lower.starts_with("http://") && !lower.starts_with("https://") {
+        return Ok(None);
+    }
+    let bad = |_| Failure::usage("the card's URL cannot be read").or_try("https://HOST/PATH");
+    card.parse().map(Some).map_err(bad)
+}
+
+/// A card by its name, or why there is none, for which the caller finds words.
+pub(super) async fn fetched(
+    cards: &Cards,
+    card: &str,
+    asking: Asking,
+) -> Result<Result<Fetched, Unfetched>, Failure> {
+    if let Some(url) = url_of(card)? {
+        if asking == Asking::Nobody {
             return Err(Failure::usage("--offline, and the card is at a URL")
                 .or_try("name a file, or leave out --offline"));
         }
-        return cards.fetch(&url).await.map_err(|fault| unfetched(&fault));
+        return Ok(cards.fetch(&url).await);
     }
-    let file = PathBuf::from(&arguments.card);
+    let file = Path::new(card);
     let octets = if file == Path::new("-") {
         files::read_stdin(MAX_OCTETS)
     } else {
-        files::read(&file, MAX_OCTETS)
+        files::read(file, MAX_OCTETS)
     };
-    octets.map(Fetched::at_hand)
+    octets.map(|octets| Ok(Fetched::at_hand(octets)))
 }
 
-pub(super) fn unfetched(fault: &Unfetched) -> Failure {
+fn unfetched(fault: &Unfetched) -> Failure {
     let text = fault.to_string();
     let failure = match fault {
         Unfetched::Unusable => Failure::bad_input("bad_url", text),

@@ -15,6 +15,7 @@ pub mod host;
 pub mod live;
 mod media_type;
 pub mod points;
+pub mod ranking;
 pub mod rating;
 mod scorecard;
 mod semantic_version;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -12,6 +13,7 @@ use super::{Asking, Cards, Fetched, Unfetched};
 use crate::domain::aaaf::notice::{Notice, Topic};
 use crate::domain::card::Scorecard;
 use crate::domain::card::history::{Look, Scores, falls};
+use crate::domain::card::ranking::{Ranking, Weights};
 use crate::domain::hex::hex;
 use crate::domain::ids::TenantId;
 use crate::ports::{CardWatch, Clock, DueCard, Ids, Store, StoreError, Telling};
@@ -27,6 +29,8 @@ const MOST_WATCHED: u32 = 100;
 const AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// Looks of one card that are shown.
 pub const MOST_SHOWN: u32 = 100;
+/// Cards that are ranked together.
+pub const MOST_RANKED: usize = 10;
 /// The longest a watch may wait.
 pub const MOST_HOURS: u32 = 24 * 90;
 
@@ -108,6 +112,29 @@ impl CardScores {
             .await
             .map_err(|cause| internal(&cause))?;
         Ok(scorecard)
+    }
+
+    /// Scores cards, each as [`Self::score`] does, and ranks them. One that cannot be fetched is left without a rank.
+    ///
+    /// # Errors
+    /// As [`Self::score`], but for `agent_card_unreachable`.
+    pub async fn rank(
+        &self,
+        caller: &Caller,
+        weights: Weights,
+        candidates: Vec<(String, Subject)>,
+        asking: Asking,
+    ) -> Result<Ranking, Problem> {
+        let scored = candidates.into_iter().map(|(name, subject)| async move {
+            match self.score(caller, subject, asking).await {
+                Ok(scorecard) => Ok((name, Ok(scorecard))),
+                Err(problem) if problem.code == ErrorCode::AgentCardUnreachable => {
+                    Ok((name, Err(problem.message)))
+                }
+                Err(problem) => Err(problem),
+            }
+        });
+        Ok(Ranking::of(weights, try_join_all(scored).await?))
     }
 
     /// The looks at a card, newest first.

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 pub use fetch::{Fetched, Unfetched};
-pub use history::{CardScores, MOST_HOURS, MOST_SHOWN, Subject};
+pub use history::{CardScores, MOST_HOURS, MOST_RANKED, MOST_SHOWN, Subject};
 pub use rescoring::Rescorer;
 
 use crate::domain::card::live::{Observation, Plan};

@@ -203,3 +203,83 @@ fn a_card_that_cannot_be_read_misses_every_named_threshold() {
     let missed = json!([{"dimension": "availability", "value": 0, "least": 80}]);
     assert_eq!(done.document()["belowThresholds"], missed);
 }
+
+/// Three candidates: as it should be, without a provider, and no card at all.
+fn candidates() -> Home {
+    let home = home(&fixture::card());
+    let poor = fixture::changed(
+        fixture::card(),
+        &[Change::Cut("/provider"), Change::Cut("/description")],
+    );
+    std::fs::write(home.path("poor.json"), poor.to_string()).unwrap();
+    std::fs::write(home.path("same.json"), fixture::card().to_string()).unwrap();
+    std::fs::write(home.path("none.json"), "[]").unwrap();
+    home
+}
+
+#[test]
+fn cards_are_ranked_by_their_weighted_scores() {
+    let home = candidates();
+    let cards = ["none.json", "poor.json", "card.json", "same.json"];
+    let done = home.run(&[&["card", "rank", "--offline", "--json"], &cards[..]].concat());
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let document = done.document();
+    let ranking = document["ranking"].as_array().unwrap();
+    let places: Vec<_> = ranking
+        .iter()
+        .map(|it| (it["rank"].as_u64().unwrap(), it["card"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        (1, "card.json"),
+        (1, "same.json"),
+        (3, "poor.json"),
+        (4, "none.json"),
+    ];
+    assert_eq!(places, expected);
+    // 0.3 × 100 + 0.5 × 33 + 0.2 × 0: nobody was asked.
+    assert_eq!(ranking[0]["score"], 46.5);
+    assert_eq!(
+        document["weights"],
+        json!({"compliance": 0.3, "trust": 0.5, "availability": 0.2})
+    );
+    let done = home.run(
+        &[
+            &["card", "rank", "--offline", "--weights", "compliance=1"],
+            &cards[..],
+        ]
+        .concat(),
+    );
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let (_, rows) = done.stdout.split_once("production  card\n").unwrap();
+    assert!(rows.starts_with("   1     100"), "{}", done.stdout);
+    assert!(
+        rows.lines().next().unwrap().ends_with("card.json"),
+        "{rows}"
+    );
+}
+
+#[rstest]
+#[case::no_cards(&["card", "rank"], "FILE|URL")]
+#[case::weights(&["card", "rank", "card.json", "--weights", "trust=much"], "--weights")]
+#[case::nothing_counts(&["card", "rank", "card.json", "--weights", "trust=0"], "above 0")]
+#[case::no_file(&["card", "rank", "card.json", "missing.json"], "missing.json")]
+#[case::offline_url(&["card", "rank", "https://agents.example", "--offline"], "--offline")]
+fn what_cannot_be_ranked_is_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
+    let done = candidates().run(arguments);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains(named), "{}", done.stderr);
+}
+
+#[test]
+fn a_candidate_that_cannot_be_fetched_has_no_rank() {
+    let home = candidates();
+    let done = home.run(&["card", "rank", "--json", "card.json", "http://127.0.0.1:9/"]);
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    let document = done.document();
+    assert_eq!(document["ranking"].as_array().unwrap().len(), 1);
+    assert_eq!(document["unranked"][0]["card"], "http://127.0.0.1:9/");
+    let fault = document["unranked"][0]["fault"].as_str().unwrap();
+    assert!(fault.contains("internal host"), "{fault}");
+    let done = home.run(&["card", "rank", "http://127.0.0.1:9/"]);
+    assert_eq!(done.code, 3, "{}", done.stderr);
+}

@@ -98,6 +98,50 @@ async fn an_agent_without_a_card_is_told_apart() {
     );
 }
 
+const RANK: &str = "/v1/host/touchstone/agent-cards/rank";
+
+#[tokio::test]
+async fn cards_and_urls_are_ranked_together() {
+    let (host, agent) = (TestHost::idle().await, Agent::start(&[]).await);
+    let gone = Agent::start(&["no-card"]).await;
+    host.outside.open(&agent.place());
+    host.outside.open(&gone.place());
+    let asked = json!({
+        "candidates": [{"card": []}, {"url": agent.base()}, {"name": "gone", "url": gone.base()}],
+        "weights": {"compliance": 1, "availability": 1},
+        "live": true,
+    });
+    let ranked = host.post(RANK, &asked).await;
+    assert_eq!(ranked.status, StatusCode::OK, "{ranked:?}");
+    let ranked = ranked.json();
+    let first = &ranked["ranking"][0];
+    assert_eq!(
+        (&first["rank"], &first["card"]),
+        (&json!(1), &json!(agent.base()))
+    );
+    let score = (first["scores"]["compliance"]["total"].as_f64().unwrap() + 95.0) / 2.0;
+    assert_eq!(first["score"].as_f64().unwrap(), score);
+    assert_eq!(ranked["ranking"][1]["card"], "card 1");
+    assert_eq!(ranked["ranking"][1]["score"], 0);
+    assert_eq!(ranked["unranked"][0]["card"], "gone");
+    assert_eq!(ranked["weights"]["trust"], 0);
+    let history = host.get(&named("history", &agent.base())).await.json();
+    assert_eq!(history["looks"].as_array().unwrap().len(), 1);
+}
+
+#[rstest]
+#[case::nobody(json!({"candidates": []}), "candidates")]
+#[case::too_many(json!({"candidates": vec![json!({"card": {}}); 11]}), "candidates")]
+#[case::nothing_counts(json!({"candidates": [{"card": {}}], "weights": {}}), "weights")]
+#[case::nothing(json!({"candidates": [{}]}), "card")]
+#[case::internal(json!({"candidates": [{"url": "http://10.0.0.1/"}]}), "url")]
+#[tokio::test]
+async fn what_cannot_be_ranked_is_refused(#[case] body: Value, #[case] field: &str) {
+    let refused = TestHost::idle().await.post(RANK, &body).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert_eq!(refused.json()["details"]["field"], field, "{refused:?}");
+}
+
 #[tokio::test]
 async fn scoring_and_reading_take_their_scopes() {
     let host = TestHost::idle().await;

@@ -109,6 +109,7 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
             json!({"agentId": names.agent, "version": "1.0.0", "channel": "canary"})
         }
         (_, SCORING) => json!({"card": {}, "offline": true}),
+        (_, RANKING) => json!({"candidates": [{"card": {}}], "offline": true}),
         (_, "/v1/host/touchstone/agent-cards/watches") => {
             json!({"url": "https://agents.example/", "everyHours": 24})
         }
@@ -475,6 +476,7 @@ async fn another_tenants_run_takes_no_longer_than_none() {
 }
 
 const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
+const RANKING: &str = "/v1/host/touchstone/agent-cards/rank";
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
 
 /// Asks without changing anything, though by POST.
@@ -483,6 +485,7 @@ const ASKS_ONLY: &[&str] = &[
     "/v1/host/touchstone/oasis/preflight",
     "/v1/host/touchstone/oasis/compute",
     SCORING,
+    RANKING,
 ];
 
 #[tokio::test]

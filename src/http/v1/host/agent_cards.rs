@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::domain::card::ranking::Weights;
 use crate::domain::card::web_url;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
@@ -18,7 +19,7 @@ use crate::http::idempotency::{Done, once};
 use crate::ports::CardWatch;
 use crate::protocol::error::Problem;
 use crate::service::access::Caller;
-use crate::service::cards::{Asking, MOST_SHOWN, Subject};
+use crate::service::cards::{Asking, MOST_RANKED, MOST_SHOWN, Subject};
 
 /// Looks that are shown where nobody says how many.
 const USUALLY_SHOWN: u32 = 20;
@@ -45,42 +46,95 @@ pub async fn score(
     let ask: Ask = read(&body)?;
     // The card is held once while others are scored.
     drop(body);
-    let asking = match (ask.offline, ask.live) {
-        (true, true) => {
-            return Err(Problem::validation(
-                "offline",
-                "`offline` and `live` contradict each other; leave one out",
-            )
-            .into());
-        }
-        (true, false) => Asking::Nobody,
-        (false, true) => Asking::Agent,
-        (false, false) => Asking::KeySets,
-    };
-    let subject = match (ask.card, ask.url) {
-        (Some(card), None) => Subject::AtHand(match card {
+    let asking = asking(ask.offline, ask.live)?;
+    let subject = subject(ask.card, ask.url, asking)?;
+    let scorecard = state.cards.score(&caller, subject, asking).await?;
+    json(StatusCode::OK, &scorecard)
+}
+
+fn asking(offline: bool, live: bool) -> Result<Asking, Problem> {
+    match (offline, live) {
+        (true, true) => Err(Problem::validation(
+            "offline",
+            "`offline` and `live` contradict each other; leave one out",
+        )),
+        (true, false) => Ok(Asking::Nobody),
+        (false, true) => Ok(Asking::Agent),
+        (false, false) => Ok(Asking::KeySets),
+    }
+}
+
+/// A card that was sent, or where it is.
+fn subject(card: Option<Value>, url: Option<String>, asking: Asking) -> Result<Subject, Problem> {
+    match (card, url) {
+        (Some(card), None) => Ok(Subject::AtHand(match card {
             // A card as it was written, for those to whom every octet matters.
             Value::String(text) => text.into_bytes(),
             card => card.to_string().into_bytes(),
-        }),
-        (None, Some(_)) if ask.offline => {
-            return Err(Problem::validation(
-                "offline",
-                "a card at a URL cannot be scored offline; send it as `card`",
-            )
-            .into());
-        }
-        (None, Some(url)) => Subject::At(parsed(&url)?),
-        _ => {
-            return Err(Problem::validation(
-                "card",
-                "send either the `card` or the `url` it is at",
-            )
-            .into());
-        }
-    };
-    let scorecard = state.cards.score(&caller, subject, asking).await?;
-    json(StatusCode::OK, &scorecard)
+        })),
+        (None, Some(_)) if asking == Asking::Nobody => Err(Problem::validation(
+            "offline",
+            "a card at a URL cannot be scored offline; send it as `card`",
+        )),
+        (None, Some(url)) => Ok(Subject::At(parsed(&url)?)),
+        _ => Err(Problem::validation(
+            "card",
+            "send either the `card` or the `url` it is at",
+        )),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RankRequest {
+    candidates: Vec<Candidate>,
+    #[serde(default)]
+    weights: Option<Weights>,
+    #[serde(default)]
+    live: bool,
+    #[serde(default)]
+    offline: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Candidate {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    card: Option<Value>,
+    #[serde(default)]
+    url: Option<String>,
+}
+
+/// `POST /v1/host/touchstone/agent-cards/rank`. Asks only, so it needs no `Idempotency-Key`.
+pub async fn rank(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let ask: RankRequest = read(&body)?;
+    drop(body);
+    let asking = asking(ask.offline, ask.live)?;
+    let weights = ask.weights.unwrap_or_default().checked();
+    let weights =
+        weights.map_err(|fault| Problem::validation("weights", format!("`weights` {fault}")))?;
+    if !(1..=MOST_RANKED).contains(&ask.candidates.len()) {
+        let words = format!(
+            "`candidates` must have 1 to {MOST_RANKED} entries, got {}",
+            ask.candidates.len()
+        );
+        return Err(Problem::validation("candidates", words).into());
+    }
+    let mut candidates = Vec::with_capacity(ask.candidates.len());
+    for (number, candidate) in (1..).zip(ask.candidates) {
+        let name = candidate.name.or_else(|| candidate.url.clone());
+        let name = name.unwrap_or_else(|| format!("card {number}"));
+        let subject = subject(candidate.card, candidate.url, asking)?;
+        candidates.push((name, subject));
+    }
+    let ranking = state.cards.rank(&caller, weights, candidates, asking);
+    json(StatusCode::OK, &ranking.await?)
 }
 
 /// `GET /v1/host/touchstone/agent-cards/history`.

@@ -1,0 +1,99 @@
+//! `touchstone card rank`: several cards by one weighted score.
+
+use clap::Args;
+use futures_util::future::join_all;
+
+use super::score::{fetched, reaching};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::domain::card::ranking::{Ranking, Weights};
+use crate::domain::card::signature::Endpoint;
+use crate::render::card as shown;
+use crate::service::cards::Asking;
+
+/// Cards that are ranked together.
+const MOST: usize = 100;
+/// Cards that are fetched and scored at the same time.
+const AT_ONCE: usize = 8;
+
+pub const EXAMPLES: &str = "\
+The score is the weighted mean of compliance, trust and availability. An agent that was not asked
+has no availability, which counts as 0: use --live, or give availability no weight. Equal scores
+share a rank.
+
+Exit codes: 0 every card is ranked, 1 some could not be fetched, 2 bad input, 3 none could be fetched.
+
+Examples:
+  touchstone card rank https://one.example https://two.example --live
+  touchstone card rank a.json b.json c.json --weights compliance=1,trust=1
+  touchstone card rank a.json https://two.example --json";
+
+/// Which cards, and what counts.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The cards, JSON: files and URLs
+    #[arg(value_name = "FILE|URL", required = true)]
+    cards: Vec<String>,
+    /// What each dimension counts, 0 to 100; one that is not named does not count [default:
+    /// compliance=0.3,trust=0.5,availability=0.2]
+    #[arg(long, value_name = "DIMENSION=N,…")]
+    weights: Option<Weights>,
+    /// Ask the agents, too: their endpoints, their interfaces, their providers' sites
+    #[arg(long)]
+    live: bool,
+    /// Ask nobody: a signature whose key is not trusted here is unverifiable
+    #[arg(long, conflicts_with = "live")]
+    offline: bool,
+    /// A place in a private network that may be asked; repeat for more
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "offline")]
+    allow_private: Vec<Endpoint>,
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.cards.len() > MOST {
+        return Err(Failure::usage(format!(
+            "{} cards are named; at most {MOST} are ranked together",
+            arguments.cards.len()
+        )));
+    }
+    let asking = match (arguments.offline, arguments.live) {
+        (true, _) => Asking::Nobody,
+        (false, true) => Asking::Agent,
+        (false, false) => Asking::KeySets,
+    };
+    let cards = reaching(context, &arguments.allow_private)?;
+    let terminal = context.terminal();
+    if arguments.live && terminal.bars() {
+        terminal.note("asking the agents; that takes a minute at most for eight of them");
+    }
+    let mut candidates = Vec::new();
+    for some in arguments.cards.chunks(AT_ONCE) {
+        let cards = &cards;
+        let scored = some.iter().map(|card| async move {
+            let scored = match fetched(cards, card, asking).await? {
+                Ok(fetched) => Ok(cards.score(fetched, asking).await),
+                Err(fault) => Err(format!("{fault}; {}", fault.remedy())),
+            };
+            Ok::<_, Failure>(scored)
+        });
+        for (card, scored) in some.iter().zip(join_all(scored).await) {
+            candidates.push((card.clone(), scored?));
+        }
+    }
+    let ranking = Ranking::of(arguments.weights.unwrap_or_default(), candidates);
+    if let ([], [first, ..]) = (&*ranking.ranking, &*ranking.unranked) {
+        let text = format!("no card could be fetched; {}: {}", first.card, first.fault);
+        return Err(Failure::not_done("card_not_fetched", text));
+    }
+    if terminal.json() {
+        terminal.document(&ranking);
+    } else {
+        terminal.print(&shown::ranking(&ranking, terminal.style()));
+    }
+    Ok(if ranking.unranked.is_empty() {
+        Exit::Good
+    } else {
+        Exit::Negative
+    })
+}
