@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::door::Viewer;
 use crate::domain::aaaf::Axis;
-use crate::domain::aaaf::badge::{Mark, RevocationReason, Scale, Verification, document};
+use crate::domain::aaaf::badge::{Mark, RevocationReason, Scale, Shape, Verification, document};
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::redaction::mask;
 use crate::http::HttpState;
@@ -53,7 +53,8 @@ impl Form {
     }
 }
 
-/// `GET /api/v1/badges/{badgeId}`, with `.json`, `.svg`, `.png` or `.md` behind it or nothing.
+/// `GET /api/v1/badges/{badgeId}`, by the id of the badge or of its assessment, with `.json`, `.svg`, `.png` or `.md` behind it
+/// or nothing.
 pub async fn get(
     State(state): State<Arc<HttpState>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
@@ -83,8 +84,8 @@ pub async fn get(
     };
     state.aaaf.hold_to_proof(&seen).await?;
     let (kind, body) = match form {
-        Form::Record => ("application/json", text(&record(&seen)?)),
-        Form::Document => ("application/json", text(&plain(&seen)?)),
+        Form::Record => ("application/json", text(&record(&seen, seen.shape(id))?)),
+        Form::Document => ("application/json", text(&plain(&seen, seen.shape(id))?)),
         Form::Drawn => ("image/svg+xml", state.aaaf.drawn(&seen).await?),
         Form::Painted => ("image/png", state.aaaf.painted(&seen, scale).await?),
         Form::Written => (
@@ -114,12 +115,12 @@ pub async fn verify(
     Extension(Viewer(viewer)): Extension<Viewer>,
     path: PathParameters,
 ) -> Answer {
-    let seen = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
-    let seen = seen.await?;
+    let id = path.get("badgeId");
+    let seen = state.aaaf.badge(viewer.as_ref(), id).await?;
     let verification = state.aaaf.verified(&seen).await?;
     let appealed = state.aaaf.is_appealed(&seen).await?;
     let since = state.aaaf.since(&seen).await?;
-    let verified = verified(&seen, &verification, appealed, &since)?;
+    let verified = verified(&seen, seen.shape(id), &verification, appealed, &since)?;
     json(StatusCode::OK, &verified)
 }
 
@@ -141,7 +142,7 @@ pub async fn revoke(
     let digested = json!({"body": body, "principal": caller.principal});
     once(&state, &caller, endpoint, key, &digested, |_| async move {
         let revoked = aaaf.revoke(&member, &id, reason, note).await?;
-        Ok(Done::new(StatusCode::OK, record(&revoked)?))
+        Ok(Done::new(StatusCode::OK, record(&revoked, Shape::Own)?))
     })
     .await
 }
@@ -175,13 +176,13 @@ fn text(document: &Value) -> Bytes {
 }
 
 /// The badge as AAAF states it, with its credential.
-fn plain(seen: &Seen) -> Result<Value, Problem> {
-    Ok(document(&seen.badge.badge, &seen.credential()?))
+fn plain(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
+    Ok(document(&seen.badge.badge, &seen.credential()?, shape))
 }
 
 /// The same with how it stands.
-fn record(seen: &Seen) -> Result<Value, Problem> {
-    let mut record = plain(seen)?;
+fn record(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
+    let mut record = plain(seen, shape)?;
     let revocation = seen.badge.revocation.as_ref();
     let standing = json!({
         "revision": seen.badge.revision,
@@ -211,6 +212,7 @@ fn newer_rating(newer: &AssessmentRecord) -> Value {
 
 fn verified(
     seen: &Seen,
+    shape: Shape,
     verification: &Verification,
     appealed: bool,
     since: &Since,
@@ -219,10 +221,12 @@ fn verified(
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
         // Scores that nobody has signed are not told, not even by the way.
-        verification.sound.then(
-            || json!({"score": rating.score, "tier": rating.tier, "coverage": rating.coverage}),
-        )
+        verification.sound.then(|| {
+            json!({"composite_score": rating.score.as_f64(), "score": rating.score, "tier": rating.tier,
+                "coverage": rating.coverage})
+        })
     };
+    let tier = |axis: Axis| verification.sound.then(|| badge.rating(axis).tier);
     let credential = seen.credential()?;
     let credential_id = credential.get("id").and_then(Value::as_str);
     let credential_id = credential_id.ok_or_else(|| internal(&NoId))?;
@@ -232,10 +236,18 @@ fn verified(
         "badge_id": badge.id,
         "credential_id": credential_id,
         "agent": badge.agent,
-        "organization": badge.organization,
+        "agent_name": badge.agent.name,
+        "organization": match shape {
+            Shape::Own => json!(badge.organization),
+            Shape::Stated => json!(badge.organization.name),
+        },
+        "organization_id": badge.organization.id,
         "performance": rating(Axis::Performance),
+        "performance_tier": tier(Axis::Performance),
         "capability": rating(Axis::Capability),
+        "capability_tier": tier(Axis::Capability),
         "assessment_id": badge.assessment_id,
+        "issued": badge.certified_at,
         "certified_date": badge.certified_at,
         "valid_until": badge.valid_until,
         "expired": verification.expired,

@@ -194,6 +194,11 @@ pub trait Badges: Send + Sync {
         &self,
         id: &str,
     ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError>;
+    /// The newest badge of an assessment with its organization, whosever it is.
+    async fn newest_badge(
+        &self,
+        assessment: &str,
+    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError>;
     /// The newest revision of an assessment's badge.
     async fn badge_of(
         &self,

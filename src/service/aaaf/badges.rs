@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 use super::issuer::Issuer;
 use super::{Aaaf, Member, is_id, not_there};
 use crate::domain::aaaf::badge::{
-    Mark, OnRecord, Reason, RevocationReason, Scale, Standing, Verification, unsound, verify_at,
+    Mark, OnRecord, Reason, RevocationReason, Scale, Shape, Standing, Verification, unsound,
+    verify_at,
 };
 use crate::domain::aaaf::order::Verdict;
 use crate::domain::credential::baking::{png, svg};
@@ -173,6 +174,14 @@ impl Seen {
         })
     }
 
+    /// Which types members have, by the id that names the badge.
+    pub fn shape(&self, named: &str) -> Shape {
+        match self.badge.badge.assessment_id.to_string() == named {
+            true => Shape::Stated,
+            false => Shape::Own,
+        }
+    }
+
     /// The credential, as it is served.
     pub fn served(&self) -> &str {
         &self.issued.credential
@@ -188,7 +197,8 @@ impl Seen {
 }
 
 impl Aaaf {
-    /// A badge, for whoever may see it: members of its organization, and anybody if its badges are public.
+    /// A badge, by its id or that of its assessment (then the newest), for whoever may see it: members of its organization, and
+    /// anybody if its badges are public.
     ///
     /// # Errors
     /// `not_found`; for members `REVIEW_REQUIRED` while it is withheld, `forbidden` without the scope.
@@ -197,7 +207,10 @@ impl Aaaf {
         if !is_id(id) {
             return Err(nothing());
         }
-        let found = self.store.badge(id).await;
+        let found = match self.store.badge(id).await {
+            Ok(None) => self.store.newest_badge(id).await,
+            found => found,
+        };
         let (badge, organization) = found
             .map_err(|cause| internal(&cause))?
             .ok_or_else(nothing)?;

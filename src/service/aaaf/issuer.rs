@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::domain::aaaf::Rating;
-use crate::domain::aaaf::badge::{Badge, Issuance, NoScore, Occasion, Party, Unissuable, issue};
+use crate::domain::aaaf::badge::{
+    Badge, Issuance, NoScore, Occasion, Party, Unissuable, Window, issue,
+};
 use crate::domain::aaaf::place::Place;
 use crate::domain::credential::did::{DidDocument, Signatory};
 use crate::domain::credential::{served, status_list};
@@ -107,12 +109,16 @@ impl Issuer {
         now: Timestamp,
     ) -> Result<BadgeRecord, NotIssued> {
         let (organization, agent) = self.parties(assessment).await?;
-        let id = self.ids.uuid();
+        let (id, asked) = (self.ids.uuid(), &assessment.asked.assessment);
         let occasion = Occasion {
             id,
             agent: party(&agent.id, &agent.name)?,
             organization: party(&organization.id, &organization.name)?,
             assessment_id: assessment.id.parse().map_err(|_| NotIssued::Unsound)?,
+            window: Some(Window {
+                start: asked.window_start,
+                end: asked.window_end,
+            }),
             certified_at: now,
             valid_until,
             verification_url: self.place.verification(id),

@@ -52,6 +52,7 @@ macro_rules! select {
     };
 }
 const ONE: &str = select!("WHERE id = $1");
+const NEWEST: &str = select!("WHERE assessment = $1 ORDER BY revision DESC LIMIT 1");
 const OF: &str =
     select!("WHERE organization = $1 AND assessment = $2 ORDER BY revision DESC LIMIT 1");
 pub(super) const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
@@ -240,6 +241,27 @@ pub(super) use revoke_badge;
 
 macro_rules! badges {
     ($store:ty) => {
+        impl $store {
+            /// The badge that a query finds by an id, with its organization.
+            async fn certified(
+                &self,
+                query: &'static str,
+                id: &str,
+            ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+                let row: Option<Row> = sqlx::query_as(query)
+                    .bind(id)
+                    .fetch_optional(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let Some(badge) = row.map(record_of).transpose()? else {
+                    return Ok(None);
+                };
+                let organization = self.organization_numbered(badge.organization).await?;
+                let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
+                Ok(Some((badge, organization)))
+            }
+        }
+
         #[async_trait]
         impl Badges for $store {
             async fn issuer_keys(
@@ -365,17 +387,14 @@ macro_rules! badges {
                 &self,
                 id: &str,
             ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-                let row: Option<Row> = sqlx::query_as(ONE)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let Some(badge) = row.map(record_of).transpose()? else {
-                    return Ok(None);
-                };
-                let organization = self.organization_numbered(badge.organization).await?;
-                let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
-                Ok(Some((badge, organization)))
+                self.certified(ONE, id).await
+            }
+
+            async fn newest_badge(
+                &self,
+                assessment: &str,
+            ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+                self.certified(NEWEST, assessment).await
             }
 
             async fn badge_of(

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::Dimension;
-use touchstone::domain::aaaf::badge::{AxisResult, Badge, DimensionResult, Issuance, Party, issue};
+use touchstone::domain::aaaf::badge::{
+    AxisResult, Badge, DimensionResult, Issuance, Party, Window, issue,
+};
 use touchstone::domain::aaaf::evidence::{Recorder, Sources};
 use touchstone::domain::credential::did::{DidDocument, Signatory, did_web};
 use touchstone::domain::credential::status_list::{self, Bits};
@@ -97,6 +99,10 @@ fn badge(name: &str, now: Timestamp) -> Badge {
         ],
         sources: Sources::from([(Recorder::Host, 40), (Recorder::Person, 20)]),
         assessment_id: Uuid::from_u128(4),
+        window: Some(Window {
+            start: now - SignedDuration::from_hours(31 * 24),
+            end: now - SignedDuration::from_hours(24),
+        }),
         certified_at: now - SignedDuration::from_hours(24),
         valid_until: now + SignedDuration::from_hours(24),
         verification_url: format!("{BASE}/api/v1/badges/{}/verify", Uuid::from_u128(1)),

@@ -169,7 +169,7 @@ fn unsigned(badge: &Badge, wording: &Wording<'_>) -> Value {
             "achievement": achievement(&achievement_id(wording.base_url)),
             "result": results(badge, &achievement_id(wording.base_url)),
         },
-        "evidence": [evidence(badge)],
+        "evidence": evidence(badge),
         "credentialStatus": status_list::entry(wording.status_list, wording.status_index),
         "credentialSchema": [{"id": SCHEMA, "type": "1EdTechJsonSchemaValidator2019"}],
     })
@@ -180,7 +180,16 @@ pub(super) const ASSESSMENT: &str = "Assessment ";
 /// What its description begins with, before the sources.
 pub(super) const RECORDED_BY: &str = "Events recorded by: ";
 
-fn evidence(badge: &Badge) -> Value {
+/// The assessment, and its window where that is known.
+fn evidence(badge: &Badge) -> Vec<Value> {
+    let window = badge.window.map(|window| {
+        let text = format!("{} until {}", moment(window.start), moment(window.end));
+        json!({"type": ["Evidence"], "name": "Assessment window", "description": text})
+    });
+    std::iter::once(assessment(badge)).chain(window).collect()
+}
+
+fn assessment(badge: &Badge) -> Value {
     let mut said = Map::new();
     said.insert("id".to_owned(), json!(badge.verification_url));
     said.insert("type".to_owned(), json!(["Evidence"]));

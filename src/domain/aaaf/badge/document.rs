@@ -2,19 +2,40 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Axis, Badge, FRAMEWORK_VERSION};
+use super::standards::ALIGNMENT;
+use super::{Axis, Badge, FRAMEWORK_VERSION, Shown};
 use crate::domain::aaaf::evidence::shares;
+use crate::domain::credential::proof::moment;
+
+/// Which type a member has where the host's first answers and the specification differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// That of the host: dimensions are texts of two decimals. For badges that are named by their own id.
+    Own,
+    /// That of the specification: dimensions are numbers. For badges that are named by the id of their assessment.
+    Stated,
+}
 
 /// The document; `credential` as it is served.
-pub fn document(badge: &Badge, credential: &Value) -> Value {
+pub fn document(badge: &Badge, credential: &Value, shape: Shape) -> Value {
+    let dimension = |score: Shown| match shape {
+        Shape::Own => json!(score),
+        Shape::Stated => json!(score.as_f64()),
+    };
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
         let dimensions: Map<String, Value> = axis
             .dimensions()
             .iter()
-            .map(|it| (it.as_str().to_owned(), json!(badge.scored(*it))))
+            .map(|it| {
+                (
+                    it.as_str().to_owned(),
+                    json!(badge.scored(*it).map(dimension)),
+                )
+            })
             .collect();
         json!({
+            "composite_score": rating.score.as_f64(),
             "score": rating.score,
             "tier": rating.tier,
             "coverage": rating.coverage,
@@ -25,10 +46,23 @@ pub fn document(badge: &Badge, credential: &Value) -> Value {
         "type": "AgentAssessmentBadge",
         "version": FRAMEWORK_VERSION,
         "badge_id": badge.id,
-        "agent": badge.agent,
+        "agent": {
+            "id": badge.agent.id,
+            "name": badge.agent.name,
+            "organization_id": badge.organization.id,
+        },
         "organization": badge.organization,
+        "assessment": {
+            "id": badge.assessment_id,
+            "timestamp": badge.certified_at,
+            "valid_until": badge.valid_until,
+            // As it was signed: to the second.
+            "window_start": badge.window.map(|it| moment(it.start)),
+            "window_end": badge.window.map(|it| moment(it.end)),
+        },
         "performance": rating(Axis::Performance),
         "capability": rating(Axis::Capability),
+        "standards_alignment": ALIGNMENT.map(|(name, ..)| name),
         "evidence_sources": shares(&badge.sources),
         "certified_date": badge.certified_at,
         "valid_until": badge.valid_until,

@@ -22,7 +22,7 @@ use super::evidence::Sources;
 use super::{Axis, Dimension, Rating, Score, Tier};
 
 pub use credential::{Issuance, Unissuable, issue};
-pub use document::document;
+pub use document::{Shape, document};
 pub use names::{axis_name, dimension_name};
 pub use picture::{Mark, Scale};
 pub use pictured::pictured;
@@ -45,6 +45,11 @@ impl Shown {
         } else {
             None
         }
+    }
+
+    /// As a number of two decimals.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 100.0
     }
 
     /// A stored score, half up.
@@ -130,6 +135,14 @@ pub struct DimensionResult {
     pub score: Option<Shown>,
 }
 
+/// The window of an assessment: evidence counts from its start on and before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the framework's own")]
+pub struct Window {
+    pub start: Timestamp,
+    pub end: Timestamp,
+}
+
 /// Whom something is about, by id and name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
@@ -159,6 +172,9 @@ pub struct Badge {
     pub sources: Sources,
     /// The assessment behind it.
     pub assessment_id: Uuid,
+    /// Its window; `None` on badges from before that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
     /// When it was issued.
     pub certified_at: Timestamp,
     /// When it ceases to hold.
@@ -178,6 +194,8 @@ pub struct Occasion {
     pub organization: Party,
     /// The assessment.
     pub assessment_id: Uuid,
+    /// Its window.
+    pub window: Option<Window>,
     /// When the badge is issued.
     pub certified_at: Timestamp,
     /// When it ceases to hold.
@@ -236,6 +254,7 @@ impl Badge {
             agent: occasion.agent,
             organization: occasion.organization,
             assessment_id: occasion.assessment_id,
+            window: occasion.window,
             certified_at: occasion.certified_at,
             valid_until: occasion.valid_until,
             verification_url: occasion.verification_url,

@@ -65,6 +65,8 @@ pub fn pictured(credential: &Value) -> Option<Badge> {
             .strip_prefix(ASSESSMENT)?
             .parse()
             .ok()?,
+        // No picture shows it.
+        window: None,
         certified_at: text("/validFrom")?.parse().ok()?,
         valid_until: text("/validUntil")?.parse().ok()?,
         verification_url: url.to_owned(),

@@ -55,6 +55,7 @@ pub fn badge() -> Badge {
         ],
         sources: Sources::from([(Recorder::Host, 120), (Recorder::Person, 30)]),
         assessment_id: Uuid::from_u128(0x44),
+        window: None,
         certified_at: "2026-04-16T13:45:00Z".parse().unwrap(),
         valid_until: "2026-07-15T12:00:00Z".parse().unwrap(),
         verification_url: format!("{BASE}/api/v1/badges/{}/verify", Uuid::from_u128(0x11)),

@@ -304,8 +304,34 @@ fn a_score_has_two_decimals(#[case] text: &str, #[case] expected: Option<&str>) 
 fn the_document_says_the_same_as_the_credential() {
     let badge = badge();
     let credential = issued(&badge);
-    let document = document(&badge, &credential);
+    let stated = document(&badge, &credential, Shape::Stated);
+    let document = document(&badge, &credential, Shape::Own);
     assert_eq!(document["performance"]["score"], json!("0.93"));
+    for shape in [&document, &stated] {
+        assert_eq!(shape["performance"]["composite_score"], json!(0.93));
+        assert_eq!(shape["capability"]["composite_score"], json!(0.64));
+        assert_eq!(
+            shape["standards_alignment"],
+            json!([
+                "NIST AI 100-1",
+                "ISO/IEC 42001:2023",
+                "ISO/IEC 25059:2023",
+                "ISO/IEC 22989:2022"
+            ])
+        );
+        assert_eq!(
+            shape["assessment"],
+            json!({"id": badge.assessment_id, "timestamp": "2026-04-16T13:45:00Z", "valid_until": "2026-07-15T12:00:00Z",
+                "window_start": null, "window_end": null})
+        );
+        assert_eq!(
+            shape["agent"]["organization_id"],
+            json!(badge.organization.id)
+        );
+    }
+    for (shape, score) in [(&document, json!("0.95")), (&stated, json!(0.95))] {
+        assert_eq!(shape["performance"]["dimensions"]["accuracy"], score);
+    }
     assert_eq!(document["capability"]["tier"], json!("Versatile"));
     assert_eq!(document["capability"]["coverage"], json!("0.85"));
     assert_eq!(
@@ -313,6 +339,45 @@ fn the_document_says_the_same_as_the_credential() {
         Value::Null
     );
     assert_eq!(document["credential"], credential);
+}
+
+#[test]
+fn the_credential_states_the_window_of_the_assessment() {
+    let mut badge = badge();
+    let bare = issued(&badge);
+    assert_eq!(bare["evidence"].as_array().unwrap().len(), 1);
+    badge.window = Some(Window {
+        start: at("2026-03-17T00:00:00.25Z"),
+        end: at("2026-04-16T00:00:00Z"),
+    });
+    let credential = issued(&badge);
+    assert_eq!(
+        credential["evidence"][1],
+        json!({"type": ["Evidence"], "name": "Assessment window", "description": "2026-03-17T00:00:00Z until 2026-04-16T00:00:00Z"})
+    );
+    assert_eq!(codes(&credential, &Standing::default(), GOOD), [""; 0]);
+    let says = |badge: &Badge, credential: &Value| {
+        credential::says(credential, badge, sample::BASE, sample::LIST, INDEX)
+    };
+    assert!(says(&badge, &credential));
+    assert!(!says(&badge, &bare), "what is on record was not signed");
+    let stated = document(&badge, &credential, Shape::Stated);
+    assert_eq!(
+        (
+            &stated["assessment"]["window_start"],
+            &stated["assessment"]["window_end"]
+        ),
+        (
+            &json!("2026-03-17T00:00:00Z"),
+            &json!("2026-04-16T00:00:00Z")
+        )
+    );
+    let mut other = badge.clone();
+    other.window = Some(Window {
+        start: at("2026-03-18T00:00:00Z"),
+        end: at("2026-04-16T00:00:00Z"),
+    });
+    assert!(!says(&other, &credential));
 }
 
 #[test]
@@ -357,6 +422,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
             agent,
             organization,
             assessment_id,
+            window,
             certified_at,
             valid_until,
             verification_url,
@@ -367,6 +433,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
             agent,
             organization,
             assessment_id,
+            window,
             certified_at,
             valid_until,
             verification_url,

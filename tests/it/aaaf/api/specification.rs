@@ -258,3 +258,104 @@ async fn an_assessment_is_ordered_and_answered_as_stated(
         "include_stress_test"
     );
 }
+
+#[rstest]
+#[tokio::test]
+async fn a_badge_is_named_by_its_assessment_and_says_what_is_stated(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let found = super::appeals::rated(&site).await;
+    let (id, badge_id) = (text(&found["id"]), text(&found["badge_id"]));
+    let shown = async |named: &str| {
+        let shown = site.anonymous(&format!("/api/v1/badges/{named}")).await;
+        assert_eq!(shown.status, StatusCode::OK, "{shown:?}");
+        shown
+    };
+    for (extension, kind) in [(".svg", "image/svg+xml"), (".png", "image/png")] {
+        let picture = shown(&format!("{id}{extension}")).await;
+        assert_eq!(picture.header("content-type"), Some(kind));
+        let same = shown(&format!("{badge_id}{extension}")).await;
+        assert_eq!(picture.body, same.body);
+    }
+    let badge = shown(&format!("{id}.json")).await.json();
+    assert_eq!(badge["type"], "AgentAssessmentBadge");
+    assert_eq!(badge["version"], "1.0.0");
+    assert_eq!(
+        badge["agent"],
+        json!({"id": found["agent_id"], "name": "triage", "organization_id": site.ours.id})
+    );
+    let assessment = &badge["assessment"];
+    assert_eq!(
+        (&assessment["id"], &assessment["valid_until"]),
+        (&found["id"], &found["valid_until"])
+    );
+    let moment = |of: &Value| text(of).parse::<jiff::Timestamp>().unwrap().as_second();
+    for member in ["window_start", "window_end"] {
+        assert_eq!(
+            moment(&assessment[member]),
+            moment(&found[member]),
+            "{member}"
+        );
+    }
+    assert!(assessment["timestamp"].is_string());
+    for axis in ["performance", "capability"] {
+        let (said, rated) = (&badge[axis], &found[axis]);
+        assert_eq!(said["tier"], rated["tier"]);
+        let gap =
+            said["composite_score"].as_f64().unwrap() - rated["composite_score"].as_f64().unwrap();
+        assert!(gap.abs() < 0.01, "{said} {rated}");
+    }
+    for (axis, dimension) in [
+        ("performance", "task_completion_rate"),
+        ("capability", "domain_breadth"),
+    ] {
+        let score = &badge[axis]["dimensions"][dimension];
+        assert!(score.is_number(), "{score}");
+    }
+    assert_eq!(
+        badge["standards_alignment"],
+        json!([
+            "NIST AI 100-1",
+            "ISO/IEC 42001:2023",
+            "ISO/IEC 25059:2023",
+            "ISO/IEC 22989:2022"
+        ])
+    );
+    assert!(badge["verification_url"].is_string());
+    let record = shown(&id).await.json();
+    assert_eq!(
+        (&record["state"], &record["badge_id"]),
+        (&json!("issued"), &json!(badge_id))
+    );
+
+    let verified = shown(&format!("{id}/verify")).await.json();
+    for (member, value) in [
+        ("valid", json!(true)),
+        ("assessment_id", json!(id)),
+        ("agent_name", json!("triage")),
+        ("organization", json!("Acme Evaluations")),
+        ("performance_tier", found["performance"]["tier"].clone()),
+        ("capability_tier", found["capability"]["tier"].clone()),
+        ("issued", badge["certified_date"].clone()),
+        ("valid_until", found["valid_until"].clone()),
+        ("expired", json!(false)),
+    ] {
+        assert_eq!(verified[member], value, "{member}");
+    }
+    // By its own id it has the types that it always had.
+    let own = shown(&format!("{badge_id}.json")).await.json();
+    assert!(own["performance"]["dimensions"]["task_completion_rate"].is_string());
+    let own = shown(&format!("{badge_id}/verify")).await.json();
+    assert_eq!(
+        own["organization"],
+        json!({"id": site.ours.id, "name": "Acme Evaluations"})
+    );
+
+    super::badges::keep_private(&site).await;
+    for extension in ["", ".json", ".svg", ".png", "/verify"] {
+        let path = format!("/api/v1/badges/{id}{extension}");
+        let hidden = refusal(&site.anonymous(&path).await);
+        assert_eq!(hidden, (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned()));
+    }
+}
