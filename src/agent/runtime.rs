@@ -8,7 +8,9 @@
 //!   [touchstone.model.retried]*
 //!   [agent.reasoned]
 //!   provider.usage [touchstone.usage.estimated]
-//!   (agent.toolCalled [touchstone.effect.intended] agent.toolReturned [touchstone.fixture.missing])*
+//!   [runOrchestrator.decided]
+//!   (agent.toolCalled [touchstone.effect.intended] agent.toolReturned [touchstone.fixture.missing]
+//!    | [agent.handoff] agent.invocation.started agent.invocation.completed    of a scripted worker)*
 //! agent.decided                     decision null where none was reached
 //! agent.invocation.completed
 //! ```
@@ -22,19 +24,20 @@ use serde_json::Value;
 
 use super::acting::{Acting, Surface};
 use super::calls::{Calls, Pace, Stop, millis, seed};
+use crate::domain::agent::workers::{self, Role};
 use crate::domain::agent::{
     BUDGET_EXHAUSTED, Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply,
-    Next, ToolOutcome, ToolSource,
+    Next, ToolCall, ToolOutcome, ToolSource,
 };
-use crate::domain::ids::EventId;
+use crate::domain::ids::{AgentId, EventId};
 use crate::domain::run::activity::Activity;
 use crate::ports::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
     ModelError, ModelInfo,
 };
 use crate::protocol::openwop::events::{
-    AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, Event,
-    InvocationOutcome,
+    AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
+    Event, InvocationOutcome, OrchestratorDecision, RunOrchestratorDecided,
 };
 
 /// The runtime for agents that are a prompt, an allowlist and a return schema.
@@ -53,10 +56,15 @@ impl AgentRuntime for Runtime {
         sink: &dyn EventSink,
     ) -> InvocationResult {
         let surface = Surface::of(&invocation).await;
+        let mut tools = invocation.agent.tool_allowlist.clone();
+        if invocation.live.is_none() {
+            let workers = workers::workers_of(invocation.fixtures).into_iter();
+            tools.extend(workers.filter(|it| !invocation.agent.tool_allowlist.contains(it)));
+        }
         let offered = match (&surface, invocation.live) {
             (Ok(surface), Some(_)) => surface.names.len(),
             (Err(_), _) => 0,
-            (_, None) => invocation.agent.tool_allowlist.len(),
+            (_, None) => tools.len(),
         };
         let mut running = Running::start(&invocation, offered, meter, sink);
         let allowed = invocation.max_loop_iterations.unwrap_or(u32::MAX);
@@ -65,7 +73,7 @@ impl AgentRuntime for Runtime {
             ..self.limits
         };
         let ending = match &surface {
-            Ok(surface) => running.converse(limits, surface).await,
+            Ok(surface) => running.converse(limits, &tools, surface).await,
             // A task that might need a tool is not tried without it.
             Err(missing) => Ending::unjudged(&missing.reason),
         };
@@ -146,7 +154,7 @@ impl<'a> Running<'a> {
         self.sink.emit(event, Some(&self.started))
     }
 
-    async fn converse(&mut self, limits: Limits, surface: &Surface) -> Ending {
+    async fn converse(&mut self, limits: Limits, tools: &[String], surface: &Surface) -> Ending {
         let invocation = self.invocation;
         let agent = invocation.agent;
         let started = self.started.clone();
@@ -159,7 +167,7 @@ impl<'a> Running<'a> {
         };
         let mut conversation = Conversation::new(Brief {
             prompt: &agent.prompt,
-            tools: &agent.tool_allowlist,
+            tools,
             return_schema: agent.return_schema.as_ref().map(|(_, compiled)| compiled),
             task: invocation.node_id,
             input: invocation.input,
@@ -178,6 +186,7 @@ impl<'a> Running<'a> {
             let next = match self.call(&mut conversation).await {
                 Ok(reply) => {
                     let step = conversation.step(reply);
+                    self.decide(workers::led(&step.tools));
                     for (call, outcome) in step.tools {
                         // What nobody will read any more is not asked for.
                         if outcome == ToolOutcome::Live && step.next != Next::Call {
@@ -185,6 +194,12 @@ impl<'a> Running<'a> {
                         }
                         if let Err(Exhausted) = self.meter.call_tool() {
                             return Ending::unjudged(BUDGET_EXHAUSTED);
+                        }
+                        if let ToolOutcome::Answered(answer) = &outcome
+                            && let Some((role, worker)) = workers::worker(&call.tool)
+                        {
+                            self.hand_on(&call, role, worker, answer);
+                            continue;
                         }
                         if outcome != ToolOutcome::Live {
                             acting.record(call, outcome);
@@ -246,6 +261,54 @@ impl<'a> Running<'a> {
                 }
             }
         }
+    }
+
+    /// Records which workers are next.
+    fn decide(&self, next_worker_ids: Vec<String>) {
+        if next_worker_ids.is_empty() {
+            return;
+        }
+        self.emit(Event::RunOrchestratorDecided(RunOrchestratorDecided {
+            agent_id: self.invocation.agent.agent_id.clone(),
+            decision: OrchestratorDecision::NextWorker { next_worker_ids },
+        }));
+    }
+
+    /// Records the invocation of a scripted worker, which has answered already.
+    fn hand_on(&self, call: &ToolCall, role: Role, worker: &str, answer: &Value) {
+        let agent_id = AgentId::from(worker);
+        let invocation_id = format!("{}:{}", self.invocation.invocation_id, call.id);
+        let handed_over = (role == Role::Delegate).then(|| {
+            self.emit(Event::AgentHandoff(AgentHandoff {
+                from_agent_id: self.invocation.agent.agent_id.clone(),
+                to_agent_id: agent_id.clone(),
+                reason: workers::reason_of(call),
+            }))
+        });
+        let started = AgentInvocationStarted {
+            invocation_id: invocation_id.clone(),
+            agent_id: agent_id.clone(),
+            source: "run-api".to_owned(),
+            model_class: None,
+            resolved_model: None,
+            resolved_provider: Some(AgentInvocationStarted::WORKER_PROVIDER.to_owned()),
+            resolved_agent_version: None,
+            resolved_channel: None,
+            tool_surface_count: 0,
+            memory_bound: false,
+        };
+        let cause = handed_over.as_ref().unwrap_or(&self.started);
+        let started = self
+            .sink
+            .emit(Event::AgentInvocationStarted(started), Some(cause));
+        let completed = AgentInvocationCompleted {
+            invocation_id,
+            agent_id,
+            outcome: workers::outcome_of(answer),
+            schema_validated: None,
+        };
+        self.sink
+            .emit(Event::AgentInvocationCompleted(completed), Some(&started));
     }
 
     /// One model turn.

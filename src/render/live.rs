@@ -20,6 +20,7 @@ use crate::domain::eval::report::{TaskOutcome, outcome_of, task_report};
 use crate::domain::eval::scoring::task_summary;
 use crate::domain::ids::TaskId;
 use crate::domain::run::fold::{RunState, TaskFacts};
+use crate::protocol::openwop::events::AgentInvocationStarted;
 
 /// Rows of a terminal that nobody could measure.
 const USUAL_ROWS: usize = 24;
@@ -86,6 +87,11 @@ impl Live {
                 let planned = payload.get("taskCount").and_then(Value::as_u64);
                 self.planned = planned.and_then(|tasks| usize::try_from(tasks).ok());
             }
+            // The agent's own invocation goes on around a worker's.
+            Some("agent.handoff" | "runOrchestrator.decided") => {
+                self.doing(task(), "hands work on");
+            }
+            Some("agent.invocation.started") if is_of_worker(payload) => {}
             Some("agent.invocation.started") => {
                 self.pace.begins(at);
                 if let Some(task) = task() {
@@ -98,7 +104,12 @@ impl Live {
             }
             Some("agent.toolReturned") => self.doing(task(), ASKING),
             Some("touchstone.model.retried") => self.doing(task(), "tries again"),
-            Some("agent.invocation.completed") => self.doing(task(), "is scored"),
+            Some("agent.invocation.completed") => {
+                let tasks = &self.state.eval.tasks;
+                let facts = task().and_then(|task| tasks.get(&task));
+                let goes_on = facts.is_some_and(|facts| facts.open_invocation.is_some());
+                self.doing(task(), if goes_on { ASKING } else { "is scored" });
+            }
             Some("eval.scored") => {
                 let task = payload.get("taskId").and_then(Value::as_str);
                 if let Some(task) = task.map(TaskId::from) {
@@ -240,6 +251,11 @@ impl Live {
 }
 
 const ASKING: &str = "asks the model";
+
+fn is_of_worker(started: &Value) -> bool {
+    let provider = started.get("resolvedProvider").and_then(Value::as_str);
+    provider == Some(AgentInvocationStarted::WORKER_PROVIDER)
+}
 
 fn ended_row(task: &TaskId, facts: &TaskFacts) -> Row {
     let (numbers, report) = (task_summary(task, facts), task_report(task, facts));

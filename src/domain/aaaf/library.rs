@@ -104,17 +104,9 @@ impl Test {
         })
     }
 
-    /// Why this host cannot run it, whatever the agent.
-    const fn unable(self) -> Option<&'static str> {
-        match self {
-            Self::DelegationMixed => Some(
-                "this host's runtime has no other agents to hand anything to; evidence of delegations has to come along",
-            ),
-            Self::Orchestration => Some(
-                "this host's runtime has no workers to lead; evidence of orchestrations has to come along",
-            ),
-            _ => None,
-        }
+    /// Whether its tasks have scripted workers, which only agents can call that work through this host's tools.
+    pub const fn has_workers(self) -> bool {
+        matches!(self, Self::DelegationMixed | Self::Orchestration)
     }
 }
 
@@ -191,7 +183,7 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
             .is_none()
             .then_some("the agent claims no domain; enrol it with `domains`, the primary one first")
     };
-    test.unable().or_else(|| match test {
+    match test {
         Test::ToolChallenge if subject.tools.is_empty() => {
             Some("the agent registers no tool that its runs may call; enrol it with `tools`")
         }
@@ -205,7 +197,7 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
             Some("none of its domains is in the organization's taxonomy")
         }
         _ => None,
-    })
+    }
 }
 
 /// The suite and the profile of a test for an agent; `None` where the library's own files cannot be read.
@@ -293,7 +285,9 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::domain::agent::workers;
     use crate::domain::eval::suite_rules::check_suite;
+    use crate::protocol::openwop::events::InvocationOutcome;
 
     fn subject() -> Subject {
         Subject {
@@ -386,19 +380,70 @@ mod tests {
     #[test]
     fn what_is_not_run_is_said() {
         let full = plan(subject(), None);
-        let out: Vec<Test> = full.left_out.iter().map(|it| it.test).collect();
-        assert_eq!(out, [Test::DelegationMixed, Test::Orchestration]);
+        assert_eq!((full.tests, full.left_out), (Test::ALL.to_vec(), vec![]));
         let bare = Subject {
             domain: None,
             tools: Vec::new(),
             ..subject()
         };
-        assert_eq!(plan(bare, None).tests, [Test::DomainBreadth]);
+        let bare = plan(bare, None);
+        assert_eq!(
+            bare.tests,
+            [
+                Test::DomainBreadth,
+                Test::DelegationMixed,
+                Test::Orchestration
+            ]
+        );
+        let out: Vec<Test> = bare.left_out.iter().map(|it| it.test).collect();
+        assert_eq!(
+            out,
+            [
+                Test::ComplexityLadder,
+                Test::ToolChallenge,
+                Test::AutonomyLadder,
+                Test::LearningSeries
+            ]
+        );
         let one = plan(subject(), Some(Dimension::ToolProficiency));
         assert_eq!(
             (one.tests, one.left_out),
             (vec![Test::ToolChallenge], vec![])
         );
+    }
+
+    #[test]
+    fn every_worker_that_a_profile_names_is_scripted_and_fails_where_it_says_so() {
+        for test in Test::ALL.into_iter().filter(|test| test.has_workers()) {
+            let Prepared { suite, profile } = prepare(test, &subject()).unwrap();
+            for task in check_suite(&suite).unwrap().tasks {
+                let fixtures = task.fixtures.unwrap();
+                let answers = |id: &str| -> Vec<InvocationOutcome> {
+                    let own = fixtures.tool_responses.iter();
+                    let own = own.filter(|it| workers::worker(&it.tool).unwrap().1 == id);
+                    own.map(|it| workers::outcome_of(&it.response)).collect()
+                };
+                let it = profile.of_task(task.task_id.as_str());
+                let parts = it.delegation.unwrap_or_default();
+                for delegate in parts
+                    .into_iter()
+                    .flat_map(|it| it.optimal_delegates)
+                    .flatten()
+                {
+                    assert_eq!(answers(&delegate), [InvocationOutcome::Completed]);
+                }
+                let Some(led) = it.orchestration else {
+                    continue;
+                };
+                for worker in led.dependency_graph.keys() {
+                    let expected = match led.injected_failures.contains(worker) {
+                        true => vec![InvocationOutcome::Failed, InvocationOutcome::Completed],
+                        false => vec![InvocationOutcome::Completed],
+                    };
+                    assert_eq!(answers(worker), expected, "{worker}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod message;
 mod metering;
 mod output;
 mod retry;
+pub mod workers;
 
 pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
 pub use concurrency::Concurrency;

@@ -85,12 +85,22 @@ impl Answerer {
         if spec.execution.replayed_from.is_some() {
             return Self::Cassette;
         }
-        match spec.model.provider.as_str() {
+        Self::of_provider(&spec.model.provider)
+    }
+
+    /// What a provider is.
+    pub fn of_provider(provider: &str) -> Self {
+        match provider {
             COMMAND_PROVIDER => Self::Command,
             "a2a" | "openwop" => Self::RemoteAgent,
             "scripted" => Self::Script,
             _ => Self::Model,
         }
+    }
+
+    /// Whether it is an agent of somebody else.
+    pub const fn is_remote(self) -> bool {
+        matches!(self, Self::RemoteAgent)
     }
 
     /// In words.

@@ -200,6 +200,7 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "agent.toolCalled" => &["inputs"],
         "agent.toolReturned" => &["outcome"],
         "agent.decided" => &["decision"],
+        "agent.handoff" => &["reason"],
         "run.failed"
         | "run.resumed"
         | "node.started"
@@ -211,6 +212,7 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         | "authorization.decided"
         | "agent.invocation.started"
         | "agent.invocation.completed"
+        | "runOrchestrator.decided"
         | "provider.usage"
         | "replay.diverged" => &[],
         kind if ["budget.", "deployment.", "eval.", "touchstone."]
@@ -256,6 +258,8 @@ mod tests {
     #[rstest]
     #[case("agent.decided", json!({"agentId": "a", "decision": {"text": "canary"}}),
         json!({"agentId": "a", "decision": {"redacted": REDACTED}}))]
+    #[case("agent.handoff", json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": "canary"}),
+        json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": REDACTED}))]
     #[case("agent.toolReturned", json!({"callId": "c", "outcome": 7, "status": "ok"}),
         json!({"callId": "c", "outcome": REDACTED, "status": "ok"}))]
     #[case("agent.toolReturned", json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [1], "status": "forbidden"}),

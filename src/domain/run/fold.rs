@@ -401,7 +401,9 @@ impl RunState {
                 }
             }
             Event::AgentInvocationStarted(started) => {
-                if let Some(task) = self.task(node) {
+                if !started.is_of_worker()
+                    && let Some(task) = self.task(node)
+                {
                     task.open_invocation = Some(started.invocation_id.clone());
                     // What an attempt that was cut off did is no part of the one that is judged, but for its cost.
                     task.fixture_missing.clear();
@@ -414,8 +416,12 @@ impl RunState {
                     task.before_judge = false;
                 }
             }
-            Event::AgentInvocationCompleted(_) => {
-                if let Some(task) = self.task(node) {
+            Event::AgentInvocationCompleted(completed) => {
+                // A worker's invocation lies within the agent's, which goes on.
+                let ends = |open: &String| *open == completed.invocation_id;
+                if let Some(task) = self.task(node)
+                    && task.open_invocation.as_ref().is_none_or(ends)
+                {
                     task.open_invocation = None;
                     task.before_judge = true;
                 }
@@ -484,6 +490,8 @@ impl RunState {
             | Event::DeploymentCanaryAdjusted(_)
             | Event::DeploymentStateChanged(_)
             | Event::AgentReasoned(_)
+            | Event::AgentHandoff(_)
+            | Event::RunOrchestratorDecided(_)
             | Event::AgentDecided(_) => {}
         }
     }

@@ -92,17 +92,30 @@ impl Aaaf {
             taxonomy: Some(config.rules.domain_taxonomy.clone()),
         };
         let mut plan = library::plan(subject, only);
-        // An agent that takes tickets and nothing else is not asked to do sums.
-        let (tests, strange): (Vec<Test>, Vec<Test>) = plan.tests.iter().partition(|test| {
-            let prepared = library::prepare(**test, &plan.subject);
-            prepared.is_some_and(|it| inputs(&it.suite).all(|input| installed.accepts(input)))
+        let is_remote = self.runs.answered_remotely(&installed);
+        let hindrance = |test: &Test| {
+            if is_remote && test.has_workers() {
+                return Some(
+                    "the agent runs elsewhere and is not offered the workers of this test",
+                );
+            }
+            // An agent that takes tickets and nothing else is not asked to do sums.
+            let prepared = library::prepare(*test, &plan.subject);
+            let accepted =
+                prepared.is_some_and(|it| inputs(&it.suite).all(|input| installed.accepts(input)));
+            (!accepted).then_some("the agent's task schema does not accept the tasks of this test")
+        };
+        let strange = plan.tests.iter().filter_map(|test| {
+            Some(NotRun {
+                test: *test,
+                dimension: test.dimension(),
+                reason: hindrance(test)?.to_owned(),
+            })
         });
-        plan.tests = tests;
-        plan.left_out.extend(strange.into_iter().map(|test| NotRun {
-            test,
-            dimension: test.dimension(),
-            reason: "the agent's task schema does not accept the tasks of this test".to_owned(),
-        }));
+        let strange: Vec<NotRun> = strange.collect();
+        plan.tests
+            .retain(|test| strange.iter().all(|it| it.test != *test));
+        plan.left_out.extend(strange);
         if plan.tests.is_empty() {
             let reason = plan.left_out.first().map(|it| it.reason.as_str());
             let reason = reason.unwrap_or("no stress test is about this dimension alone");

@@ -6,6 +6,7 @@ use super::Runs;
 use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::deployment::{Channel, Lifecycle, draw};
 use crate::domain::ids::{AgentId, TenantId};
+use crate::domain::oasis::evaluated::Answerer;
 use crate::domain::run::record::{BoundAgent, ChannelPin};
 use crate::domain::run::request::CreateRun;
 use crate::protocol::error::{ErrorCode, Problem};
@@ -28,6 +29,12 @@ impl Runs {
             .library
             .installed_agent(tenant, &id, agent.version.as_deref());
         installed.await.map_err(|cause| internal(&cause))
+    }
+
+    /// Whether a remote agent answers for an installed one: it brings tools of its own, and is offered none.
+    pub fn answered_remotely(&self, agent: &LoadedAgent) -> bool {
+        let model = self.models.resolve(agent.definition.model_class);
+        model.is_some_and(|it| Answerer::of_provider(&it.model.info().provider).is_remote())
     }
 
     /// Finds the version that is active on the channel a request names, and pins it.

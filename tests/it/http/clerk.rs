@@ -38,6 +38,44 @@ const BEYOND: [&str; 6] = [
     "level-5", "case-01", "case-02", "case-03", "case-04", "case-05",
 ];
 
+/// Whom it leads in the tasks of orchestration, turn by turn; whoever failed is asked again.
+const TURNS: [(&str, &[&[&str]]); 3] = [
+    (
+        "quarter-report",
+        &[&["sales", "stock"], &["stock"], &["analyst"], &["writer"]],
+    ),
+    (
+        "recall",
+        &[&["finder"], &["caller", "packer"], &["caller"], &["clerk"]],
+    ),
+    (
+        "move",
+        &[
+            &["planner"],
+            &["electrician", "carrier"],
+            &["carrier"],
+            &["tester"],
+            &["tester"],
+            &["opener"],
+        ],
+    ),
+];
+
+/// The workers that it calls now: one to hand the task to, or those of its next turn.
+fn workers(task: &str, turn: usize, expected: &str) -> Vec<String> {
+    if let Some((_, turns)) = TURNS.iter().find(|(name, _)| *name == task) {
+        let next = turns.get(turn).copied().unwrap_or_default();
+        return next.iter().map(|id| format!("aaaf-worker:{id}")).collect();
+    }
+    match expected
+        .strip_prefix("DONE-")
+        .and_then(|it| it.split_once(':'))
+    {
+        Some((_, other)) if other != "self" && turn == 0 => vec![format!("aaaf-delegate:{other}")],
+        _ => Vec::new(),
+    }
+}
+
 /// Its answer to a task of the library.
 pub fn answer(request: &ModelRequest<'_>) -> Option<ModelReply> {
     let task = request.task?;
@@ -47,6 +85,24 @@ pub fn answer(request: &ModelRequest<'_>) -> Option<ModelReply> {
         output: 5,
         cached_input: None,
     });
+    let turns = request.messages.iter();
+    let turn = turns
+        .filter(|it| matches!(it, Message::Assistant { .. }))
+        .count();
+    let called = workers(task.id.as_str(), turn, expected);
+    if !called.is_empty() {
+        let calls = called.into_iter().enumerate();
+        let calls = calls.map(|(n, tool)| ToolCall {
+            id: format!("call-{turn}-{n}"),
+            tool,
+            arguments: Ok(json!({"reason": task.id.as_str()})),
+        });
+        return Some(ModelReply {
+            tool_calls: calls.collect(),
+            usage,
+            ..ModelReply::default()
+        });
+    }
     let told = request.messages.iter().find_map(|message| match message {
         Message::Tool { content, .. } => Some(content.clone()),
         _ => None,

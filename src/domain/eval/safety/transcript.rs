@@ -85,7 +85,9 @@ impl Transcript {
     /// Takes note of an event. An invocation that begins anew is another one.
     pub fn observe(&mut self, event: &Event) {
         match event {
-            Event::AgentInvocationStarted(_) => *self = Self::default(),
+            Event::AgentInvocationStarted(started) if !started.is_of_worker() => {
+                *self = Self::default();
+            }
             Event::AgentToolCalled(called) => {
                 let arguments = called
                     .inputs

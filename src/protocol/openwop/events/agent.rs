@@ -41,6 +41,51 @@ pub struct AgentInvocationStarted {
     pub memory_bound: bool,
 }
 
+impl AgentInvocationStarted {
+    /// The provider of scripted workers.
+    pub const WORKER_PROVIDER: &'static str = "scripted-worker";
+
+    /// Whether it is the invocation of a scripted worker, which lies within that of the agent that called it.
+    pub fn is_of_worker(&self) -> bool {
+        self.resolved_provider.as_deref() == Some(Self::WORKER_PROVIDER)
+    }
+}
+
+/// `agent.handoff`: an agent hands a part of its task to another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentHandoff {
+    /// The agent that hands it over.
+    pub from_agent_id: AgentId,
+    /// The agent that receives it.
+    pub to_agent_id: AgentId,
+    /// Why, in the agent's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `runOrchestrator.decided` (RFC 0006 §C).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOrchestratorDecided {
+    /// The agent that leads.
+    pub agent_id: AgentId,
+    /// What it decided.
+    pub decision: OrchestratorDecision,
+}
+
+/// A decision of an orchestrator; this host's runtime records one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum OrchestratorDecision {
+    /// These workers are next, side by side.
+    #[serde(rename_all = "camelCase")]
+    NextWorker {
+        /// Their agent ids.
+        next_worker_ids: Vec<String>,
+    },
+}
+
 /// How an invocation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

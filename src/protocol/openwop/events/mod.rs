@@ -19,9 +19,10 @@ mod oasis;
 mod run;
 
 pub use agent::{
-    AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
-    AgentToolReturned, EffectIntended, InvocationOutcome, ModelRetried, ProviderUsage, ToolStatus,
-    ToolTransport, UsageEstimated,
+    AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
+    AgentToolCalled, AgentToolReturned, EffectIntended, InvocationOutcome, ModelRetried,
+    OrchestratorDecision, ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport,
+    UsageEstimated,
 };
 pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
@@ -163,6 +164,10 @@ events! {
     AgentToolCalled(AgentToolCalled) = "agent.toolCalled";
     /// The tool answered.
     AgentToolReturned(AgentToolReturned) = "agent.toolReturned";
+    /// The agent handed a part of its task to another one.
+    AgentHandoff(AgentHandoff) = "agent.handoff";
+    /// The agent decided which workers are next.
+    RunOrchestratorDecided(RunOrchestratorDecided) = "runOrchestrator.decided";
     /// The agent's final decision.
     AgentDecided(AgentDecided) = "agent.decided";
     /// One model call was metered.
