@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::aaaf::OrganizationNumber;
 use crate::domain::aaaf::notice::Notice;
-use crate::domain::card::history::Look;
+use crate::domain::card::history::{AlertBelow, Look};
 use crate::domain::ids::TenantId;
 
 /// A card that is looked at again and again.
@@ -22,6 +22,9 @@ pub struct CardWatch {
     pub live: bool,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// Below which totals somebody is told.
+    #[serde(default)]
+    pub alert_below: AlertBelow,
 }
 
 /// One that is due.
@@ -40,7 +43,7 @@ pub struct Telling<'a> {
     pub organization: OrganizationNumber,
     /// What, given the newest look before, the newest with scores and the newest that asked, newest first. Of two looks at the
     /// same card at once the second one sees the first.
-    pub notice: &'a (dyn Fn(&[Look]) -> Option<Notice> + Send + Sync),
+    pub notices: &'a (dyn Fn(&[Look]) -> Vec<Notice> + Send + Sync),
 }
 
 /// Looks at agent cards by tenant and URL.

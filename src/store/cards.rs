@@ -59,7 +59,7 @@ macro_rules! card_looks {
                 let mut told = false;
                 if let Some(Telling {
                     organization,
-                    notice,
+                    notices,
                 }) = telling
                 {
                     let earlier: Vec<String> = sqlx::query_scalar(EARLIER)
@@ -72,8 +72,8 @@ macro_rules! card_looks {
                         .iter()
                         .map(|it| LOOK.document(it))
                         .collect::<Result<_, _>>()?;
-                    if let Some(notice) = notice(&earlier) {
-                        told = tell!(transaction, organization, &notice)?;
+                    for notice in notices(&earlier) {
+                        told |= tell!(transaction, organization, &notice)?;
                     }
                 }
                 let scores = look.scores.as_ref();

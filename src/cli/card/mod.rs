@@ -22,9 +22,9 @@ pub enum Command {
     /// Rank several cards by the weighted mean of their scores
     #[command(after_help = rank::EXAMPLES)]
     Rank(rank::Arguments),
-    /// Have the host look at a card again and again, and tell when a score drops to a lower band
+    /// Have the host look at a card again and again, and tell when a score drops to a lower band or below a threshold
     #[command(
-        after_help = "Who is told: webhooks of the tenant's organization that take agent_card.score_dropped.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live"
+        after_help = "Who is told: webhooks of the tenant's organization that take agent_card.score_dropped or\nagent_card.below_threshold. A threshold is told of when it is crossed, and at the first look.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card watch https://agents.example --alert-trust 80 --alert-compliance 95"
     )]
     Watch(watched::Watch),
     /// Have it look no more; what it has seen stays

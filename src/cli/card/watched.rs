@@ -11,7 +11,8 @@ use crate::cli::client::Call;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::address;
-use crate::domain::card::history::Look;
+use crate::domain::card::history::{AlertBelow, Look};
+use crate::domain::card::points::Points;
 use crate::render::{Ink, plain};
 
 const API: &str = "/v1/host/touchstone/agent-cards";
@@ -28,6 +29,15 @@ pub struct Watch {
     /// Ask the agent, too
     #[arg(long)]
     live: bool,
+    /// Tell when compliance is below this, 0 to 100; 0 for never
+    #[arg(long, value_name = "N", default_value = "80")]
+    alert_compliance: Points,
+    /// Tell when trust is below this
+    #[arg(long, value_name = "N", default_value = "70")]
+    alert_trust: Points,
+    /// Tell when availability is below this, with --live
+    #[arg(long, value_name = "N", default_value = "40")]
+    alert_availability: Points,
 }
 
 /// Which card.
@@ -47,6 +57,8 @@ struct Watched {
     created_at: Timestamp,
     due_at: Timestamp,
     alerts: bool,
+    #[serde(default)]
+    alert_below: AlertBelow,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -65,6 +77,11 @@ pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Fai
     let session = context.look().await?;
     let asked = json!({
         "url": arguments.url.as_str(), "everyHours": arguments.every_hours, "live": arguments.live,
+        "alertBelow": AlertBelow {
+            compliance: arguments.alert_compliance,
+            trust: arguments.alert_trust,
+            availability: arguments.alert_availability,
+        },
     });
     let path = format!("{API}/watches");
     let watched: Watched = session.client().post(&path, &asked).await?;

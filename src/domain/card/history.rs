@@ -97,6 +97,90 @@ pub struct Fall {
     pub to: String,
 }
 
+/// Totals below which the organization of a watched card is told. 0 is never told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AlertBelow {
+    /// Of compliance.
+    pub compliance: Points,
+    /// Of trust.
+    pub trust: Points,
+    /// Of availability, if the agent is asked.
+    pub availability: Points,
+}
+
+/// The scoring guide's: compliance below 80, trust below 70, and an agent that is unavailable, which is below 40.
+impl Default for AlertBelow {
+    fn default() -> Self {
+        Self {
+            compliance: Points::whole(80),
+            trust: Points::whole(70),
+            availability: Points::whole(40),
+        }
+    }
+}
+
+/// A dimension whose total is below its threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Alert {
+    /// The dimension.
+    pub dimension: Dimension,
+    /// Its total.
+    pub value: Points,
+    /// The threshold.
+    pub below: Points,
+}
+
+/// Dimensions that are below their thresholds now and were not when they were last scored since the card is `watched` like this.
+/// `earlier` is as for [`falls`].
+pub fn alerts(
+    now: &Look,
+    earlier: &[Look],
+    thresholds: AlertBelow,
+    watched: Timestamp,
+) -> Vec<Alert> {
+    let Some(scores) = &now.scores else {
+        return Vec::new();
+    };
+    let since = || {
+        let looks = earlier.iter().filter(|it| it.scored_at >= watched);
+        looks.filter_map(|it| it.scores.as_ref())
+    };
+    let last = since().next();
+    let asked = since().find_map(|it| it.availability);
+    [
+        (
+            Dimension::Compliance,
+            Some(scores.compliance.total),
+            last.map(|it| it.compliance.total),
+            thresholds.compliance,
+        ),
+        (
+            Dimension::Trust,
+            Some(scores.trust.total),
+            last.map(|it| it.trust.total),
+            thresholds.trust,
+        ),
+        (
+            Dimension::Availability,
+            scores.availability.map(|it| it.total),
+            asked.map(|it| it.total),
+            thresholds.availability,
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(dimension, value, before, below)| {
+        let value = value.filter(|value| *value < below)?;
+        let news = before.is_none_or(|before| before >= below);
+        news.then_some(Alert {
+            dimension,
+            value,
+            below,
+        })
+    })
+    .collect()
+}
+
 /// What a look has found to be worse than before. Each dimension is compared with the last time it was scored: a look that did
 /// not ask the agent says nothing about whether it answers. `earlier` is newest first, and has at least the newest look, the
 /// newest with scores and the newest that asked.
@@ -239,6 +323,35 @@ mod tests {
                 let dimension = code_of(it.dimension);
                 format!("{dimension} {} {}", it.from, it.to)
             })
+            .collect();
+        assert_eq!(told, expected);
+    }
+
+    fn earlier(look: Look) -> Look {
+        Look {
+            scored_at: Timestamp::UNIX_EPOCH - jiff::SignedDuration::from_hours(1),
+            ..look
+        }
+    }
+
+    #[rstest]
+    #[case::first(look(79, 69, Some(39)), &[], &["compliance 79 80", "trust 69 70", "availability 39 40"])]
+    #[case::at_the_threshold(look(80, 70, Some(40)), &[], &[])]
+    #[case::crossed(look(90, 69, None), &[look(90, 70, None)], &["trust 69 70"])]
+    #[case::told_before(look(90, 60, None), &[look(90, 69, None)], &[])]
+    #[case::after_a_fault(look(90, 60, None), &[nothing(false), look(90, 69, None)], &[])]
+    #[case::not_asked_last_time(look(90, 90, Some(10)), &[look(90, 90, None), look(90, 90, Some(50))], &["availability 10 40"])]
+    #[case::watched_since(look(90, 60, None), &[earlier(look(90, 60, None))], &["trust 60 70"])]
+    #[case::gone(nothing(true), &[look(90, 90, Some(90))], &[])]
+    fn an_alert_is_told_when_a_threshold_is_crossed(
+        #[case] now: Look,
+        #[case] earlier: &[Look],
+        #[case] expected: &[&str],
+    ) {
+        let alerts = alerts(&now, earlier, AlertBelow::default(), Timestamp::UNIX_EPOCH);
+        let told: Vec<String> = alerts
+            .iter()
+            .map(|it| format!("{} {} {}", code_of(it.dimension), it.value, it.below))
             .collect();
         assert_eq!(told, expected);
     }

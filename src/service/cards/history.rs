@@ -12,7 +12,7 @@ use url::Url;
 use super::{Asking, Cards, Fetched, Unfetched};
 use crate::domain::aaaf::notice::{Notice, Topic};
 use crate::domain::card::Scorecard;
-use crate::domain::card::history::{Look, Scores, falls};
+use crate::domain::card::history::{AlertBelow, Look, Scores, alerts, falls};
 use crate::domain::card::ranking::{Ranking, Weights};
 use crate::domain::hex::hex;
 use crate::domain::ids::TenantId;
@@ -163,6 +163,7 @@ impl CardScores {
         url: &Url,
         every_hours: u32,
         live: bool,
+        alert_below: AlertBelow,
     ) -> Result<(CardWatch, Timestamp, bool), Problem> {
         if !(1..=MOST_HOURS).contains(&every_hours) {
             return Err(Problem::validation(
@@ -177,6 +178,7 @@ impl CardScores {
             every_hours,
             live,
             created_at: now,
+            alert_below,
         };
         let kept = self
             .store
@@ -254,7 +256,7 @@ impl CardScores {
             Ok(fetched) => self.look(&url, fetched, asking).await.1,
             Err(fault) => self.missing(&url, asking, &fault),
         };
-        self.keep(tenant, &look).await?;
+        self.keep_watched(tenant, &look, Some(watch)).await?;
         // Unless somebody has said meanwhile that it is to be watched otherwise.
         store.card_due(tenant, &watch.url, next, Some(soon)).await
     }
@@ -290,13 +292,30 @@ impl CardScores {
         }
     }
 
-    /// Keeps a look, and tells the tenant's organization if something has become worse.
+    /// Keeps a look that somebody asked for.
     async fn keep(&self, tenant: &TenantId, look: &Look) -> Result<(), StoreError> {
-        let notice = |earlier: &[Look]| notice(look, earlier);
+        let watches = self.store.card_watches(tenant).await?;
+        let watch = watches.iter().find(|(watch, _)| watch.url == look.url);
+        self.keep_watched(tenant, look, watch.map(|(watch, _)| watch))
+            .await
+    }
+
+    /// Keeps a look, and tells the tenant's organization if something has become worse, or too bad for how the card is watched.
+    async fn keep_watched(
+        &self,
+        tenant: &TenantId,
+        look: &Look,
+        watch: Option<&CardWatch>,
+    ) -> Result<(), StoreError> {
+        let notices = |earlier: &[Look]| {
+            let below = watch.and_then(|watch| below(look, earlier, watch));
+            let dropped = notice(look, earlier);
+            dropped.into_iter().chain(below).collect::<Vec<Notice>>()
+        };
         let organization = self.store.organization_of(tenant).await?;
         let telling = organization.map(|it| Telling {
             organization: it.number,
-            notice: &notice,
+            notices: &notices,
         });
         if self.store.keep_card_look(tenant, look, telling).await? {
             self.store.notify_work().await;
@@ -311,26 +330,40 @@ fn notice(look: &Look, earlier: &[Look]) -> Option<Notice> {
     if dropped.is_empty() {
         return None;
     }
+    let told = json!({"dropped": dropped, "fault": look.fault});
+    Some(about(Topic::AgentCardScoreDropped, look, told))
+}
+
+/// What is told of a look at a watched card, if a score is below its threshold.
+fn below(look: &Look, earlier: &[Look], watch: &CardWatch) -> Option<Notice> {
+    let alerts = alerts(look, earlier, watch.alert_below, watch.created_at);
+    let told = json!({"below": alerts});
+    (!alerts.is_empty()).then(|| about(Topic::AgentCardBelowThreshold, look, told))
+}
+
+/// A notice about a look: its scores, and what is told of them.
+fn about(topic: Topic, look: &Look, told: Value) -> Notice {
     let scores = look.scores.as_ref();
-    let data = json!({
+    let facts = json!({
         "url": look.url,
         "look_id": look.id,
-        "dropped": dropped,
         "compliance": scores.map(|it| it.compliance.total),
         "trust": scores.map(|it| it.trust.total),
         "availability": scores.and_then(|it| it.availability).map(|it| it.total),
         "production_ready": scores.is_some_and(|it| it.production_ready),
-        "fault": look.fault,
     });
-    Some(Notice {
-        topic: Topic::AgentCardScoreDropped,
+    let mut data = Map::new();
+    for members in [facts, told] {
+        if let Value::Object(members) = members {
+            data.extend(members);
+        }
+    }
+    Notice {
+        topic,
         subject: look.id.clone(),
-        data: match data {
-            Value::Object(data) => data,
-            _ => Map::new(),
-        },
+        data,
         at: look.scored_at,
-    })
+    }
 }
 
 fn unfetched(fault: &Unfetched) -> Problem {

@@ -120,7 +120,10 @@ async fn cards_and_urls_are_ranked_together() {
         (&json!(1), &json!(agent.base()))
     );
     let score = (first["scores"]["compliance"]["total"].as_f64().unwrap() + 95.0) / 2.0;
-    assert_eq!(first["score"].as_f64().unwrap(), score);
+    assert!(
+        (first["score"].as_f64().unwrap() - score).abs() < 0.01,
+        "{first}"
+    );
     assert_eq!(ranked["ranking"][1]["card"], "card 1");
     assert_eq!(ranked["ranking"][1]["score"], 0);
     assert_eq!(ranked["unranked"][0]["card"], "gone");

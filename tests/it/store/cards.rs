@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::json;
-use touchstone::domain::card::history::Look;
+use touchstone::domain::card::history::{AlertBelow, Look};
 use touchstone::ports::{CardWatch, DueCard};
 
 use super::{Engine, Engine::*, at, open, tenant};
@@ -28,6 +28,7 @@ fn watch(url: &str) -> CardWatch {
         every_hours: 6,
         live: true,
         created_at: at(1),
+        alert_below: AlertBelow::default(),
     }
 }
 

@@ -51,6 +51,8 @@ topics! {
     EvidenceThresholdReached = "evidence.threshold_reached";
     /// A score of an agent card dropped to a lower band.
     AgentCardScoreDropped = "agent_card.score_dropped";
+    /// A score of a watched agent card is below its threshold.
+    AgentCardBelowThreshold = "agent_card.below_threshold";
 }
 
 /// Something an organization is told of, once.

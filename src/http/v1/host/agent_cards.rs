@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::domain::card::history::AlertBelow;
 use crate::domain::card::ranking::Weights;
 use crate::domain::card::web_url;
 use crate::http::HttpState;
@@ -160,6 +161,8 @@ struct Watch {
     every_hours: u32,
     #[serde(default)]
     live: bool,
+    #[serde(default)]
+    alert_below: AlertBelow,
 }
 
 /// `POST /v1/host/touchstone/agent-cards/watches`.
@@ -175,7 +178,13 @@ pub async fn watch(
     let endpoint = "POST /v1/host/touchstone/agent-cards/watches".to_owned();
     once(&state, &caller, endpoint, key, &body, |_| async move {
         let watched = cards
-            .watch(&watcher, &url, asked.every_hours, asked.live)
+            .watch(
+                &watcher,
+                &url,
+                asked.every_hours,
+                asked.live,
+                asked.alert_below,
+            )
             .await?;
         Ok(Done::new(StatusCode::OK, shown(&watched)))
     })
@@ -218,6 +227,7 @@ fn shown((watch, due, alerts): &(CardWatch, Timestamp, bool)) -> Value {
         "createdAt": watch.created_at,
         "dueAt": due,
         "alerts": alerts,
+        "alertBelow": watch.alert_below,
     })
 }
 

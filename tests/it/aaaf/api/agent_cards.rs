@@ -109,6 +109,52 @@ async fn a_fall_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine:
     assert_eq!(got.len(), 2);
 }
 
+/// The fixture's trust is 33, which is below the usual threshold and above that of the second watch.
+#[rstest]
+#[tokio::test]
+async fn a_threshold_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
+    site!(engine => site);
+    let receiver = Receiver::start(Answer::Status(204)).await;
+    let topics = ["agent_card.below_threshold"];
+    subscribed(&site, &receiver.url(), Some(&topics)).await;
+    site.host.tell(Arc::new(SystemClock));
+    let (usual, modest) = (Agent::start(&[]).await, Agent::start(&[]).await);
+    watched(&site, &usual).await;
+    site.host.outside.open(&modest.place());
+    let asked = json!({
+        "url": modest.base(), "everyHours": 1, "live": true,
+        "alertBelow": {"compliance": 0, "trust": 10.5, "availability": 90},
+    });
+    let call = site.host.request(axum::http::Method::POST, WATCHES);
+    let made = call.key(&site.ours.key).json(&asked).send().await;
+    assert_eq!(made.status, StatusCode::OK, "{made:?}");
+    assert_eq!(made.json()["alertBelow"], asked["alertBelow"]);
+    let replica = Replica::of(&site, "replica-1");
+    replica.look_again(1).await;
+    replica.look_again(2 * HOUR).await;
+    modest.change(&["fails"]);
+    replica.look_again(2 * HOUR).await;
+    replica.look_again(2 * HOUR).await;
+
+    let got = receiver.wait_for(2).await;
+    let of = |agent: &Agent| {
+        let all = got.iter().map(|it| it.json()["data"].clone());
+        let url = format!("{}/", agent.base());
+        let mut of: Vec<Value> = all.filter(|it| it["url"] == url.as_str()).collect();
+        assert_eq!(of.len(), 1, "{url} {of:?}");
+        of.remove(0)
+    };
+    let trust = of(&usual)["below"].as_array().unwrap().clone();
+    let trust: Vec<&Value> = trust
+        .iter()
+        .filter(|it| it["dimension"] == "trust")
+        .collect();
+    assert_eq!(trust.len(), 1);
+    assert_eq!(trust[0]["below"], 70);
+    let down = json!([{"dimension": "availability", "value": 10, "below": 90}]);
+    assert_eq!(of(&modest)["below"], down);
+}
+
 #[rstest]
 #[tokio::test]
 async fn one_replica_at_a_time_looks_and_only_when_it_is_due(
