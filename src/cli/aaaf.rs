@@ -101,11 +101,16 @@ impl Type {
     }
 }
 
-pub(super) fn dimension(key: &str) -> Result<Dimension, String> {
-    Dimension::from_key(key).ok_or_else(|| {
+pub(super) fn dimension(name: &str) -> Result<Dimension, String> {
+    Dimension::named(name).ok_or_else(|| {
         let all = Dimension::PERFORMANCE.iter().chain(&Dimension::CAPABILITY);
-        let keys: Vec<&str> = all.map(|it| it.as_str()).collect();
-        format!("take one of {}", keys.join(", "))
+        let names: Vec<String> = all
+            .map(|it| match it.short() {
+                short if short == it.as_str() => short.to_owned(),
+                short => format!("{short} ({it})"),
+            })
+            .collect();
+        format!("take one of {}", names.join(", "))
     })
 }
 

@@ -17,7 +17,7 @@ nothing else. What cannot be run for this agent is named with a reason in the as
 Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence.
 
 Examples:
-  touchstone stress-test triage --dimension domain_breadth
+  touchstone stress-test triage --dimension delegation
   touchstone stress-test triage --json";
 
 /// Run the host's stress tests against an agent

@@ -108,6 +108,31 @@ impl Dimension {
         }
     }
 
+    /// Its short name, as people type it.
+    pub const fn short(self) -> &'static str {
+        match self {
+            Self::TaskCompletionRate => "completion",
+            Self::Accuracy => "accuracy",
+            Self::Speed => "speed",
+            Self::Consistency => "consistency",
+            Self::ReviewCompliance => "review",
+            Self::DomainBreadth => "domains",
+            Self::ComplexityCeiling => "complexity",
+            Self::ToolProficiency => "tools",
+            Self::AutonomyLevel => "autonomy",
+            Self::LearningRate => "learning",
+            Self::DelegationCapability => "delegation",
+            Self::OrchestrationSkills => "orchestration",
+        }
+    }
+
+    /// The one of this key or short name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = Self::PERFORMANCE.iter().chain(&Self::CAPABILITY);
+        all.copied()
+            .find(|it| it.as_str() == name || it.short() == name)
+    }
+
     /// The one of this key.
     pub fn from_key(key: &str) -> Option<Self> {
         let all = Self::PERFORMANCE.iter().chain(&Self::CAPABILITY);
@@ -118,5 +143,19 @@ impl Dimension {
 impl fmt::Display for Dimension {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dimension_is_found_by_key_and_by_short_name() {
+        for dimension in Dimension::PERFORMANCE.iter().chain(&Dimension::CAPABILITY) {
+            assert_eq!(Dimension::named(dimension.as_str()), Some(*dimension));
+            assert_eq!(Dimension::named(dimension.short()), Some(*dimension));
+        }
+        assert_eq!(Dimension::named("charm"), None);
     }
 }

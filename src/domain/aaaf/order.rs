@@ -90,6 +90,25 @@ impl Order {
         )
     }
 
+    /// Reads the body of `POST assessments/{id}/stress-test`: the agent and the window of an earlier assessment, with a stress
+    /// test.
+    ///
+    /// # Errors
+    /// `validation_error` that names the field.
+    pub fn repeated(agent: &str, earlier: &Assessment, body: &Value) -> Result<Self, Problem> {
+        let order = Self::stress_test(agent, body)?;
+        let kind = match order.dimension {
+            Some(_) => order.kind,
+            None => "full".to_owned(),
+        };
+        Ok(Self {
+            kind,
+            window_start: Some(earlier.window_start),
+            window_end: Some(earlier.window_end),
+            ..order
+        })
+    }
+
     /// The assessment of this id over the window that is asked for, or the usual one, which ends now.
     ///
     /// # Errors
@@ -124,7 +143,7 @@ fn dimension(fields: &Fields<'_>) -> Result<Option<Dimension>, Problem> {
     let Some(name) = fields.text("dimension")? else {
         return Ok(None);
     };
-    let known = Dimension::from_key(name);
+    let known = Dimension::named(name);
     let known = known.ok_or_else(|| fields.invalid("dimension", "is no dimension of AAAF"))?;
     Ok(Some(known))
 }

@@ -31,18 +31,8 @@ pub async fn order(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let order = Order::parse(&body)?;
-    let (host, caller) = (state.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/assessments".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
-        // What was done before under the same key is not asked for again.
-        host.allowances.assessment(&member.caller.key_id)?;
-        let assessment = host.aaaf.order(&member, &order).await?;
-        Ok(Done::new(
-            StatusCode::ACCEPTED,
-            accepted(assessment, &member, &host.aaaf),
-        ))
-    })
-    .await
+    ordered(state, member, endpoint, key, &body, order).await
 }
 
 /// `POST /api/v1/agents/{agentId}/stress-test`.
@@ -50,42 +40,42 @@ pub async fn stress_test(
     State(state): State<Arc<HttpState>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
-    key: IdempotencyKey,
-    body: OptionalJsonBody,
-) -> Answer {
-    let id = path.get("agentId");
-    // Whether it is there, and theirs, is settled before anything is said of the body.
-    state.aaaf.agent(&member, id).await?;
-    let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
-    order_stress_test(&state, member, id, endpoint, key, body).await
-}
-
-/// `POST /api/v1/assessments/{assessmentId}/stress-test`: of the agent that was assessed.
-pub async fn stress_test_again(
-    State(state): State<Arc<HttpState>>,
-    Extension(member): Extension<Member>,
-    path: PathParameters,
-    key: IdempotencyKey,
-    body: OptionalJsonBody,
-) -> Answer {
-    let id = path.get("assessmentId");
-    // Whether it is there, and theirs, is settled before anything is said of the body.
-    let agent = state.aaaf.assessment(&member, id).await?.agent;
-    let endpoint = format!("POST /api/v1/assessments/{id}/stress-test");
-    order_stress_test(&state, member, &agent, endpoint, key, body).await
-}
-
-async fn order_stress_test(
-    state: &Arc<HttpState>,
-    member: Member,
-    agent: &str,
-    endpoint: String,
     IdempotencyKey(key): IdempotencyKey,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
-    let order = Order::stress_test(agent, &body)?;
+    let id = path.get("agentId").to_owned();
+    // Whether it is there, and theirs, is settled before anything is said of the body.
+    state.aaaf.agent(&member, &id).await?;
+    let order = Order::stress_test(&id, &body)?;
+    let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
+    ordered(state, member, endpoint, key, &body, order).await
+}
+
+/// `POST /api/v1/assessments/{assessmentId}/stress-test`: another assessment of the same agent and window, with a stress test.
+pub async fn add_stress_test(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let id = path.get("assessmentId").to_owned();
+    let earlier = state.aaaf.assessment(&member, &id).await?;
+    let order = Order::repeated(&earlier.agent, &earlier.asked.assessment, &body)?;
+    let endpoint = format!("POST /api/v1/assessments/{id}/stress-test");
+    ordered(state, member, endpoint, key, &body, order).await
+}
+
+async fn ordered(
+    state: Arc<HttpState>,
+    member: Member,
+    endpoint: String,
+    key: Option<String>,
+    body: &Value,
+    order: Order,
+) -> Answer {
     let (host, caller) = (state.clone(), member.caller.clone());
-    once(state, &caller, endpoint, key, &body, |_| async move {
+    once(&state, &caller, endpoint, key, body, |_| async move {
         // What was done before under the same key is not asked for again.
         host.allowances.assessment(&member.caller.key_id)?;
         let assessment = host.aaaf.order(&member, &order).await?;

@@ -260,7 +260,7 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "POST",
             "/api/v1/assessments/{assessmentId}/stress-test",
             member(Scope::AssessmentsWrite),
-            assessments::stress_test_again,
+            assessments::add_stress_test,
         )
         .add(
             "POST",

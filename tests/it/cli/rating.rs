@@ -417,6 +417,7 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
     let home = with_evidence(0);
     for command in [
         ["stress-test", "triage"].as_slice(),
+        &["stress-test", "triage", "--dimension", "delegation"],
         &["assess", "triage", "--type", "stress_test_only"],
     ] {
         let done = home.run(command);

@@ -157,6 +157,24 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
         again["stress_test"]["tests"][0]["run_id"],
         stress["tests"][3]["run_id"]
     );
+    // By an earlier assessment: the same agent and window, and passive evidence counts too.
+    let asked = send(&site, &face, &path, &json!({})).await;
+    assert_eq!(
+        refusal(&send(&site, &face, &path, &json!({})).await),
+        (StatusCode::CONFLICT, "ASSESSMENT_IN_PROGRESS".to_owned())
+    );
+    let merged = ended(&site, &face, &asked).await;
+    assert_eq!(
+        (&merged["type"], &merged["status"]),
+        (&json!("full"), &json!("completed")),
+        "{merged}"
+    );
+    for member in ["agent_id", "window_start", "window_end"] {
+        assert_eq!(merged[member], found[member], "{member}");
+    }
+    let nowhere = "assessments/00000000-0000-4000-8000-000000000000/stress-test";
+    let refused = send(&site, &face, nowhere, &json!({})).await;
+    assert_eq!(refused.status, StatusCode::NOT_FOUND);
 }
 
 #[rstest]
@@ -326,7 +344,7 @@ async fn workers_are_led_and_handed_to_and_recover_from_failures() {
     let path = format!("agents/{agent}/stress-test");
     for (dimension, task, kinds) in [
         (
-            "delegation_capability",
+            "delegation",
             "request-02",
             vec![
                 "agent.invocation.started",
@@ -341,7 +359,7 @@ async fn workers_are_led_and_handed_to_and_recover_from_failures() {
             ],
         ),
         (
-            "orchestration_skills",
+            "orchestration",
             "quarter-report",
             vec![
                 "agent.invocation.started",
