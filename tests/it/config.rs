@@ -26,3 +26,30 @@ fn a_bound_of_nothing_is_refused(
     assert!(refused.contains(&format!("limits.{name}")), "{refused}");
     assert!(refused.contains("must be at least 1"), "{refused}");
 }
+
+#[rstest]
+#[case::no_tenant("tenant = \"\"\nnamespaces = [\"vendor.acme.*\"]", Some("`tenant`"))]
+#[case::nothing("tenant = \"acme\"\nnamespaces = []", Some("`namespaces`"))]
+#[case::everything("tenant = \"acme\"\nnamespaces = [\"*\"]", Some("`*`"))]
+#[case::a_whole_scope("tenant = \"acme\"\nnamespaces = [\"vendor.*\"]", Some("`vendor.*`"))]
+#[case::a_namespace(
+    "tenant = \"acme\"\nnamespaces = [\"vendor.acme.*\", \"private.host.one\"]",
+    None
+)]
+fn what_is_published_is_named(#[case] settings: &str, #[case] fault: Option<&str>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("touchstone.toml");
+    std::fs::write(&file, format!("[packs.registry]\n{settings}\n")).unwrap();
+    let config = Config::load(Some(&file)).unwrap();
+    match (config.packs.publication(), fault) {
+        (Ok(publication), None) => assert!(publication.is_some()),
+        (Err(refused), Some(fault)) => assert!(refused.to_string().contains(fault), "{refused}"),
+        (found, _) => panic!("{found:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_published_unless_the_operator_says_so() {
+    let config = Config::load(None).unwrap();
+    assert!(config.packs.publication().unwrap().is_none());
+}
