@@ -101,6 +101,8 @@ enum Command {
     Assess(rating::assess::Arguments),
     StressTest(rating::stress_test::Arguments),
     Report(rating::report::Arguments),
+    #[command(subcommand)]
+    Rating(rating::manage::Command),
     Attest(attest::Arguments),
     Verify(verify::Arguments),
     Badge(badge::Arguments),
@@ -204,6 +206,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Assess(arguments) => rating::assess::run(&context, &arguments).await,
         Command::StressTest(arguments) => rating::stress_test::run(&context, &arguments).await,
         Command::Report(arguments) => rating::report::run(&context, &arguments).await,
+        Command::Rating(command) => rating::manage::run(&context, command).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
         Command::Badge(arguments) => badge::run(&context, &arguments).await,

@@ -118,7 +118,7 @@ async fn take(client: &Client, named: &str, form: Form) -> Result<(String, Vec<u
                 "REVIEW_REQUIRED",
                 "the badge is withheld until a person has decided about the assessment",
             )
-            .or_try("POST /api/v1/assessments/ID/review, by whoever did not ask for it"),
+            .or_try("touchstone rating review, with the key of a principal who did not ask for the assessment"),
             _ => Failure::new(
                 Exit::Negative,
                 "NOT_FOUND",

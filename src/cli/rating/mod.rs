@@ -5,6 +5,7 @@
 pub mod assess;
 pub mod collect;
 pub mod enroll;
+pub mod manage;
 pub mod report;
 pub mod stress_test;
 

@@ -433,3 +433,131 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
         assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
     }
 }
+
+#[test]
+fn weights_and_taxonomy_are_shown_and_set() {
+    let home = with_evidence(0);
+    let set = home.run(&[
+        "rating",
+        "weights",
+        "set",
+        "--preset",
+        "specialist",
+        "--json",
+    ]);
+    assert_good(&set);
+    let document = set.document();
+    assert_eq!(document["capability_weights"]["complexity_ceiling"], 0.3);
+    assert_eq!(document["capability_weights"]["orchestration_skills"], 0.0);
+    assert_eq!(document["performance_weights"]["accuracy"], 0.25);
+    let more = ["--weight", "accuracy=0.3", "--weight", "speed=0.1"];
+    assert_good(&home.run(&[&["rating", "weights", "set"][..], &more].concat()));
+    let shown = home
+        .run(&["rating", "weights", "show", "--json"])
+        .document();
+    assert_eq!(shown["performance_weights"]["accuracy"], 0.3);
+    assert_eq!(shown["capability_weights"]["complexity_ceiling"], 0.3);
+    assert_good(&home.run(&["rating", "weights", "set", "--preset", "generalist"]));
+    let refused = home.run(&["rating", "weights", "set", "--weight", "speed=0.9"]);
+    assert_eq!(refused.code, 1, "{}", refused.stdout);
+    assert!(refused.stderr.contains("sum"), "{}", refused.stderr);
+    let refused = home.run(&["rating", "weights", "set"]);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+
+    assert_good(&home.run(&["rating", "taxonomy", "set", "code", "research"]));
+    let shown = home
+        .run(&["rating", "taxonomy", "show", "--json"])
+        .document();
+    assert_eq!(shown["domain_taxonomy"], json!(["code", "research"]));
+}
+
+#[test]
+fn the_organization_and_its_webhooks_are_managed() {
+    let home = with_evidence(0);
+    let shown = home.run(&["rating", "organization", "show"]);
+    assert_good(&shown);
+    assert!(shown.stdout.contains("Local"), "{}", shown.stdout);
+    let change = ["change", "--name", "Acme", "--badges", "private", "--json"];
+    let changed = home.run(&[&["rating", "organization"][..], &change].concat());
+    assert_good(&changed);
+    let changed = changed.document();
+    assert_eq!(
+        (&changed["name"], &changed["badges"]),
+        (&json!("Acme"), &json!("private"))
+    );
+
+    let webhook = |arguments: &[&str]| home.run(&[&["rating", "webhook"], arguments].concat());
+    let added = webhook(&[
+        "add",
+        "https://9.9.9.9/hook",
+        "--event",
+        "badge.expired",
+        "--json",
+    ]);
+    assert_good(&added);
+    let added = added.document();
+    assert!(added["secret"].is_string(), "{added}");
+    let id = added["id"].as_str().unwrap();
+    let listed = webhook(&["list", "--json"]).document();
+    assert_eq!(listed["data"][0]["events"], json!(["badge.expired"]));
+    let rotated = webhook(&["rotate", id, "--json"]).document();
+    assert_ne!(rotated["secret"], added["secret"]);
+    assert_good(&webhook(&["remove", id]));
+    assert_eq!(webhook(&["list", "--json"]).document()["data"], json!([]));
+    assert_eq!(webhook(&["remove", id]).code, 1);
+}
+
+#[test]
+fn an_appeal_is_filed_and_decided_by_somebody_else() {
+    let home = with_evidence(36);
+    assert_good(&home.run(&["assess", "triage"]));
+    let appeal = ["rating", "appeal"];
+    let file = [
+        "file",
+        "triage",
+        "--dimension",
+        "accuracy",
+        "--justification",
+        "The specification was wrong.",
+        "--counter-evidence",
+        "t1=It could not be done.",
+        "--json",
+    ];
+    let filed = home.run(&[&appeal[..], &file].concat());
+    assert_good(&filed);
+    let id = filed.document()["id"].as_str().unwrap().to_owned();
+    let listed = home.run(&[&appeal[..], &["list", "triage"]].concat());
+    assert!(
+        listed.stdout.starts_with(&id) && listed.stdout.contains("filed"),
+        "{}",
+        listed.stdout
+    );
+    let own = ["resolve", "triage", &id, "--review"];
+    assert_eq!(home.run(&[&appeal[..], &own].concat()).code, 1);
+    assert_eq!(
+        home.run(&["rating", "review", "triage", "--approve"]).code,
+        1
+    );
+
+    let create = ["key", "create", "--tenant", "default", "--scope", "all"];
+    let key = home.run(&[&create[..], &["--principal", "dana"]].concat());
+    let server = Server::start_with(&home, &[]);
+    let key = key.stdout.trim_end();
+    let start = ["--server", &server.url, "--key", key, "rating", "appeal"];
+    let as_dana = |arguments: &[&str]| home.run(&[&start[..], arguments].concat());
+    assert_eq!(as_dana(&["resolve", "triage", &id, "--reject"]).code, 2);
+    let done = as_dana(&[
+        "resolve",
+        "triage",
+        &id,
+        "--reject",
+        "--reason",
+        "It could.",
+    ]);
+    assert_good(&done);
+    let shown = as_dana(&["show", "triage", &id, "--json"]).document();
+    assert_eq!(
+        (&shown["status"], &shown["reviewed_by"]),
+        (&json!("rejected"), &json!("dana"))
+    );
+}

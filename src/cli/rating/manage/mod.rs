@@ -1,0 +1,140 @@
+//! `touchstone rating`: appeals, reviews, the organization, its weights and taxonomy, webhooks. Over the same API as anybody
+//! else, with the exit codes of the other rating commands.
+
+mod appeal;
+mod organization;
+mod review;
+mod webhook;
+mod weights;
+
+use axum::http::Method;
+use clap::Subcommand;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::API;
+use crate::cli::client::{Call, Client};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::patience::persistently;
+use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::Insufficient;
+use crate::render::plain;
+
+/// Manage ratings: reviews, appeals, the organization, weights, taxonomy, webhooks
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone rating appeal list triage\n  touchstone rating weights show\n  touchstone rating webhook list"
+)]
+pub enum Command {
+    Review(review::Arguments),
+    #[command(subcommand)]
+    Appeal(appeal::Command),
+    #[command(subcommand)]
+    Organization(organization::Command),
+    #[command(subcommand)]
+    Weights(weights::Command),
+    #[command(subcommand)]
+    Taxonomy(weights::Taxonomy),
+    #[command(subcommand)]
+    Webhook(webhook::Command),
+}
+
+/// Runs the command.
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let (client, terminal) = (session.client(), context.terminal());
+    let done = match command {
+        Command::Review(arguments) => review::run(client, terminal, &arguments).await,
+        Command::Appeal(command) => appeal::run(client, terminal, &command).await,
+        Command::Organization(command) => organization::run(client, terminal, &command).await,
+        Command::Weights(command) => weights::run(client, terminal, &command).await,
+        Command::Taxonomy(command) => weights::taxonomy(client, terminal, &command).await,
+        Command::Webhook(command) => webhook::run(client, terminal, &command).await,
+    };
+    done.map(|()| Exit::Good).map_err(|mut failure| {
+        failure.exit = match (&*failure.code, failure.exit) {
+            ("usage" | Insufficient::CODE, exit) => exit,
+            _ => Exit::Negative,
+        };
+        failure
+    })
+}
+
+/// Sends a document, once however often the answer is lost.
+async fn send<T: DeserializeOwned>(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> Result<T, Failure> {
+    let key = Uuid::now_v7().to_string();
+    let path = format!("{API}/{path}");
+    persistently(|| {
+        let call = Call::new(method.clone(), &path).header("idempotency-key", &key);
+        client.call(call.json(body))
+    })
+    .await
+}
+
+async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
+    let path = format!("{API}/{path}");
+    persistently(|| client.get(&path)).await
+}
+
+/// All records of a list.
+async fn all(client: &Client, list: &str) -> Result<Vec<Value>, Failure> {
+    let mut pages = super::Pages::new(client, list, &[]);
+    let mut all = Vec::new();
+    while let Some(mut page) = pages.next().await? {
+        all.append(&mut page);
+    }
+    Ok(all)
+}
+
+/// Shows a document: with `ok` for programs, a line a member for people, without what has no value.
+fn show(terminal: &Terminal, mut document: Value) {
+    if terminal.json() {
+        if let Value::Object(members) = &mut document {
+            members.insert("ok".to_owned(), json!(true));
+        }
+        terminal.document(&document);
+        return;
+    }
+    let Value::Object(members) = &document else {
+        return;
+    };
+    let width = members.keys().map(String::len).max().unwrap_or_default();
+    for (name, value) in members {
+        let text = match value {
+            Value::Null => continue,
+            Value::String(text) => plain(text),
+            other => plain(&other.to_string()),
+        };
+        terminal.print(&format!("{name:<width$}  {text}"));
+    }
+}
+
+/// Shows a list: a line a record with the members named.
+fn list(terminal: &Terminal, records: &[Value], members: &[&str], none: &str) {
+    if terminal.json() {
+        terminal.document(&json!({"ok": true, "data": records}));
+        return;
+    }
+    if records.is_empty() {
+        terminal.note(none);
+    }
+    for record in records {
+        let shown = members.iter().filter_map(|name| match record.get(*name)? {
+            Value::Null => None,
+            Value::String(text) => Some(plain(text)),
+            Value::Array(items) => {
+                let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+                Some(plain(&items.join(" ")))
+            }
+            other => Some(plain(&other.to_string())),
+        });
+        terminal.print(&shown.collect::<Vec<String>>().join("  "));
+    }
+}

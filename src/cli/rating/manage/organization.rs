@@ -1,0 +1,142 @@
+//! `touchstone rating organization`: who rates, and what its badges show.
+
+use axum::http::Method;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{get, send, show};
+use crate::cli::client::Client;
+use crate::cli::exit::Failure;
+use crate::cli::rating::active;
+use crate::cli::terminal::Terminal;
+
+/// Create, show and change the organization that rates agents
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization change --name 'Acme'"
+)]
+pub enum Command {
+    /// Create an organization; its first API key is shown once (scope organizations:write)
+    #[command(
+        after_help = "Exit codes: 0 created, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating organization create Acme\n  touchstone rating organization create Acme --tenant acme --json"
+    )]
+    Create(Create),
+    /// Show an organization
+    #[command(
+        after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization show 0199c0de-0000-7000-8000-000000000003 --json"
+    )]
+    Show(Which),
+    /// Change the name, the status, or who sees badges
+    #[command(
+        after_help = "Exit codes: 0 changed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating organization change --name Acme\n  touchstone rating organization change --badges private"
+    )]
+    Change(Change),
+}
+
+/// A new one.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Name of the organization, as its badges show it
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Tenant of the host whose agents the organization rates [default: a new tenant]
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+}
+
+/// Which one.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The organization's id [default: the organization of the enrolled agents]
+    #[arg(value_name = "ID")]
+    id: Option<Uuid>,
+}
+
+/// What becomes different.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct Change {
+    #[command(flatten)]
+    which: Which,
+    /// New name
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["status", "badges"])]
+    name: Option<String>,
+    /// New status; for the operator of the host
+    #[arg(long, value_name = "STATUS")]
+    status: Option<Status>,
+    /// Who sees the badges
+    #[arg(long, value_name = "VISIBILITY")]
+    badges: Option<Visibility>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Status {
+    Active,
+    Suspended,
+    Archived,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Visibility {
+    Public,
+    Private,
+}
+
+pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Result<(), Failure> {
+    let shown: Value = match command {
+        Command::Create(arguments) => {
+            let mut body = Map::from_iter([("name".to_owned(), json!(arguments.name))]);
+            if let Some(tenant) = &arguments.tenant {
+                body.insert("tenant".to_owned(), json!(tenant));
+            }
+            let body = Value::Object(body);
+            send(client, Method::POST, "organizations", &body).await?
+        }
+        Command::Show(which) => get(client, &path(client, which).await?).await?,
+        Command::Change(arguments) => {
+            let mut body = Map::new();
+            let status = arguments.status.map(|it| match it {
+                Status::Active => "active",
+                Status::Suspended => "suspended",
+                Status::Archived => "archived",
+            });
+            let badges = arguments.badges.map(|it| match it {
+                Visibility::Public => "public",
+                Visibility::Private => "private",
+            });
+            let texts = [
+                ("name", arguments.name.as_deref()),
+                ("status", status),
+                ("badges", badges),
+            ];
+            for (name, text) in texts {
+                if let Some(text) = text {
+                    body.insert(name.to_owned(), json!(text));
+                }
+            }
+            let path = path(client, &arguments.which).await?;
+            send(client, Method::PATCH, &path, &Value::Object(body)).await?
+        }
+    };
+    show(terminal, shown);
+    Ok(())
+}
+
+/// Where it is. The key's organization is that of the agents it sees.
+async fn path(client: &Client, which: &Which) -> Result<String, Failure> {
+    if let Some(id) = which.id {
+        return Ok(format!("organizations/{id}"));
+    }
+    let first = active(client).next::<Value>().await?.unwrap_or_default();
+    let id = first
+        .first()
+        .and_then(|agent| agent.get("organization_id")?.as_str());
+    match id {
+        Some(id) => Ok(format!("organizations/{id}")),
+        None => Err(Failure::usage(
+            "no agent is enrolled that would tell which organization is meant",
+        )
+        .or_try("give the organization's id, or `touchstone enroll NAME` first")),
+    }
+}

@@ -1,0 +1,71 @@
+//! `touchstone rating review`: decide about a rating whose scores moved far.
+
+use axum::http::Method;
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::{send, show};
+use crate::cli::client::Client;
+use crate::cli::exit::Failure;
+use crate::cli::rating::assessment;
+use crate::cli::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+A rating is reviewed by another principal than the one who asked for it, with the scope assessments:review: on a host, use a key
+that was made with `touchstone key create --principal NAME`.
+
+Exit codes: 0 decided, 1 refused, 2 bad usage.
+
+Examples:
+  touchstone rating review triage --approve
+  touchstone rating review triage --reject --reason Unrepresentative";
+
+/// Approve or reject a rating that waits for a review
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[group(skip)]
+pub struct Arguments {
+    /// The assessment, by id; or an agent, by name or id, for its last rating
+    #[arg(value_name = "ASSESSMENT")]
+    of: String,
+    /// Approve the scores; the badge is issued
+    #[arg(long, required_unless_present = "reject", conflicts_with = "reject")]
+    approve: bool,
+    /// Reject the scores; no badge is issued
+    #[arg(long, requires = "reason")]
+    reject: bool,
+    /// Why; required for --reject
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub async fn run(
+    client: &Client,
+    terminal: &Terminal,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    let assessed = assessment(client, &arguments.of).await?;
+    let mut body = Map::new();
+    let decision = if arguments.approve {
+        "approve"
+    } else {
+        "reject"
+    };
+    body.insert("decision".to_owned(), json!(decision));
+    if let Some(reason) = &arguments.reason {
+        body.insert("reason".to_owned(), json!(reason));
+    }
+    let path = format!("assessments/{}/review", assessed.id);
+    let reviewed: Value = send(client, Method::POST, &path, &Value::Object(body)).await?;
+    if terminal.json() {
+        show(terminal, reviewed);
+    } else {
+        let badge = reviewed.get("badge_state").and_then(Value::as_str);
+        terminal.print(&format!(
+            "assessment {}: {decision}, badge {}",
+            assessed.id,
+            badge.unwrap_or("none")
+        ));
+    }
+    Ok(())
+}

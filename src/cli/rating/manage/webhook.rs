@@ -1,0 +1,97 @@
+//! `touchstone rating webhook`: which systems are told of ratings and badges.
+
+use axum::http::Method;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use url::Url;
+use uuid::Uuid;
+
+use super::{all, list, send, show};
+use crate::cli::client::Client;
+use crate::cli::exit::Failure;
+use crate::cli::options::address;
+use crate::cli::terminal::Terminal;
+
+/// Subscribe endpoints to events of ratings and badges
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone rating webhook add https://ci.example.com/hook\n  touchstone rating webhook list"
+)]
+pub enum Command {
+    /// Subscribe an endpoint; its secret is shown once
+    #[command(
+        after_help = "Exit codes: 0 subscribed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating webhook add https://ci.example.com/hook\n  touchstone rating webhook add https://ci.example.com/hook --event assessment.completed --event badge.expiring"
+    )]
+    Add(Add),
+    /// List the subscriptions
+    #[command(after_help = "Examples:\n  touchstone rating webhook list --json")]
+    List,
+    /// End a subscription
+    #[command(
+        after_help = "Examples:\n  touchstone rating webhook remove 0199c0de-0000-7000-8000-000000000004"
+    )]
+    Remove(Which),
+    /// Replace the secret of a subscription; the old secret is valid for another day
+    #[command(
+        after_help = "Examples:\n  touchstone rating webhook rotate 0199c0de-0000-7000-8000-000000000004"
+    )]
+    Rotate(Which),
+    /// Enable a subscription that was disabled after failed deliveries
+    #[command(
+        after_help = "Examples:\n  touchstone rating webhook enable 0199c0de-0000-7000-8000-000000000004"
+    )]
+    Enable(Which),
+}
+
+/// Which endpoint, and of what.
+#[derive(Debug, Args)]
+pub struct Add {
+    /// Where deliveries go: https, at a public address
+    #[arg(value_name = "URL", value_parser = address)]
+    url: Url,
+    /// A type of event; repeat for several [default: all]
+    #[arg(long = "event", value_name = "TYPE")]
+    events: Vec<String>,
+}
+
+/// Which subscription.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The subscription's id, as `rating webhook list` shows it
+    #[arg(value_name = "ID")]
+    id: Uuid,
+}
+
+pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Result<(), Failure> {
+    let nothing = json!({});
+    let shown: Value = match command {
+        Command::Add(Add { url, events }) => {
+            let mut body = json!({"url": url.as_str()});
+            if let (false, Some(members)) = (events.is_empty(), body.as_object_mut()) {
+                members.insert("events".to_owned(), json!(events));
+            }
+            send(client, Method::POST, "webhooks", &body).await?
+        }
+        Command::List => {
+            let found = all(client, "webhooks").await?;
+            let members = ["id", "url", "status", "events"];
+            list(terminal, &found, &members, "no webhooks of ratings");
+            return Ok(());
+        }
+        Command::Remove(Which { id }) => {
+            let path = format!("webhooks/{id}");
+            let _: Value = send(client, Method::DELETE, &path, &nothing).await?;
+            json!({"id": id, "removed": true})
+        }
+        Command::Rotate(Which { id }) => {
+            let path = format!("webhooks/{id}/rotate-secret");
+            send(client, Method::POST, &path, &nothing).await?
+        }
+        Command::Enable(Which { id }) => {
+            let path = format!("webhooks/{id}/enable");
+            send(client, Method::POST, &path, &nothing).await?
+        }
+    };
+    show(terminal, shown);
+    Ok(())
+}
