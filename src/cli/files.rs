@@ -17,6 +17,15 @@ pub fn read_stdin(most: u64) -> Result<Vec<u8>, Failure> {
     within("stdin", most, || Ok(std::io::stdin()))
 }
 
+/// A folder to write to, made where there is none.
+pub fn folder(folder: &Path) -> Result<&Path, Failure> {
+    std::fs::create_dir_all(folder).map_err(|cause| {
+        let text = format!("{} cannot be created: {cause}", folder.display());
+        Failure::not_done("file_not_written", text)
+    })?;
+    Ok(folder)
+}
+
 fn within<R: Read>(
     name: &str,
     most: u64,

@@ -21,11 +21,18 @@ pub struct Arguments {
     /// The assessment, by id; or an agent, by name or id, for its last rating
     #[arg(value_name = "ASSESSMENT", required = true)]
     of: Option<String>,
-    /// Its form [default: by the name of the file, and Markdown on stdout]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Form>,
-    /// Where to write it; `-` for stdout
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    /// Its form, or several with commas [default: by the name of the file, and Markdown on stdout]
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
+    format: Vec<Form>,
+    /// Where to write it, `-` for stdout; of several forms the folder, or the file name without an extension [default: - for one
+    /// form, the assessment's id for several]
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        default_value = "-",
+        hide_default_value = true
+    )]
     output: PathBuf,
 }
 
@@ -51,14 +58,24 @@ impl Form {
     }
 }
 
+impl Form {
+    /// How the name of its file ends.
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Credential => ".credential.json",
+            other => other.suffix(),
+        }
+    }
+}
+
 impl Arguments {
     fn is_stdout(&self) -> bool {
         self.output == Path::new("-")
     }
 
     fn form(&self) -> Result<Form, Failure> {
-        if let Some(form) = self.format {
-            return Ok(form);
+        if let Some(form) = self.format.first() {
+            return Ok(*form);
         }
         let extension = self.output.extension().and_then(|it| it.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -78,6 +95,9 @@ impl Arguments {
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.format.len() > 1 {
+        return several(context, arguments).await;
+    }
     let form = arguments.form()?;
     let terminal = context.terminal();
     if form == Form::Png && arguments.is_stdout() && (terminal.is_watched() || terminal.json()) {
@@ -85,8 +105,9 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     }
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
-    let taken = take(session.client(), named, form).await;
-    let (badge, octets) = taken.map_err(|failure| rating::told(context, failure))?;
+    let taken = take(session.client(), named, &[form]).await;
+    let Taken { badge, forms, .. } = taken.map_err(|failure| rating::told(context, failure))?;
+    let octets = forms.into_iter().next().unwrap_or_default();
     if arguments.is_stdout() {
         terminal.octets(&octets);
         if !octets.ends_with(b"\n") && form != Form::Png {
@@ -95,10 +116,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         return Ok(Exit::Good);
     }
     let file = &arguments.output;
-    std::fs::write(file, octets).map_err(|cause| {
-        let text = format!("{} cannot be written: {cause}", file.display());
-        rating::told(context, Failure::not_done("file_not_written", text))
-    })?;
+    write(file, &octets).map_err(|failure| rating::told(context, failure))?;
     if terminal.json() {
         terminal.document(&json!({"ok": true, "badge_id": badge, "output": file}));
     } else {
@@ -107,8 +125,56 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-/// The badge's id, and the badge.
-async fn take(client: &Client, named: &str, form: Form) -> Result<(String, Vec<u8>), Failure> {
+fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, octets).map_err(|cause| {
+        let text = format!("{} cannot be written: {cause}", file.display());
+        Failure::not_done("file_not_written", text)
+    })
+}
+
+/// Writes a badge in several forms, each to a file of its own.
+async fn several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let named = arguments.of.as_deref().unwrap_or_default();
+    let taken = take(session.client(), named, &arguments.format).await;
+    let taken = taken.map_err(|failure| rating::told(context, failure))?;
+    let output = &arguments.output;
+    let stem = if arguments.is_stdout() {
+        PathBuf::from(&taken.assessment)
+    } else if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        crate::cli::files::folder(output)
+            .map_err(|failure| rating::told(context, failure))?
+            .join(&taken.assessment)
+    } else {
+        output.clone()
+    };
+    let terminal = context.terminal();
+    let mut files = Vec::new();
+    for (form, octets) in arguments.format.iter().zip(&taken.forms) {
+        // An extension of the stem is part of the name: an agent may be called `v1.2`.
+        let mut file = stem.clone().into_os_string();
+        file.push(form.extension());
+        let file = PathBuf::from(file);
+        write(&file, octets).map_err(|failure| rating::told(context, failure))?;
+        if !terminal.json() {
+            terminal.note(&format!("written to {}", file.display()));
+        }
+        files.push(file);
+    }
+    if terminal.json() {
+        terminal.document(&json!({"ok": true, "badge_id": taken.badge, "outputs": files}));
+    }
+    Ok(Exit::Good)
+}
+
+/// A badge in the forms that were asked for.
+struct Taken {
+    assessment: String,
+    badge: String,
+    forms: Vec<Vec<u8>>,
+}
+
+async fn take(client: &Client, named: &str, forms: &[Form]) -> Result<Taken, Failure> {
     let assessed: Assessed = rating::assessment(client, named).await?;
     let state = assessed.badge_state.as_deref().unwrap_or("none");
     let none = || {
@@ -141,7 +207,14 @@ async fn take(client: &Client, named: &str, form: Form) -> Result<(String, Vec<u
     if matches!(state, "withheld" | "rejected") {
         return Err(none());
     }
-    let path = format!("{API}/badges/{badge}{}", form.suffix());
-    let octets = persistently(|| client.octets(Call::new(Method::GET, &path))).await?;
-    Ok((badge, octets))
+    let mut taken = Vec::new();
+    for form in forms {
+        let path = format!("{API}/badges/{badge}{}", form.suffix());
+        taken.push(persistently(|| client.octets(Call::new(Method::GET, &path))).await?);
+    }
+    Ok(Taken {
+        assessment: assessed.id,
+        badge,
+        forms: taken,
+    })
 }

@@ -18,6 +18,7 @@ Exit codes: 0 written, 1 error, or there is no badge, 2 bad usage.
 Examples:
   touchstone badge triage
   touchstone badge triage --format png --output triage.png
+  touchstone badge 0199c0de-0000-7000-8000-000000000001 --format svg,json
   touchstone badge 0199c0de-0000-7000-8000-000000000001 --format credential --output triage.json
   touchstone badge verify triage.png";
 

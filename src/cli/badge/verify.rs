@@ -10,7 +10,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
-use crate::domain::aaaf::badge::{Standing, Verification, pictured, verify};
+use crate::domain::aaaf::badge::{Standing, Verification, agreement, pictured, verify};
 use crate::domain::credential::baking::{self, extract};
 use crate::domain::credential::did::DidDocument;
 use crate::domain::credential::{self, proof};
@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The badge: a credential in JSON, or an SVG or PNG picture that holds one
+    /// The badge: a credential or a badge in JSON, or an SVG or PNG picture that holds one
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The issuer's current status list, JSON; without it nobody can say whether the badge was revoked
@@ -50,6 +50,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     let Presented {
         credential,
         is_drawn_of_it,
+        is_told_of_it,
     } = badge(&arguments.file)?;
     let list = arguments.status_list.as_deref().map(document).transpose()?;
     let documents: Vec<DidDocument> = match &arguments.issuer_document {
@@ -62,7 +63,9 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         ..Standing::default()
     };
     let verification = verify(&credential, &standing, SystemClock.now());
-    let verification = verification.in_picture(is_drawn_of_it.unwrap_or(true));
+    let verification = verification
+        .in_picture(is_drawn_of_it.unwrap_or(true))
+        .in_document(is_told_of_it);
     let checked = Checked::new(&credential, &verification);
     let terminal = context.terminal();
     if terminal.json() {
@@ -147,6 +150,8 @@ struct Presented {
     credential: Value,
     /// Whether the picture is the one of its credential; `None` without a picture, and for credentials of other kinds.
     is_drawn_of_it: Option<bool>,
+    /// Whether the JSON badge around it says the same.
+    is_told_of_it: bool,
 }
 
 fn badge(file: &Path) -> Result<Presented, Failure> {
@@ -160,6 +165,13 @@ fn badge(file: &Path) -> Result<Presented, Failure> {
     };
     let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
     let credential = credential::parse(&text).map_err(|fault| unusable(fault.to_string()))?;
+    if let Some(inner) = agreement::credential(&credential) {
+        return Ok(Presented {
+            credential: inner.clone(),
+            is_drawn_of_it: None,
+            is_told_of_it: agreement::agrees(&credential, inner),
+        });
+    }
     let is_picture = text != octets;
     let said = std::str::from_utf8(&text).ok().filter(|_| is_picture);
     let drawn = said.zip(pictured(&credential));
@@ -167,6 +179,7 @@ fn badge(file: &Path) -> Result<Presented, Failure> {
     Ok(Presented {
         credential,
         is_drawn_of_it,
+        is_told_of_it: true,
     })
 }
 

@@ -353,7 +353,31 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
     }
     let credential = ["--format", "credential", "-o", "credential.json"];
     assert_good(&home.run(&[&["badge", "triage"], &credential[..]].concat()));
-    for file in ["badge.png", "badge.svg", "credential.json"] {
+    let several = [
+        "badge",
+        &assessment,
+        "--format",
+        "svg,json",
+        "--output",
+        "badges/",
+        "--json",
+    ];
+    let done = home.run(&several);
+    assert_good(&done);
+    let files = done.document();
+    let [svg, json] = ["svg", "json"].map(|it| format!("badges/{assessment}.{it}"));
+    assert_eq!(files["outputs"], json!([svg, json]));
+    assert_good(&home.run(&["badge", "verify", &svg]));
+    assert_good(&home.run(&["badge", &assessment, "--format", "svg,json"]));
+    assert!(home.path(&format!("{assessment}.json")).exists());
+    let text = std::fs::read_to_string(home.path("badge.json")).unwrap();
+    let mut altered: Value = serde_json::from_str(&text).unwrap();
+    altered["performance"]["tier"] = json!("Novice");
+    std::fs::write(home.path("altered.json"), altered.to_string()).unwrap();
+    let done = home.run(&["badge", "verify", "altered.json", "--json"]);
+    assert_eq!(done.code, 1, "{}", done.stdout);
+    assert_eq!(done.document()["reasons"][0]["code"], "document_altered");
+    for file in ["badge.png", "badge.svg", "badge.json", "credential.json"] {
         let done = home.run(&["badge", "verify", file]);
         assert_good(&done);
         assert!(done.stdout.contains("the badge holds"), "{}", done.stdout);

@@ -3,6 +3,7 @@
 //!
 //! Nothing is scored here. A badge says what an assessment came to, in the words it was shown in.
 
+pub mod agreement;
 mod credential;
 mod document;
 mod names;

@@ -98,6 +98,19 @@ impl Verification {
         }
         self
     }
+
+    /// The same of a credential in a JSON badge, given whether the badge says what its credential says.
+    #[must_use]
+    pub fn in_document(mut self, says_the_same: bool) -> Self {
+        if !says_the_same {
+            self.valid = false;
+            self.reasons.push(Reason::new(
+                "document_altered",
+                "the badge does not say what its credential says; go by the credential alone",
+            ));
+        }
+        self
+    }
 }
 
 /// Why a badge does not hold.
