@@ -33,6 +33,8 @@ pub struct Order {
     pub dimension: Option<Dimension>,
     /// Whether it has a stress test.
     pub stress_test: bool,
+    /// Whether it makes no sense without one.
+    is_for_stress_test: bool,
     window_start: Option<Timestamp>,
     window_end: Option<Timestamp>,
 }
@@ -55,6 +57,7 @@ impl Order {
             kind: kind.to_owned(),
             dimension,
             stress_test,
+            is_for_stress_test: false,
             window_start: moment(&fields, "window_start")?,
             window_end: moment(&fields, "window_end")?,
         })
@@ -76,6 +79,7 @@ impl Order {
             kind: kind.to_owned(),
             dimension,
             stress_test: true,
+            is_for_stress_test: true,
             window_start: None,
             window_end: None,
         })
@@ -85,7 +89,8 @@ impl Order {
     /// an agent that this host does not run has none.
     pub fn omits_stress_test(&self, agent: &Profile) -> Option<&'static str> {
         let external = agent.openwop_agent.is_none();
-        (self.kind == "full" && self.stress_test && external).then_some(
+        let supplements = self.kind == "full" && self.stress_test && !self.is_for_stress_test;
+        (supplements && external).then_some(
             "the agent has no `openwop_agent` that this host could run; only recorded evidence counts",
         )
     }
