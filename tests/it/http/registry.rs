@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::pack::build::{self, SignedPack};
+use touchstone::domain::pack::build::{self, Files, SignedPack};
 use touchstone::domain::pack::keys::{KeyRing, SecretKey};
 use touchstone::domain::pack::name::Namespaces;
 use touchstone::domain::pack::publication::Publication;
@@ -28,6 +28,7 @@ use crate::support::postgres::TestDatabase;
 const PUBLIC: &str = "vendor.bench.labels";
 const SECOND: &str = "vendor.bench.mail";
 const SECRET: &str = "vendor.secret.labels";
+const UNSIGNED: &str = "vendor.bench.unsigned";
 /// Installed by another tenant.
 const FOREIGN: &str = "vendor.bench.foreign";
 
@@ -35,8 +36,23 @@ fn key() -> SecretKey {
     SecretKey::from_random([42; 32])
 }
 
+/// A new pack. The suites of one organization have one id, so each pack has a version of its own.
+fn files(name: &str) -> Files {
+    let mut files = new_pack(name).unwrap();
+    let suite = files.get_mut("evals/label.json").unwrap();
+    let mut document: Value = serde_json::from_slice(suite).unwrap();
+    document["version"] = match name {
+        SECOND => "0.2.0",
+        UNSIGNED => "0.3.0",
+        _ => "0.1.0",
+    }
+    .into();
+    *suite = document.to_string().into_bytes();
+    files
+}
+
 fn signed(name: &str, method: SigningMethod) -> SignedPack {
-    build::sign(&new_pack(name).unwrap(), method, &key(), "bench-1").unwrap()
+    build::sign(&files(name), method, &key(), "bench-1").unwrap()
 }
 
 fn trust() -> Trust {
@@ -86,7 +102,7 @@ async fn publishing(location: &str, publishes: bool) -> TestHost {
     }
     let foreign = signed(FOREIGN, SigningMethod::Ed25519);
     install(&host, &host.other_key, &upload(&foreign)).await;
-    let unsigned = build::build(&new_pack("vendor.bench.unsigned").unwrap()).unwrap();
+    let unsigned = build::build(&files(UNSIGNED)).unwrap();
     let unsigned = json!({"tarball": STANDARD.encode(unsigned)});
     install(&host, &host.key, &unsigned).await;
     host
@@ -222,7 +238,7 @@ async fn a_client_installs_from_it_and_trusts_a_key_for_what_is_published_only()
 #[rstest]
 #[case::another_name(SECRET)]
 #[case::another_tenant(FOREIGN)]
-#[case::unsigned("vendor.bench.unsigned")]
+#[case::unsigned(UNSIGNED)]
 #[case::nowhere("private.conformance-probe.does-not-exist")]
 #[tokio::test]
 async fn what_is_not_published_is_answered_like_what_is_not_there(#[case] name: &str) {
