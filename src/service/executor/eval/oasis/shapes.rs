@@ -1,6 +1,6 @@
 //! From one shape into another: what a provider is asked for, what an agent is given, what it said, and what a report shows of it.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::environment::Done;
 use super::scenario::Script;
