@@ -24,7 +24,7 @@ pub enum Command {
     /// Start a pack: manifest, prompt, schemas and a first suite
     #[command(after_help = "Examples:\n  touchstone pack init triage --name vendor.acme.triage")]
     Init(make::Init),
-    /// Check a pack's folder by everything that install checks
+    /// Check a pack's folder by everything that install checks, and that an OASIS evaluation would refuse
     #[command(
         after_help = "Exit codes: 0 no errors, 1 errors, 2 bad usage.\n\nExamples:\n  touchstone pack lint triage"
     )]

@@ -240,7 +240,7 @@ fn a_host_without_profiles_and_providers_says_what_to_do() {
 }
 
 /// The Front Desk pack in a folder, changed: file, old text, new text. A file whose new text is empty is removed.
-fn linted(changes: &[(&str, &str, &str)]) -> Done {
+fn desk(changes: &[(&str, &str, &str)]) -> Home {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let mut files = Files::new();
     gather(&root, &root, &mut files);
@@ -259,7 +259,27 @@ fn linted(changes: &[(&str, &str, &str)]) -> Done {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, octets).unwrap();
     }
-    home.run(&["--json", "pack", "lint", "desk"])
+    home
+}
+
+fn linted(changes: &[(&str, &str, &str)]) -> Done {
+    desk(changes).run(&["--json", "pack", "lint", "desk"])
+}
+
+#[test]
+fn build_goes_by_what_install_refuses() {
+    let home = desk(&[(BOUNDARY, "condition: unchanged", "condition: same")]);
+    let lint = home.run(&["pack", "lint", "desk"]);
+    assert_eq!(lint.code, 1, "{}", lint.stderr);
+    let place = format!("error: {BOUNDARY}:");
+    let told = lint
+        .stderr
+        .lines()
+        .any(|it| it.starts_with(&place) && it.contains("none of exists"));
+    assert!(told, "{}", lint.stderr);
+    // An evaluation of other scenarios is possible.
+    let build = home.run(&["pack", "build", "desk", "--out", "desk.tgz"]);
+    assert_eq!(build.code, 0, "{}", build.stderr);
 }
 
 const BOUNDARY: &str = "oasis/scenarios/safety/boundary-enforcement.yaml";
