@@ -1,9 +1,12 @@
 //! The scores of an agent card for people: three bars at a glance, then where the points are, then what to do.
 
+mod page;
+
 use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
+pub use self::page::page;
 use super::ink::Ink;
 use super::scorecard::Style;
 use super::words::plain;

@@ -1,6 +1,6 @@
 //! `touchstone card score`: the three scores of a card, and whether they are enough.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -13,8 +13,10 @@ use crate::cli::files;
 use crate::domain::card::points::Points;
 use crate::domain::card::signature::Endpoint;
 use crate::domain::card::{Blocker, Scorecard, Shortfall, Thresholds};
+use crate::ports::Clock as _;
 use crate::render::card as shown;
 use crate::service::cards::{Asking, Cards, Fetched, Unfetched};
+use crate::system::SystemClock;
 
 /// Octets of a file that are read: more than a card may have, so that one that is too long is told so.
 const MAX_OCTETS: u64 = 16 << 20;
@@ -33,6 +35,7 @@ Examples:
   touchstone card score agent-card.json
   touchstone card score https://agents.example --live
   touchstone card score agent-card.json --min-compliance 100 --min-trust 80
+  touchstone card score agent-card.json --report card.html
   touchstone card score http://127.0.0.1:9999 --live --allow-private 127.0.0.1:9999
   touchstone card score - --offline --min-compliance 90 --thresholds-only --json";
 
@@ -60,6 +63,9 @@ pub struct Arguments {
     /// The least availability
     #[arg(long, value_name = "N", requires = "live")]
     min_availability: Option<Points>,
+    /// Write the scores as one page of HTML
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Let --min-compliance, --min-trust and --min-availability alone decide, and not whether the card is ready for production
     #[arg(long)]
     thresholds_only: bool,
@@ -127,6 +133,15 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
                 .or_try("add --min-compliance, --min-trust or --min-availability"),
         );
     }
+    if let Some(file) = &arguments.report {
+        let extension = file.extension().map(|it| it.to_ascii_lowercase());
+        if !extension.is_some_and(|it| it == "html" || it == "htm") {
+            return Err(
+                Failure::usage(format!("--report writes HTML, got {}", file.display()))
+                    .or_try("end the name in .html; --json prints the scores as JSON"),
+            );
+        }
+    }
     let cards = reaching(context, &arguments.allow_private)?;
     let terminal = context.terminal();
     if arguments.live && terminal.bars() {
@@ -136,6 +151,16 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let fetched = fetched.map_err(|fault| unfetched(&fault))?;
     let scorecard = cards.score(fetched, arguments.asking()).await;
     let below = arguments.missed(&scorecard);
+    if let Some(file) = &arguments.report {
+        let unwritten = |cause: String| {
+            let text = format!("{} cannot be written: {cause}", file.display());
+            Failure::not_done("file_not_written", text).or_try("name another file")
+        };
+        let page = shown::page(&arguments.card, &scorecard, &below, SystemClock.now());
+        let page = page.map_err(|cause| unwritten(cause.to_string()))?;
+        std::fs::write(file, page).map_err(|cause| unwritten(cause.to_string()))?;
+        terminal.note(&format!("report written to {}", file.display()));
+    }
     if terminal.json() {
         terminal.document(&Document {
             scorecard: &scorecard,

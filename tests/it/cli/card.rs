@@ -283,3 +283,44 @@ fn a_candidate_that_cannot_be_fetched_has_no_rank() {
     let done = home.run(&["card", "rank", "http://127.0.0.1:9/"]);
     assert_eq!(done.code, 3, "{}", done.stderr);
 }
+
+#[test]
+fn a_card_has_a_report_of_one_page() {
+    let card = fixture::changed(
+        fixture::card(),
+        &[
+            Change::Cut("/description"),
+            Change::Set("/securitySchemes/<script>", json!({})),
+        ],
+    );
+    let home = home(&card);
+    let score = [
+        "card",
+        "score",
+        "card.json",
+        "--offline",
+        "--min-trust",
+        "99",
+    ];
+    let done = home.run(&[&score[..], &["--report", "card.html"]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    let page = std::fs::read_to_string(home.path("card.html")).unwrap();
+    for said in [
+        "not ready for production: compliance",
+        "thresholds missed: trust",
+        "CORE_FIELD_MISSING",
+        "core fields",
+        "has valid signature: ",
+        "default-src 'none'",
+    ] {
+        assert!(page.contains(said), "{said}\n{page}");
+    }
+    for foreign in ["<script", "src=", "href="] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    let done = home.run(&[&score[..], &["--report", "card.pdf"]].concat());
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains("--report"), "{}", done.stderr);
+    let done = home.run(&[&score[..], &["--report", "no/such/card.html"]].concat());
+    assert_eq!(done.code, 3, "{}", done.stderr);
+}
