@@ -142,12 +142,10 @@ pub fn alerts(
     let Some(scores) = &now.scores else {
         return Vec::new();
     };
-    let since = || {
-        let looks = earlier.iter().filter(|it| it.scored_at >= watched);
-        looks.filter_map(|it| it.scores.as_ref())
-    };
-    let last = since().next();
-    let asked = since().find_map(|it| it.availability);
+    let since = earlier.iter().filter(|it| it.scored_at >= watched);
+    let since: Vec<&Scores> = since.filter_map(|it| it.scores.as_ref()).collect();
+    let last = since.first();
+    let asked = since.iter().find_map(|it| it.availability);
     [
         (
             Dimension::Compliance,
