@@ -142,6 +142,11 @@ pub(super) fn sqlite() -> Migrator {
             "agent_principals",
             include_str!("migrations/sqlite/0043_agent_principals.sql"),
         ),
+        (
+            49,
+            "agent_suspension",
+            include_str!("migrations/sqlite/0049_agent_suspension.sql"),
+        ),
     ])
 }
 
@@ -299,6 +304,11 @@ pub(super) fn postgres() -> Migrator {
             43,
             "agent_principals",
             include_str!("migrations/postgres/0043_agent_principals.sql"),
+        ),
+        (
+            49,
+            "agent_suspension",
+            include_str!("migrations/postgres/0049_agent_suspension.sql"),
         ),
     ])
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::organization::named;
 use crate::domain::fields::{Fields, Nulls};
@@ -14,8 +14,10 @@ const FIELDS: &[&str] = &[
     "name",
     "description",
     "version",
+    "claimed_domains",
     "domains",
     "tools",
+    "metadata",
     "openwop_agent",
     "keys",
 ];
@@ -27,6 +29,61 @@ const MAX_TOOLS: usize = 200;
 const MAX_KEYS: usize = 20;
 const MAX_LABEL: usize = 128;
 const MAX_OPENWOP: usize = 320;
+const MAX_ID: usize = 64;
+/// Bytes of metadata, as JSON.
+const MAX_METADATA: usize = 16 * 1024;
+
+/// How far an agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nothing was recorded about it yet.
+    Enrolled,
+    /// Evidence of it is recorded, or it was assessed.
+    Active,
+    /// Nothing is recorded about it, and it is not assessed, for the time being.
+    Suspended,
+    /// The same, for good.
+    Archived,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: &'static [Self] = &[
+        Self::Enrolled,
+        Self::Active,
+        Self::Suspended,
+        Self::Archived,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enrolled => "enrolled",
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The status with this wire name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|it| it.as_str() == name).copied()
+    }
+
+    /// Why nothing can be recorded about an agent or assessed of it; `None` if it can.
+    pub const fn hinders(self) -> Option<&'static str> {
+        match self {
+            Self::Suspended => Some(
+                "this agent is suspended; nothing is recorded about it or assessed of it until its `status` is active again",
+            ),
+            Self::Archived => Some(
+                "this agent is archived; nothing is recorded about it or assessed of it any more",
+            ),
+            Self::Enrolled | Self::Active => None,
+        }
+    }
+}
 
 /// The OpenWOP agent that an enrolled one stands for: its eval runs are evidence. Without a version, every version of it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +169,9 @@ pub struct Profile {
     pub domains: Vec<String>,
     /// Tools it works with.
     pub tools: Vec<String>,
+    /// What its organization notes about it, such as its model. Nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     /// Whose eval runs are evidence about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openwop_agent: Option<OpenwopAgent>,
@@ -134,6 +194,8 @@ impl Profile {
 /// An agent to be enrolled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
+    /// The organization that is named; it has to be the caller's.
+    pub organization: Option<String>,
     /// What it is called; of one name an organization has one agent.
     pub name: String,
     /// What it says of itself.
@@ -146,11 +208,15 @@ impl Enrolment {
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let change = Change::parse(body)?;
+        let known = [FIELDS, &["organization_id"]].concat();
+        let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
+        let change = Change::of(&fields)?;
         let required = || Problem::validation("name", "`name` is required");
         let mut profile = Profile::default();
         change.apply(&mut profile);
+        let organization = fields.text_of("organization_id", 1..=MAX_ID)?;
         Ok(Self {
+            organization: organization.map(str::to_owned),
             name: change.name.ok_or_else(required)?,
             profile,
         })
@@ -162,10 +228,13 @@ impl Enrolment {
 pub struct Change {
     /// Another name.
     pub name: Option<String>,
+    /// Another status; [`Status::Enrolled`] is none that can be set.
+    pub status: Option<Status>,
     description: Option<String>,
     version: Option<String>,
     domains: Option<Vec<String>>,
     tools: Option<Vec<String>>,
+    metadata: Option<Map<String, Value>>,
     /// The inner `None` takes it away.
     openwop_agent: Option<Option<OpenwopAgent>>,
     keys: Option<Vec<String>>,
@@ -177,18 +246,32 @@ impl Change {
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let fields = Fields::closed(body, "", FIELDS, Nulls::Wrong)?;
+        let known = [FIELDS, &["status"]].concat();
+        let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
+        Ok(Self {
+            status: status(&fields)?,
+            ..Self::of(&fields)?
+        })
+    }
+
+    fn of(fields: &Fields<'_>) -> Result<Self, Problem> {
         let text = |name, most| -> Result<Option<String>, Problem> {
             Ok(fields.text_of(name, 0..=most)?.map(str::to_owned))
         };
         Ok(Self {
-            name: named(&fields, MAX_NAME)?,
+            name: named(fields, MAX_NAME)?,
+            status: None,
             description: text("description", MAX_DESCRIPTION)?,
             version: text("version", MAX_VERSION)?,
-            domains: labels(&fields, "domains", MAX_DOMAINS)?,
-            tools: labels(&fields, "tools", MAX_TOOLS)?,
-            openwop_agent: openwop_agent(&fields)?,
-            keys: labels(&fields, "keys", MAX_KEYS)?,
+            domains: labels(
+                fields,
+                fields.either("domains", "claimed_domains")?,
+                MAX_DOMAINS,
+            )?,
+            tools: labels(fields, "tools", MAX_TOOLS)?,
+            metadata: metadata(fields)?,
+            openwop_agent: openwop_agent(fields)?,
+            keys: labels(fields, "keys", MAX_KEYS)?,
         })
     }
 
@@ -208,6 +291,9 @@ impl Change {
         if let Some(tools) = &self.tools {
             profile.tools.clone_from(tools);
         }
+        if let Some(metadata) = &self.metadata {
+            profile.metadata.clone_from(metadata);
+        }
         if let Some(agent) = &self.openwop_agent {
             profile.openwop_agent.clone_from(agent);
         }
@@ -226,6 +312,25 @@ fn openwop_agent(fields: &Fields<'_>) -> Result<Option<Option<OpenwopAgent>>, Pr
             Ok(agent) => Ok(Some(Some(agent))),
             Err(fault) => Err(fields.invalid(NAME, &fault.to_string())),
         },
+    }
+}
+
+fn status(fields: &Fields<'_>) -> Result<Option<Status>, Problem> {
+    match fields.text("status")?.map(Status::parse) {
+        None => Ok(None),
+        Some(Some(status)) if status != Status::Enrolled => Ok(Some(status)),
+        Some(_) => Err(fields.invalid("status", "must be active, suspended or archived")),
+    }
+}
+
+fn metadata(fields: &Fields<'_>) -> Result<Option<Map<String, Value>>, Problem> {
+    let metadata = fields.object("metadata")?;
+    match metadata {
+        Some(long) if Value::Object(long.clone()).to_string().len() > MAX_METADATA => {
+            let message = format!("must be at most {MAX_METADATA} bytes of JSON");
+            Err(fields.invalid("metadata", &message))
+        }
+        metadata => Ok(metadata),
     }
 }
 
@@ -260,6 +365,12 @@ mod tests {
     #[case(json!({"name": "triage", "openwop_agent": "acme.triage@stable"}), Some("openwop_agent"))]
     #[case(json!({"name": "triage", "keys": ["a", "a"]}), Some("keys"))]
     #[case(json!({"name": "triage", "id": "x"}), Some("id"))]
+    #[case(json!({"name": "triage", "organization_id": "o", "claimed_domains": ["code"], "metadata": {"model": "m"}}), None)]
+    #[case(json!({"name": "triage", "claimed_domains": ["code", "code"]}), Some("claimed_domains"))]
+    #[case(json!({"name": "triage", "claimed_domains": ["code"], "domains": ["code"]}), Some("claimed_domains"))]
+    #[case(json!({"name": "triage", "metadata": ["m"]}), Some("metadata"))]
+    #[case(json!({"name": "triage", "metadata": {"model": "m".repeat(16 * 1024)}}), Some("metadata"))]
+    #[case(json!({"name": "triage", "status": "active"}), Some("status"))]
     #[case(json!([]), Some(""))]
     fn what_is_unsound_about_an_agent_is_named(#[case] body: Value, #[case] field: Option<&str>) {
         let refused = Enrolment::parse(&body).err();
@@ -285,6 +396,7 @@ mod tests {
                 version: Some("1".to_owned()),
                 domains: vec!["code".to_owned(), "legal".to_owned()],
                 tools: vec!["sed".to_owned()],
+                metadata: Map::new(),
                 openwop_agent: Some("acme.agents.a".parse().unwrap()),
                 keys: vec!["3f9c2ab81d4e5f60a7b8".to_owned()],
             }
@@ -292,6 +404,17 @@ mod tests {
         let change = Change::parse(&json!({"openwop_agent": ""})).unwrap();
         change.apply(&mut profile);
         assert_eq!(profile.openwop_agent, None);
+    }
+
+    #[rstest]
+    #[case("suspended", Ok(Some(Status::Suspended)))]
+    #[case("archived", Ok(Some(Status::Archived)))]
+    #[case("active", Ok(Some(Status::Active)))]
+    #[case("enrolled", Err(()))]
+    #[case("retired", Err(()))]
+    fn a_status_is_set_by_name(#[case] status: &str, #[case] expected: Result<Option<Status>, ()>) {
+        let read = Change::parse(&json!({"status": status}));
+        assert_eq!(read.map(|it| it.status).map_err(drop), expected);
     }
 
     #[rstest]

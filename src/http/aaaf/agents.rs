@@ -8,15 +8,18 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
+use super::assessments::badge_urls;
 use super::page::Page;
-use crate::domain::aaaf::agent::{Change, Enrolment};
+use crate::domain::aaaf::Axis;
+use crate::domain::aaaf::agent::{Change, Enrolment, Status};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::http::idempotency::{Done, once};
-use crate::ports::aaaf::{AgentRecord, Position};
+use crate::ports::aaaf::{AgentRecord, AssessmentRecord, Finding, Position};
 use crate::protocol::error::Problem;
-use crate::service::aaaf::Member;
+use crate::service::aaaf::assessments::{needs_review, valid_until};
+use crate::service::aaaf::{Aaaf, Member};
 
 /// `POST /api/v1/agents`.
 pub async fn enrol(
@@ -30,7 +33,8 @@ pub async fn enrol(
     let endpoint = "POST /api/v1/agents".to_owned();
     once(&state, &caller, endpoint, key, &body, |_| async move {
         let agent = aaaf.enrol(&member, asked).await?;
-        Ok(Done::new(StatusCode::CREATED, shown(&agent, &member)))
+        let profile = profile(&aaaf, &member, &agent).await?;
+        Ok(Done::new(StatusCode::CREATED, profile))
     })
     .await
 }
@@ -42,16 +46,13 @@ pub async fn list(
     query: Query,
 ) -> Answer {
     let page = Page::<Position>::of(&query)?;
-    let archived = match query.get("status") {
-        None => None,
-        Some("active") => Some(false),
-        Some("archived") => Some(true),
-        Some(_) => {
-            return Err(
-                Problem::validation("status", "`status` must be active or archived").into(),
-            );
-        }
-    };
+    let status = query.get("status").map(|name| {
+        Status::parse(name).ok_or_else(|| {
+            let message = "`status` must be enrolled, active, suspended or archived";
+            Problem::validation("status", message)
+        })
+    });
+    let status = status.transpose()?;
     // Of another organization there is nothing to be seen.
     let own = query
         .get("org_id")
@@ -59,7 +60,7 @@ pub async fn list(
     let agents = if own {
         let agents = state
             .aaaf
-            .agents(&member, archived, page.after.as_ref(), page.reach());
+            .agents(&member, status, page.after.as_ref(), page.reach());
         agents.await?
     } else {
         Vec::new()
@@ -75,7 +76,10 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let agent = state.aaaf.agent(&member, path.get("agentId")).await?;
-    json(StatusCode::OK, &shown(&agent, &member))
+    json(
+        StatusCode::OK,
+        &profile(&state.aaaf, &member, &agent).await?,
+    )
 }
 
 /// `PATCH /api/v1/agents/{agentId}`.
@@ -90,7 +94,10 @@ pub async fn change(
     state.aaaf.agent(&member, id).await?;
     let change = Change::parse(&body)?;
     let agent = state.aaaf.change_agent(&member, id, change).await?;
-    json(StatusCode::OK, &shown(&agent, &member))
+    json(
+        StatusCode::OK,
+        &profile(&state.aaaf, &member, &agent).await?,
+    )
 }
 
 /// `DELETE /api/v1/agents/{agentId}`.
@@ -104,6 +111,49 @@ pub async fn archive(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// An agent with its rating, and the badge of that.
+async fn profile(aaaf: &Aaaf, member: &Member, agent: &AgentRecord) -> Result<Value, Problem> {
+    let rating = aaaf.published_rating(member, agent).await?;
+    let rating = rating.as_ref();
+    let mut profile = shown(agent, member);
+    if let Value::Object(members) = &mut profile {
+        members.insert("rating".to_owned(), json!(rating.map(rated)));
+        let badge = rating.and_then(|it| badge(it, aaaf));
+        members.insert("badge".to_owned(), json!(badge));
+    }
+    Ok(profile)
+}
+
+fn rated(rating: &AssessmentRecord) -> Value {
+    let result = match &rating.finding {
+        Some(Finding::Scored { result, .. }) => Some(result),
+        _ => None,
+    };
+    let axis = |axis: Axis| {
+        let axis = result.and_then(|it| it.get(axis.as_str()));
+        let member = |name: &str| axis.and_then(|it| it.get(name));
+        json!({"composite_score": member("composite_score"), "tier": member("tier")})
+    };
+    json!({
+        "assessment_id": rating.id,
+        "performance": axis(Axis::Performance),
+        "capability": axis(Axis::Capability),
+        "review_required": needs_review(rating),
+        "completed_at": rating.ended_at,
+    })
+}
+
+fn badge(rating: &AssessmentRecord, aaaf: &Aaaf) -> Option<Value> {
+    let badge = rating.badge.as_ref()?;
+    let urls = badge_urls(&aaaf.badge_address(&rating.id));
+    Some(json!({
+        "id": badge.id,
+        "state": badge.state,
+        "urls": badge.state.is_public().then_some(urls),
+        "valid_until": valid_until(rating),
+    }))
+}
+
 fn shown(agent: &AgentRecord, member: &Member) -> Value {
     let profile = &agent.profile;
     json!({
@@ -113,10 +163,12 @@ fn shown(agent: &AgentRecord, member: &Member) -> Value {
         "description": profile.description,
         "version": profile.version,
         "domains": profile.domains,
+        "claimed_domains": profile.domains,
         "tools": profile.tools,
+        "metadata": profile.metadata,
         "openwop_agent": profile.openwop_agent,
         "keys": profile.keys,
-        "status": if agent.archived { "archived" } else { "active" },
+        "status": agent.status(),
         "created_at": agent.created_at,
         "updated_at": agent.updated_at,
     })

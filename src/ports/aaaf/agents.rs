@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{OrganizationNumber, Position};
-use crate::domain::aaaf::agent::Profile;
+use crate::domain::aaaf::agent::{Profile, Status};
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 
@@ -25,6 +25,10 @@ pub struct AgentRecord {
     pub name: String,
     /// Whether it was archived: what is known of it stays, nothing is added.
     pub archived: bool,
+    /// Whether nothing is recorded about it for the time being.
+    pub suspended: bool,
+    /// Whether anything was recorded about it, or it was assessed. Read only.
+    pub observed: bool,
     /// What it says of itself.
     pub profile: Profile,
     /// When it was enrolled.
@@ -48,6 +52,16 @@ impl AgentRecord {
         named.map(|it| it.to_ascii_lowercase()).collect()
     }
 
+    /// How far it is.
+    pub const fn status(&self) -> Status {
+        match (self.archived, self.suspended, self.observed) {
+            (true, _, _) => Status::Archived,
+            (false, true, _) => Status::Suspended,
+            (false, false, true) => Status::Active,
+            (false, false, false) => Status::Enrolled,
+        }
+    }
+
     /// Where a list goes on after this one.
     pub fn position(&self) -> Position {
         Position {
@@ -62,8 +76,8 @@ impl AgentRecord {
 pub struct Known {
     /// What the store calls it.
     pub number: AgentNumber,
-    /// Whether it was archived.
-    pub archived: bool,
+    /// Whether nothing is recorded about it now: it was archived, or is suspended.
+    pub closed: bool,
 }
 
 /// Agents of organizations.
@@ -81,11 +95,12 @@ pub trait Agents: Send + Sync {
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<AgentRecord>, StoreError>;
-    /// Those after a position, in the order in which they were enrolled.
+    /// Those after a position, in the order in which they were enrolled; those that are active include those of which nothing is
+    /// known yet.
     async fn agents(
         &self,
         organization: OrganizationNumber,
-        archived: Option<bool>,
+        status: Option<Status>,
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AgentRecord>, StoreError>;

@@ -19,7 +19,7 @@ pub struct Looked {
     pub agent: AgentNumber,
     /// Its id.
     pub id: String,
-    /// Whether nobody is told of it: it was archived, or its organization is not active.
+    /// Whether nobody is told of it: it was archived or is suspended, or its organization is not active.
     pub retired: bool,
 }
 

@@ -1,11 +1,12 @@
 //! Agents: enrolled, listed, changed, archived.
 
 use super::{Aaaf, Member, changed_meanwhile, is_id, not_there};
-use crate::domain::aaaf::agent::{Change, Enrolment, Profile};
+use crate::domain::aaaf::agent::{Change, Enrolment, Profile, Status};
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
-use crate::ports::aaaf::{AgentNumber, AgentRecord, Position};
+use crate::ports::aaaf::{AgentNumber, AgentRecord, AssessmentRecord, Position};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Scope;
 use crate::service::fault::internal;
 
 impl Aaaf {
@@ -16,6 +17,15 @@ impl Aaaf {
     /// of this name.
     pub async fn enrol(&self, member: &Member, asked: Enrolment) -> Result<AgentRecord, Problem> {
         let now = self.clock.now();
+        let own = &member.organization.id;
+        if asked.organization.is_some_and(|named| named != *own) {
+            let message = format!(
+                "`organization_id`: this key acts for the organization {own}; name that one, or leave it out"
+            );
+            return Err(
+                Problem::new(ErrorCode::Forbidden, message).with("field", "organization_id")
+            );
+        }
         self.not_by_an_agent(member).await?;
         self.keys_exist(member, &asked.profile).await?;
         self.stands_alone(member, None, &asked.profile).await?;
@@ -24,6 +34,8 @@ impl Aaaf {
             id: self.fresh_id(),
             name: asked.name,
             archived: false,
+            suspended: false,
+            observed: false,
             profile: asked.profile,
             created_at: now,
             updated_at: now,
@@ -50,6 +62,23 @@ impl Aaaf {
         agent.ok_or_else(|| not_there("agent"))
     }
 
+    /// The rating that is published to an agent's profile, for whoever may read assessments: the last one that no reviewer
+    /// rejected.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn published_rating(
+        &self,
+        member: &Member,
+        agent: &AgentRecord,
+    ) -> Result<Option<AssessmentRecord>, Problem> {
+        if !member.caller.has(Scope::AssessmentsRead) {
+            return Ok(None);
+        }
+        let rating = self.standing_rating(agent.number).await;
+        rating.map_err(|cause| internal(&cause))
+    }
+
     /// What the store calls an agent of the organization, if there is one of this id.
     pub(super) async fn agent_number(
         &self,
@@ -71,12 +100,12 @@ impl Aaaf {
     pub async fn agents(
         &self,
         member: &Member,
-        archived: Option<bool>,
+        status: Option<Status>,
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AgentRecord>, Problem> {
         let organization = member.organization.number;
-        let agents = self.store.agents(organization, archived, after, limit);
+        let agents = self.store.agents(organization, status, after, limit);
         agents.await.map_err(|cause| internal(&cause))
     }
 
@@ -100,6 +129,10 @@ impl Aaaf {
             ));
         }
         change.apply(&mut agent.profile);
+        if let Some(status) = change.status {
+            agent.suspended = status == Status::Suspended;
+            agent.archived = status == Status::Archived;
+        }
         if let Some(name) = change.name {
             agent.name = name;
         }

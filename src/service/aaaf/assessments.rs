@@ -30,9 +30,8 @@ impl Aaaf {
     /// what is missing; `ASSESSMENT_IN_PROGRESS`.
     pub async fn order(&self, member: &Member, order: &Order) -> Result<AssessmentRecord, Problem> {
         let agent = self.agent(member, &order.agent).await?;
-        if agent.archived {
-            let archived = "this agent is archived; nothing is assessed of it any more";
-            return Err(Problem::new(ErrorCode::Conflict, archived));
+        if let Some(hindrance) = agent.status().hinders() {
+            return Err(Problem::new(ErrorCode::Conflict, hindrance));
         }
         let (now, id) = (self.clock.now(), self.fresh_id());
         let config = config::of(&member.organization)?;

@@ -22,8 +22,8 @@ use crate::domain::credential::proof::issuer;
 use crate::domain::credential::status_list::{self, Bits};
 use crate::domain::credential::{parse, served};
 use crate::ports::aaaf::{
-    AssessmentRecord, BadgeRecord, BadgeState, Finding, Issued, OrganizationRecord, Revocation,
-    StatusListNumber, StatusListRecord,
+    AgentNumber, AssessmentRecord, BadgeRecord, BadgeState, Finding, Issued, OrganizationRecord,
+    Revocation, StatusListNumber, StatusListRecord,
 };
 use crate::ports::{Painter, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -391,18 +391,24 @@ impl Aaaf {
         let Some(own) = self.store.assessment(organization, &own).await? else {
             return Ok(since);
         };
+        let last = self.standing_rating(badge.agent).await?;
+        since.newer = last.filter(|it| it.id != own.id && it.created_at >= own.created_at);
+        Ok(since)
+    }
+
+    /// The last rating of an agent that no reviewer rejected.
+    pub(super) async fn standing_rating(
+        &self,
+        agent: AgentNumber,
+    ) -> Result<Option<AssessmentRecord>, StoreError> {
         let mut before = Timestamp::MAX;
         for _ in 0..MOST_REJECTED {
-            let last = self.store.last_rating(badge.agent, before).await?;
-            match last.filter(|it| it.id != own.id && it.created_at >= own.created_at) {
+            match self.store.last_rating(agent, before).await? {
                 Some(rejected) if is_rejected(&rejected) => before = rejected.created_at,
-                newer => {
-                    since.newer = newer;
-                    break;
-                }
+                last => return Ok(last),
             }
         }
-        Ok(since)
+        Ok(None)
     }
 
     /// Takes a badge of the organization back.

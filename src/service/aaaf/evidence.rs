@@ -190,7 +190,7 @@ impl Aaaf {
             .known_agents(member.organization.number, &named)
             .await;
         let known = known.map_err(|cause| internal(&cause))?;
-        let is_known = |id: &str| known.get(id).is_some_and(|agent| !agent.archived);
+        let is_known = |id: &str| known.get(id).is_some_and(|agent| !agent.closed);
         let mut batch = judge(
             documents,
             &Bounds {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::projected::projected;
 use super::{Aaaf, Member};
-use crate::domain::aaaf::agent::OpenwopAgent;
+use crate::domain::aaaf::agent::{OpenwopAgent, Status};
 use crate::domain::aaaf::evidence::{RETENTION_DAYS, Recorder};
 use crate::domain::aaaf::order::Collection;
 use crate::domain::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
@@ -78,7 +78,7 @@ impl Aaaf {
     ///
     /// # Errors
     /// `not_found` for an agent that is not there; `validation_error` for one that stands for no OpenWOP agent; `conflict`
-    /// for one that is archived.
+    /// for one that is archived or suspended.
     pub async fn gather(&self, member: &Member, asked: &Collection) -> Result<Tally, Problem> {
         let mut tally = Tally::default();
         let since = self.oldest(asked.from);
@@ -87,9 +87,8 @@ impl Aaaf {
             return Ok(tally);
         };
         let agent = self.agent(member, id).await?;
-        if agent.archived {
-            let archived = "this agent is archived; nothing is recorded about it any more";
-            return Err(Problem::new(ErrorCode::Conflict, archived));
+        if let Some(hindrance) = agent.status().hinders() {
+            return Err(Problem::new(ErrorCode::Conflict, hindrance));
         }
         if agent.profile.openwop_agent.is_none() {
             let message = "`agent_id` names an agent that stands for no OpenWOP agent; set its `openwop_agent` first";
@@ -141,9 +140,9 @@ impl Aaaf {
         let organization = member.organization.number;
         let mut after = None;
         loop {
-            let page = self
-                .store
-                .agents(organization, Some(false), after.as_ref(), AGENTS);
+            let page =
+                self.store
+                    .agents(organization, Some(Status::Active), after.as_ref(), AGENTS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             let Some(last) = page.last() else {
                 return Ok(());

@@ -5,24 +5,48 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 
 use super::taken;
+use crate::domain::aaaf::agent::Status;
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, AgentRecord, Agents, Known, OrganizationNumber, Position};
 use crate::store::convert::{Column, backend, column};
 use crate::store::{PostgresStore, SqliteStore};
 
+/// Whether anything is known of an agent.
+macro_rules! observed {
+    () => {
+        "(EXISTS (SELECT 1 FROM aaaf_event e
+                WHERE e.organization = aaaf_agent.organization AND e.agent = aaaf_agent.number)
+            OR EXISTS (SELECT 1 FROM aaaf_assessment s WHERE s.agent = aaaf_agent.number))"
+    };
+}
+macro_rules! select {
+    ($($rest:tt)+) => {
+        concat!(
+            "SELECT number, id, name, archived, suspended, ",
+            observed!(),
+            ", profile, created_at, updated_at, revision FROM aaaf_agent ",
+            $($rest)+
+        )
+    };
+}
 const ADD: &str = "INSERT INTO aaaf_agent
-        (organization, id, name, archived, profile, created_at, updated_at, revision)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING number";
-const ONE: &str = "SELECT number, id, name, archived, profile, created_at, updated_at, revision
-    FROM aaaf_agent WHERE organization = $1 AND id = $2";
-const LISTED: &str = "SELECT number, id, name, archived, profile, created_at, updated_at, revision
-    FROM aaaf_agent
-    WHERE organization = $1 AND (created_at, id) > ($2, $3)
-        AND (CAST($4 AS BOOLEAN) IS NULL OR archived = $4)
-    ORDER BY created_at, id LIMIT $5";
+        (organization, id, name, archived, suspended, profile, created_at, updated_at, revision)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING number";
+const ONE: &str = select!("WHERE organization = $1 AND id = $2");
+const LISTED: &str = select!(
+    "WHERE organization = $1 AND (created_at, id) > ($2, $3)
+        AND CASE CAST($4 AS TEXT)
+            WHEN 'archived' THEN archived
+            WHEN 'suspended' THEN NOT archived AND suspended
+            WHEN 'active' THEN NOT archived AND NOT suspended
+            WHEN 'enrolled' THEN NOT archived AND NOT suspended AND NOT ",
+    observed!(),
+    " ELSE TRUE END
+    ORDER BY created_at, id LIMIT $5"
+);
 const CHANGE: &str = "UPDATE aaaf_agent
-    SET name = $4, archived = $5, profile = $6, updated_at = $7, revision = revision + 1
+    SET name = $4, archived = $5, suspended = $6, profile = $7, updated_at = $8, revision = revision + 1
     WHERE organization = $1 AND number = $2 AND revision = $3";
 
 /// Agents are looked at too: hosts of the version before, which may run beside this one, record none of their principals.
@@ -41,42 +65,44 @@ const NAME: &str = "an agent of this name";
 
 macro_rules! standing_for {
     ($openwop_agent:literal) => {
-        concat!(
-            "SELECT number, id, name, archived, profile, created_at, updated_at, revision FROM aaaf_agent
-            WHERE organization = $1 AND NOT archived AND (",
+        select!(
+            "WHERE organization = $1 AND NOT archived AND (",
             $openwop_agent,
             " = $2 OR ",
             $openwop_agent,
-            " LIKE $2 || '@%')"
+            " LIKE $2 || '@%')",
         )
     };
 }
 
 impl SqliteStore {
     const STANDING_FOR: &str = standing_for!("profile ->> '$.openwop_agent'");
-    const KNOWN_AGENTS: &str = "SELECT id, number, archived FROM aaaf_agent
+    const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
         WHERE organization = $1 AND id IN (SELECT value FROM json_each($2))";
 }
 
 impl PostgresStore {
     const STANDING_FOR: &str = standing_for!("profile::jsonb ->> 'openwop_agent'");
-    const KNOWN_AGENTS: &str = "SELECT id, number, archived FROM aaaf_agent
+    const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
         WHERE organization = $1 AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
 }
 
-type Row = (i64, String, String, bool, String, i64, i64, i64);
+type Row = (i64, String, String, bool, bool, bool, String, i64, i64, i64);
 
 fn at(name: &'static str) -> Column {
     column("aaaf_agent", name)
 }
 
 fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
-    let (number, id, name, archived, profile, created_at, updated_at, revision) = row;
+    let (number, id, name, archived, suspended, observed, ..) = row;
+    let (.., profile, created_at, updated_at, revision) = row;
     Ok(AgentRecord {
         number: AgentNumber(number),
         id,
         name,
         archived,
+        suspended,
+        observed,
         profile: at("profile").document(&profile)?,
         created_at: at("created_at").time(created_at)?,
         updated_at: at("updated_at").time(updated_at)?,
@@ -123,6 +149,7 @@ macro_rules! agents {
                     .bind(&agent.id)
                     .bind(&agent.name)
                     .bind(agent.archived)
+                    .bind(agent.suspended)
                     .bind(at("profile").text(&agent.profile)?)
                     .bind(agent.created_at.as_microsecond())
                     .bind(agent.updated_at.as_microsecond())
@@ -151,7 +178,7 @@ macro_rules! agents {
             async fn agents(
                 &self,
                 organization: OrganizationNumber,
-                archived: Option<bool>,
+                status: Option<Status>,
                 after: Option<&Position>,
                 limit: u32,
             ) -> Result<Vec<AgentRecord>, StoreError> {
@@ -160,7 +187,7 @@ macro_rules! agents {
                     .bind(organization.0)
                     .bind(created_at)
                     .bind(after.map_or("", |it| it.id.as_str()))
-                    .bind(archived)
+                    .bind(status.map(Status::as_str))
                     .bind(i64::from(limit))
                     .fetch_all(self.readers())
                     .await
@@ -179,13 +206,13 @@ macro_rules! agents {
                     .fetch_all(self.readers())
                     .await
                     .map_err(backend)?;
-                let known = |number, archived| Known {
+                let known = |number, closed| Known {
                     number: AgentNumber(number),
-                    archived,
+                    closed,
                 };
                 Ok(rows
                     .into_iter()
-                    .map(|(id, number, archived)| (id, known(number, archived)))
+                    .map(|(id, number, closed)| (id, known(number, closed)))
                     .collect())
             }
 
@@ -232,6 +259,7 @@ macro_rules! agents {
                     .bind(agent.revision)
                     .bind(&agent.name)
                     .bind(agent.archived)
+                    .bind(agent.suspended)
                     .bind(at("profile").text(&agent.profile)?)
                     .bind(agent.updated_at.as_microsecond())
                     .execute(&mut *transaction)

@@ -19,7 +19,7 @@ const DONE: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_job WHERE name = $1 AND do
 const END: &str = "UPDATE aaaf_job SET done_at = $3, lease_owner = NULL, lease_until = 0
     WHERE name = $1 AND lease_owner = $2";
 const AGENTS: &str = concat!(
-    "SELECT organization, number, id, archived OR NOT ",
+    "SELECT organization, number, id, archived OR suspended OR NOT ",
     active!("aaaf_agent.organization"),
     " FROM aaaf_agent WHERE number > $1 ORDER BY number LIMIT $2"
 );

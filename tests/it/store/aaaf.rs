@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use serde_json::{Map, json};
-use touchstone::domain::aaaf::agent::Profile;
+use touchstone::domain::aaaf::agent::{Profile, Status};
 use touchstone::domain::aaaf::evidence::Recorder;
 use touchstone::domain::aaaf::organization::Status;
 use touchstone::domain::audit::{Decision, Outcome};
@@ -68,6 +68,8 @@ fn agent(id: &str, name: &str, seconds: i64) -> AgentRecord {
         id: id.to_owned(),
         name: name.to_owned(),
         archived: false,
+        suspended: false,
+        observed: false,
         profile: Profile {
             domains: vec!["code".to_owned()],
             ..Profile::default()
@@ -187,8 +189,8 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
     for (id, name) in [("agent-d", "d"), ("agent-c", "c")] {
         store.add_agent(ours, &agent(id, name, 2)).await.unwrap();
     }
-    let ids = async |archived, after: Option<&Position>, limit| {
-        let listed = store.agents(ours, archived, after, limit).await.unwrap();
+    let ids = async |status, after: Option<&Position>, limit| {
+        let listed = store.agents(ours, status, after, limit).await.unwrap();
         listed.into_iter().map(|it| it.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(None, None, 10).await, ["agent-a", "agent-c", "agent-d"]);
@@ -204,7 +206,7 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
         .unwrap();
     let expected = Known {
         number: agent_a,
-        archived: false,
+        closed: false,
     };
     assert_eq!(known, HashMap::from([("agent-a".to_owned(), expected)]));
 
@@ -220,7 +222,18 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
         store.change_agent(ours, &archived).await,
         Err(StoreError::Stale)
     ));
-    assert_eq!(ids(Some(true), None, 10).await, ["agent-a"]);
+    assert_eq!(ids(Some(Status::Archived), None, 10).await, ["agent-a"]);
+    let both = ["agent-c", "agent-d"];
+    assert_eq!(ids(Some(Status::Enrolled), None, 10).await, both);
+    let mut suspended = store.agent(ours, "agent-d").await.unwrap().unwrap();
+    suspended.suspended = true;
+    store.change_agent(ours, &suspended).await.unwrap();
+    let read = store.agent(ours, "agent-d").await.unwrap().unwrap();
+    assert_eq!(read.status(), Status::Suspended);
+    assert_eq!(ids(Some(Status::Suspended), None, 10).await, ["agent-d"]);
+    assert_eq!(ids(Some(Status::Active), None, 10).await, ["agent-c"]);
+    let known = store.known_agents(ours, &["agent-d"]).await.unwrap();
+    assert!(known["agent-d"].closed);
     let mut renamed = store.agent(ours, "agent-c").await.unwrap().unwrap();
     renamed.name = "d".to_owned();
     assert!(matches!(

@@ -23,7 +23,7 @@ async fn an_agent_is_enrolled_changed_and_archived(
             &agent["status"],
             &agent["domains"]
         ),
-        (&json!(site.ours.id), &json!("active"), &asked["domains"])
+        (&json!(site.ours.id), &json!("enrolled"), &asked["domains"])
     );
     let path = format!("agents/{}", agent["id"].as_str().unwrap());
     assert_eq!(site.get(&path).await.json(), agent);

@@ -3,6 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::service::access::Scope;
 
 use super::assessments::{ended, work};
 use super::{Engine, Organization, refusal, site};
@@ -358,4 +359,158 @@ async fn a_badge_is_named_by_its_assessment_and_says_what_is_stated(
         let hidden = refusal(&site.anonymous(&path).await);
         assert_eq!(hidden, (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned()));
     }
+}
+
+/// The body of `POST /api/v1/agents`.
+fn agent(organization: &str) -> Value {
+    json!({
+      "organization_id": organization,
+      "name": "security-auditor",
+      "claimed_domains": ["security", "code", "analysis"],
+      "tools": ["bash", "grep", "web_search", "file_read", "file_write"],
+      "description": "Identifies vulnerabilities, performs threat analysis, reviews code for security issues.",
+      "metadata": {
+        "model": "claude-sonnet-4-20250514",
+        "version": "3.2"
+      }
+    })
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agent_is_registered_by_the_stated_body(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let body = agent(&site.ours.id);
+    let made = site.post("agents", &body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let made = made.json();
+    for member in body.as_object().unwrap().keys() {
+        assert_eq!(made[member], body[member], "{member}");
+    }
+    assert_eq!(made["status"], "enrolled");
+    assert!(made["created_at"].is_string());
+    let path = format!("agents/{}", text(&made["id"]));
+    assert_eq!(site.get(&path).await.json(), made);
+    let listed = site
+        .get(&format!("agents?org_id={}", site.ours.id))
+        .await
+        .json();
+    assert_eq!(listed["data"][0]["metadata"], body["metadata"]);
+    let change = json!({"claimed_domains": ["code"], "metadata": {"model": "another"}});
+    let changed = site.send(Method::PATCH, &path, Some(&change)).await.json();
+    assert_eq!(
+        (&changed["domains"], &changed["metadata"], &changed["tools"]),
+        (
+            &change["claimed_domains"],
+            &change["metadata"],
+            &body["tools"]
+        )
+    );
+    // Of another organization, whether there is one or not, nothing is said.
+    for other in [site.theirs.id.as_str(), "org_uuid"] {
+        let mut body = agent(other);
+        body["name"] = json!("another");
+        let refused = site.post("agents", &body).await;
+        assert_eq!(
+            refusal(&refused),
+            (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
+        );
+        let field = &refused.json()["error"]["details"]["field"];
+        assert_eq!(field, "organization_id");
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_agent_is_enrolled_active_suspended_and_archived(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("security-auditor").await;
+    let path = format!("agents/{agent}");
+    let event = |task: &str| {
+        json!({"agent_id": agent, "type": "tool_invoked", "timestamp": jiff::Timestamp::now(),
+            "data": {"task_id": task, "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}})
+    };
+    let becomes = async |status: &str| {
+        let change = json!({"status": status});
+        let changed = site.send(Method::PATCH, &path, Some(&change)).await;
+        assert_eq!(changed.status, StatusCode::OK, "{changed:?}");
+        changed.json()["status"].clone()
+    };
+    let listed = async |status: &str| {
+        let listed = site.get(&format!("agents?status={status}")).await.json();
+        listed["data"].as_array().unwrap().len()
+    };
+    assert_eq!(site.get(&path).await.json()["status"], "enrolled");
+    assert_eq!((listed("enrolled").await, listed("active").await), (1, 1));
+    assert_eq!(
+        site.post("events", &event("a")).await.status,
+        StatusCode::CREATED
+    );
+    assert_eq!(site.get(&path).await.json()["status"], "active");
+    assert_eq!((listed("enrolled").await, listed("active").await), (0, 1));
+
+    assert_eq!(becomes("suspended").await, "suspended");
+    assert_eq!((listed("suspended").await, listed("active").await), (1, 0));
+    let refused = site.post("events", &event("b")).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    let order =
+        json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(
+        refusal(&refused),
+        (StatusCode::CONFLICT, "CONFLICT".to_owned())
+    );
+    assert!(refused.text().contains("suspended"), "{refused:?}");
+
+    assert_eq!(becomes("active").await, "active");
+    assert_eq!(
+        site.post("events", &event("b")).await.status,
+        StatusCode::CREATED
+    );
+    let ordered = site.post("assessments", &order).await;
+    assert_eq!(ordered.status, StatusCode::ACCEPTED, "{ordered:?}");
+    let refused = json!({"status": "enrolled"});
+    let refused = site.send(Method::PATCH, &path, Some(&refused)).await;
+    assert_eq!(refused.json()["error"]["details"]["field"], "status");
+    assert_eq!(becomes("archived").await, "archived");
+    assert_eq!((listed("archived").await, listed("active").await), (1, 0));
+    site.enrol("security-auditor").await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn ratings_and_badges_are_published_to_the_agents_profile(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let found = super::appeals::rated(&site).await;
+    let path = format!("agents/{}", text(&found["agent_id"]));
+    let profile = site.get(&path).await.json();
+    let axis = |axis: &str| json!({"composite_score": found[axis]["composite_score"], "tier": found[axis]["tier"]});
+    assert_eq!(
+        profile["rating"],
+        json!({"assessment_id": found["id"], "performance": axis("performance"), "capability": axis("capability"),
+            "review_required": false, "completed_at": found["completed_at"]})
+    );
+    assert_eq!(
+        profile["badge"],
+        json!({"id": found["badge_id"], "state": "issued", "urls": found["badge_urls"], "valid_until": found["valid_until"]})
+    );
+    // Scores are for those who may read assessments.
+    let tenant = site.ours.id.clone();
+    let key = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::AgentsRead];
+    });
+    let key = key.await;
+    let call = site.host.request(Method::GET, &format!("/api/v1/{path}"));
+    let bare = call.key(&key).send().await.json();
+    assert_eq!(
+        (&bare["name"], &bare["rating"]),
+        (&json!("triage"), &Value::Null)
+    );
 }
