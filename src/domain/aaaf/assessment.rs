@@ -520,6 +520,11 @@ impl Scoring {
         self.folded.add(events, &self.assessment, &self.config, &[])
     }
 
+    /// How many tasks were added: those that performance is of, and those that capability is of.
+    pub fn tasks(&self) -> (usize, usize) {
+        self.folded.tasks()
+    }
+
     /// The score of what was added.
     ///
     /// # Errors

@@ -43,6 +43,11 @@ impl Folded {
         Ok(())
     }
 
+    /// Tasks that performance is of, and tasks that capability is of.
+    pub fn tasks(&self) -> (usize, usize) {
+        (self.records.len(), self.with_evidence)
+    }
+
     /// Measures resampled tasks.
     pub fn resampled(&mut self, config: &Config) -> Resampled {
         self.sort();

@@ -82,6 +82,25 @@ pub async fn get(
     )
 }
 
+/// `GET /api/v1/agents/{agentId}/progress`.
+pub async fn progress(
+    State(state): State<Arc<HttpState>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+) -> Answer {
+    let id = path.get("agentId");
+    let progress = state.aaaf.progress(&member, id).await?;
+    let axis = |(tasks, required): (usize, usize)| json!({"tasks": tasks, "required": required, "enough": tasks >= required});
+    let shown = json!({
+        "agent_id": id,
+        "window_start": progress.window.window_start,
+        "window_end": progress.window.window_end,
+        "performance": axis(progress.performance),
+        "capability": axis(progress.capability),
+    });
+    json(StatusCode::OK, &shown)
+}
+
 /// `PATCH /api/v1/agents/{agentId}`.
 pub async fn change(
     State(state): State<Arc<HttpState>>,

@@ -336,6 +336,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             agents::get,
         )
         .add(
+            "GET",
+            "/api/v1/agents/{agentId}/progress",
+            member(Scope::EventsRead),
+            agents::progress,
+        )
+        .add(
             "PATCH",
             "/api/v1/agents/{agentId}",
             member(Scope::AgentsWrite),

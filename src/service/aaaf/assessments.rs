@@ -10,7 +10,7 @@ use super::{Aaaf, Member, config, is_id, not_there, stress_tests};
 use crate::domain::aaaf::badge::Unissuable;
 use crate::domain::aaaf::order::{Order, Review, Verdict};
 use crate::domain::aaaf::validity::Validity;
-use crate::domain::aaaf::{Config, Insufficient, Scoring, Unscored};
+use crate::domain::aaaf::{Assessment, Config, Insufficient, Kind, Scoring, Unscored};
 use crate::ports::aaaf::{
     AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
     Finding, OrganizationNumber, Position, Reviewed, Stage,
@@ -18,6 +18,17 @@ use crate::ports::aaaf::{
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+
+/// How far the collection of evidence about an agent is: for each axis how many tasks there are, and how many are needed.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The window that is looked at.
+    pub window: Assessment,
+    /// Tasks that performance is of.
+    pub performance: (usize, usize),
+    /// Tasks that capability is of.
+    pub capability: (usize, usize),
+}
 
 /// How long scoring takes at most, whatever the evidence.
 const SCORING: SignedDuration = SignedDuration::from_mins(2);
@@ -145,6 +156,49 @@ impl Aaaf {
             Err(Unscored::Insufficient(insufficient)) => Err(too_little(&insufficient)),
             Err(cause) => Err(internal(&cause)),
         }
+    }
+
+    /// How much of the evidence that an assessment of an agent needs is there, as an assessment over the usual window would count
+    /// it now.
+    ///
+    /// # Errors
+    /// `not_found`; `validation_error` for more evidence than an assessment looks at.
+    pub async fn progress(&self, member: &Member, agent: &str) -> Result<Progress, Problem> {
+        let agent = self.agent(member, agent).await?;
+        let config = config::of(&member.organization)?;
+        let rules = config.rules.clone();
+        let window_end = self.clock.now();
+        let days = SignedDuration::from_hours(24 * i64::from(rules.assessment_window_days));
+        let assessment = Assessment {
+            id: None,
+            kind: Kind::PassiveOnly,
+            window_start: window_end.checked_sub(days).unwrap_or(Timestamp::MIN),
+            window_end,
+        };
+        let asked = Asked {
+            assessment: assessment.clone(),
+            config: Value::Null,
+            triggered_by: member.caller.principal.clone(),
+            weighs_sources: true,
+            stress_test: None,
+            stress_test_omitted: None,
+            agent_version: None,
+            command: None,
+        };
+        let about = About {
+            organization: member.organization.number,
+            agent: agent.number,
+            asked: &asked,
+            known_at: None,
+        };
+        let scoring = Scoring::new(assessment.clone(), config);
+        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
+        let (performance, capability) = collected.map_err(uncollected)?.state.tasks();
+        Ok(Progress {
+            window: assessment,
+            performance: (performance, rules.minimum_tasks_performance),
+            capability: (capability, rules.minimum_tasks_capability),
+        })
     }
 
     /// An assessment of the organization.

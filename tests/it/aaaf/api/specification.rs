@@ -514,3 +514,29 @@ async fn ratings_and_badges_are_published_to_the_agents_profile(
         (&json!("triage"), &Value::Null)
     );
 }
+
+#[rstest]
+#[tokio::test]
+async fn progress_counts_the_tasks_that_an_assessment_would(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let agent = site.enrol("security-auditor").await;
+    let path = format!("agents/{agent}/progress");
+    let counted = async || {
+        let progress = site.get(&path).await.json();
+        [
+            progress["performance"].clone(),
+            progress["capability"].clone(),
+        ]
+    };
+    let axis = |tasks: u64, required: u64| json!({"tasks": tasks, "required": required, "enough": tasks >= required});
+    assert_eq!(counted().await, [axis(0, 20), axis(0, 30)]);
+    work(&site, &agent, "first", 19, "accepted").await;
+    assert_eq!(counted().await, [axis(19, 20), axis(19, 30)]);
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let refused = site.post("assessments", &order).await;
+    assert_eq!(refused.json()["error"]["details"]["current_count"], 19);
+    work(&site, &agent, "second", 11, "accepted").await;
+    assert_eq!(counted().await, [axis(30, 20), axis(30, 30)]);
+}
