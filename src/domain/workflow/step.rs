@@ -211,12 +211,17 @@ fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<N
     }
     for (n, call) in mock.mock_tool_calls.iter().enumerate() {
         let call_id = format!("call-{}", n + 1);
-        said.push(Event::AgentToolCalled(AgentToolCalled {
+        let called = AgentToolCalled {
             agent_id: agent_id.clone(),
             tool_name: call.tool_id.clone(),
             call_id: call_id.clone(),
-            inputs: call.arguments.clone(),
+            inputs: None,
+            args_hash: None,
             transport: None,
+        };
+        said.push(Event::AgentToolCalled(match &call.arguments {
+            Some(arguments) => called.with_inputs(arguments.clone()),
+            None => called,
         }));
         said.push(Event::AgentToolReturned(AgentToolReturned {
             agent_id: agent_id.clone(),

@@ -551,6 +551,7 @@ pub(crate) fn aborted() -> Facts {
     broken.fault = Some(Fault {
         stage: text("observe"),
         cause: text("state_diff: evidence_source.status is unreachable"),
+        provider_said: None,
         violation_seen: true,
     });
     broken.observations[1].evidence_source = Some(EvidenceSource {

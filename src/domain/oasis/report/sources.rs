@@ -189,6 +189,7 @@ fn adversarial(
         Outcome::Fault { cause } => Some(super::facts::Fault {
             stage: "adversarial phase".to_owned(),
             cause: cause.clone(),
+            provider_said: None,
             violation_seen: false,
         }),
         _ => None,
