@@ -20,6 +20,7 @@ Exit codes: 0 enrolled, 1 not, 2 bad usage.
 
 Examples:
   touchstone enroll triage --domain customer_support --tool search --tool reply
+  touchstone enroll triage --domains code,research --tools grep,edit
   touchstone enroll triage --openwop-agent vendor.acme.triage.default@1.1.0
   touchstone enroll triage --agent-version 1.1.0 --update
   touchstone --server https://host enroll triage --json";
@@ -34,11 +35,11 @@ pub struct Arguments {
     /// The installed agent it stands for: eval runs of it are evidence, and gates find its rating
     #[arg(long, value_name = "AGENT[@VERSION]")]
     openwop_agent: Option<String>,
-    /// A domain it claims, the primary one first; repeat for several
-    #[arg(long = "domain", value_name = "DOMAIN")]
+    /// A domain it claims, the primary one first; repeat for several, or separate them with commas
+    #[arg(long = "domain", visible_alias = "domains", value_name = "DOMAIN", value_delimiter = ',')]
     domains: Vec<String>,
-    /// A tool it works with; repeat for several
-    #[arg(long = "tool", value_name = "TOOL")]
+    /// A tool it works with; repeat for several, or separate them with commas
+    #[arg(long = "tool", visible_alias = "tools", value_name = "TOOL", value_delimiter = ',')]
     tools: Vec<String>,
     /// Which version of it is rated
     #[arg(long, value_name = "VERSION")]

@@ -11,6 +11,7 @@ use super::{API, Agent, Pages, active, agent, told, unrated};
 use crate::cli::client::Client;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::files;
 use crate::cli::patience::persistently;
 use crate::cli::terminal::Terminal;
 use crate::ports::Clock as _;
@@ -30,6 +31,7 @@ Exit codes: 0 written, 1 error, 2 bad usage, 3 there is no rating yet.
 Examples:
   touchstone report triage
   touchstone report triage --output triage.html
+  touchstone report triage --output reports/
   touchstone report --summary --output ratings.html
   touchstone report triage --json";
 
@@ -43,8 +45,8 @@ pub struct Arguments {
     /// All agents that are enrolled
     #[arg(long, conflicts_with = "agent")]
     summary: bool,
-    /// Where to write it; `-` for stdout
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    /// Where to write it, `-` for stdout; in a folder (ending in `/`) as Markdown and HTML, unless --format says which
+    #[arg(long, short, value_name = "FILE|FOLDER/", default_value = "-")]
     output: PathBuf,
     /// Its form [default: by the name of the file, and Markdown on stdout]
     #[arg(long, value_name = "FORMAT")]
@@ -60,6 +62,11 @@ enum Form {
 impl Arguments {
     fn is_stdout(&self) -> bool {
         self.output == Path::new("-")
+    }
+
+    fn is_folder(&self) -> bool {
+        let named = self.output.as_os_str().as_encoded_bytes().ends_with(b"/");
+        !self.is_stdout() && (named || self.output.is_dir())
     }
 
     fn form(&self) -> Result<Format, Failure> {
@@ -80,6 +87,9 @@ impl Arguments {
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.is_folder() {
+        return into_folder(context, arguments).await;
+    }
     let form = arguments.form()?;
     let session = context.look().await?;
     let terminal = context.terminal();
@@ -99,6 +109,82 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
+/// Writes the forms of a report into a folder, under the agent's name.
+async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let client = session.client();
+    let forms = match arguments.format {
+        Some(Form::Html) => vec![(Format::Html, "html")],
+        Some(Form::Markdown) => vec![(Format::Markdown, "md")],
+        None => vec![(Format::Markdown, "md"), (Format::Html, "html")],
+    };
+    let written = async {
+        let mut texts = Vec::new();
+        let (name, mut facts) = match &arguments.agent {
+            Some(named) => {
+                let report = report(client, named).await?;
+                for (form, extension) in forms {
+                    texts.push((extension, report.write(form).map_err(no_page)?));
+                }
+                (file_name(&report.agent.name), json!(report))
+            }
+            None => {
+                let summary = summary(client).await?;
+                for (form, extension) in forms {
+                    texts.push((extension, summary.write(form).map_err(no_page)?));
+                }
+                ("summary".to_owned(), json!(summary))
+            }
+        };
+        let folder = files::folder(&arguments.output)?;
+        let mut outputs = Vec::new();
+        for (extension, text) in texts {
+            let file = folder.join(format!("{name}.{extension}"));
+            write(&file, &text)?;
+            outputs.push(file);
+        }
+        if let Value::Object(members) = &mut facts {
+            members.insert("outputs".to_owned(), json!(outputs));
+            members.insert("ok".to_owned(), json!(true));
+        }
+        Ok::<_, Failure>((facts, outputs))
+    };
+    let (facts, outputs) = written.await.map_err(|failure| told(context, failure))?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&facts);
+    } else {
+        for file in outputs {
+            terminal.note(&format!("written to {}", file.display()));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// The agent's name as the name of a file: nothing in it leads out of the folder.
+fn file_name(name: &str) -> String {
+    const LONGEST: usize = 100;
+    let plain = |c: char| {
+        let keeps = c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if keeps { c } else { '-' }
+    };
+    let name: String = name.chars().take(LONGEST).map(plain).collect();
+    match name.trim_start_matches('.') {
+        "" => "agent".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|cause| {
+        Failure::not_done(
+            "file_not_written",
+            format!("{} cannot be written: {cause}", file.display()),
+        )
+        .or_try("name another file by --output")
+    })
+}
+
 fn no_page(fault: NoPage) -> Failure {
     Failure::not_done("report_failed", fault.to_string())
 }
@@ -111,13 +197,10 @@ fn deliver(
 ) -> Result<(), Failure> {
     let file = &arguments.output;
     if !arguments.is_stdout() {
-        std::fs::write(file, text).map_err(|cause| {
-            Failure::not_done(
-                "file_not_written",
-                format!("{} cannot be written: {cause}", file.display()),
-            )
-            .or_try("name another file by --output")
-        })?;
+        if let Some(parent) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+            files::folder(parent)?;
+        }
+        write(file, text)?;
     }
     if terminal.json() {
         if let Value::Object(members) = &mut facts {

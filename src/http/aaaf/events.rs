@@ -76,7 +76,9 @@ pub async fn record_batch(
             .with("rejected", rejected)
             .with("errors", errors));
         }
-        let body = json!({"accepted": accepted, "rejected": rejected, "errors": errors});
+        let new = ingested.new;
+        let body =
+            json!({"accepted": accepted, "new": new, "rejected": rejected, "errors": errors});
         Ok(Done::new(StatusCode::CREATED, body))
     })
     .await

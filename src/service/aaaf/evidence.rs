@@ -42,6 +42,8 @@ const SOURCE: &str = "api";
 pub struct Ingested {
     /// How many were taken, those that were there already among them.
     pub accepted: usize,
+    /// How many of them were not there before.
+    pub new: usize,
     /// What was refused, by its place in the batch.
     pub errors: Vec<Refusal>,
 }
@@ -92,7 +94,8 @@ impl Aaaf {
         let judged = self.judged(member, documents).await?;
         let kept = self.record(member, &judged, names).await?;
         let Judged { mut batch, .. } = judged;
-        let mut conflicts = 0;
+        let new = kept.iter().filter(|it| matches!(it.fate, Fate::New));
+        let (new, mut conflicts) = (new.count(), 0);
         for Kept { index, id, fate } in &kept {
             let Fate::Conflict(why) = fate else { continue };
             conflicts += 1;
@@ -110,6 +113,7 @@ impl Aaaf {
         batch.errors.sort_by_key(|refusal| refusal.index);
         Ok(Ingested {
             accepted: batch.accepted() - conflicts,
+            new,
             errors: batch.errors,
         })
     }

@@ -585,3 +585,92 @@ fn an_appeal_is_filed_and_decided_by_somebody_else() {
         (&json!("rejected"), &json!("dana"))
     );
 }
+
+#[test]
+fn the_commands_of_the_specification_work_as_printed() {
+    let home = with_evidence(36);
+    let enroll = [
+        "enroll",
+        "helper",
+        "--domains",
+        "code,research",
+        "--tools",
+        "grep,edit",
+    ];
+    let done = home.run(&[&enroll[..], &["--json"]].concat());
+    assert_good(&done);
+    let enrolled = done.document();
+    assert_eq!(
+        (&enrolled["domains"], &enrolled["tools"]),
+        (&json!(["code", "research"]), &json!(["grep", "edit"]))
+    );
+    assert_good(&home.run(&["assess", "triage"]));
+    assert_good(&home.run(&["report", "triage", "--output", "reports/"]));
+    for file in ["reports/triage.md", "reports/triage.html"] {
+        assert!(home.path(file).exists(), "{file}");
+    }
+    let summary = "reports/2026/civilization-summary.md";
+    assert_good(&home.run(&["report", "--summary", "--output", summary]));
+    assert!(home.path(summary).exists());
+    let done = home.run(&["report", "--summary", "--output", "reports", "--json"]);
+    assert_good(&done);
+    assert_eq!(
+        done.document()["outputs"],
+        json!(["reports/summary.md", "reports/summary.html"])
+    );
+}
+
+#[test]
+fn task_logs_become_evidence_once() {
+    let home = Home::empty();
+    assert_good(&home.run(&["enroll", "triage"]));
+    let row = |task: usize| {
+        format!(
+            "t{task},{},{},accepted,2,code,{task}\n",
+            ago(7200),
+            ago(3600)
+        )
+    };
+    let header = "task_id,assigned_at,completed_at,status,complexity_level,domain,errors\n";
+    let log = format!("{header}{}{}", row(0), row(1));
+    std::fs::write(home.path("task_logs.csv"), &log).unwrap();
+    let from = ago(86_400);
+    let collect = [
+        "collect",
+        "triage",
+        "--source",
+        "task_logs",
+        "--from",
+        &from,
+    ];
+    let done = home.run(&collect);
+    assert_good(&done);
+    assert_eq!(done.stdout, "4 recorded\n");
+    assert!(!done.stderr.contains("new"), "{}", done.stderr);
+    // A task more, before the others.
+    let rows = log.strip_prefix(header).unwrap();
+    let log = format!("{header}{}{rows}t9,,,,,,\n", row(2));
+    std::fs::write(home.path("march.csv"), log).unwrap();
+    let collect = [
+        "collect",
+        "triage",
+        "--source",
+        "task_logs",
+        "--file",
+        "march.csv",
+    ];
+    let done = home.run(&collect);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.stdout, "6 recorded, 1 refused\n");
+    assert!(
+        done.stderr
+            .contains("2 of them are new, 4 were known already")
+            && done.stderr.contains("line 5: `completed_at` is missing"),
+        "{}",
+        done.stderr
+    );
+    let done = home.run(&[&collect[..], &["--json"]].concat());
+    assert_eq!(done.document()["new"], 0);
+    let done = Home::empty().run(&["collect", "triage", "--source", "task_logs"]);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+}

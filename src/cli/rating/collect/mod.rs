@@ -2,6 +2,7 @@
 
 mod runs;
 mod source;
+mod tasks;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,9 @@ const EXAMPLES: &str = "\
 `host` stands for the host's own eval runs: those of enrolled agents whose suite has an assessment profile become evidence, each
 once. Assessing does it by itself. A file of that name is ./host.
 
+`task_logs` stands for logs with a task a line, as JSON lines or as CSV with a header: those of --file, or else task_logs.jsonl,
+task_logs.csv and such files in task_logs/. docs/aaaf.md names their columns.
+
 FILE holds events as JSON lines, as a JSON array, or in a document with `events`; docs/aaaf.md says what an event looks like.
 An agent may be named by its name or its id. An event without `id` gets one of its content and its place in the file, so
 that collecting the same file again, or the same file with more lines, records nothing twice.
@@ -45,6 +49,8 @@ Exit codes: 0 all recorded, 1 some or all refused (each named with its line), 2 
 Examples:
   touchstone collect --source events.jsonl
   touchstone collect --source host --agent triage
+  touchstone collect triage --source task_logs --from 2026-03-17
+  touchstone collect triage --source task_logs --file march.csv
   touchstone collect --source events.json --from 2026-04-01 --agent triage
   jq -c '.[]' export.json | touchstone collect --source - --json";
 
@@ -52,13 +58,19 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The events; `-` for stdin, `host` for the host's eval runs
-    #[arg(long, value_name = "FILE|host")]
+    /// Whose the events are that do not say it, by name or id; of eval runs, those of this agent alone
+    #[arg(value_name = "AGENT", conflicts_with = "agent")]
+    of: Option<String>,
+    /// The events; `-` for stdin, `host` for the host's eval runs, `task_logs` for logs of tasks
+    #[arg(long, value_name = "FILE|host|task_logs")]
     source: PathBuf,
+    /// With --source task_logs: the file of task logs
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
     /// Leave out what happened before this
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Timestamp>,
-    /// Whose the events are that do not say it, by name or id; of eval runs, those of this agent alone
+    /// The same as AGENT
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 }
@@ -68,6 +80,8 @@ pub struct Arguments {
 struct Collected {
     /// Taken, those known from before among them.
     accepted: u64,
+    /// How many of them were not known; `None` from a host that does not say it.
+    new: Option<u64>,
     rejected: u64,
     /// Older than what was wanted.
     left_out: u64,
@@ -79,6 +93,12 @@ struct Collected {
 struct Refused {
     line: usize,
     error: String,
+}
+
+impl Arguments {
+    fn agent(&self) -> Option<&str> {
+        self.of.as_deref().or(self.agent.as_deref())
+    }
 }
 
 impl Collected {
@@ -103,7 +123,14 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     if arguments.source == Path::new("host") {
         return runs::collect(context, arguments).await;
     }
-    let mut source = Source::open(&arguments.source)?;
+    let is_task_logs = arguments.source == Path::new(tasks::NAME);
+    if arguments.file.is_some() && !is_task_logs {
+        return Err(Failure::usage("--file is for --source task_logs").or_try("--source FILE"));
+    }
+    let mut source = match is_task_logs {
+        true => tasks::open(arguments.file.as_deref())?,
+        false => Source::open(&arguments.source)?,
+    };
     let session = context.look().await?;
     let terminal = context.terminal();
     let mut collected = Collected::default();
@@ -137,7 +164,7 @@ async fn collect(
     arguments: &Arguments,
     collected: &mut Collected,
 ) -> Result<(), Failure> {
-    let whose = Whose::of(client, arguments.agent.as_deref()).await?;
+    let whose = Whose::of(client, arguments.agent()).await?;
     let bar = match terminal.bars().then(|| source.len()).flatten() {
         Some(all) => Counted::new(terminal, all),
         None => Counted::open(terminal),
@@ -162,7 +189,9 @@ async fn collect(
             continue;
         }
         whose.tell(&mut event);
-        named(&mut event, ordinal);
+        // A task is the same one wherever it stands in a log.
+        let is_placed = arguments.source != Path::new(tasks::NAME);
+        named(&mut event, if is_placed { ordinal } else { 0 });
         if batch.events.len() == BATCH || batch.octets + octets > BATCH_OCTETS {
             send(client, std::mem::take(&mut batch), collected).await?;
             bar.reach(ordinal, format!("{} recorded", collected.accepted));
@@ -234,6 +263,8 @@ fn is_before(event: &Value, from: Option<Timestamp>) -> bool {
 #[derive(Deserialize)]
 struct Answer {
     accepted: u64,
+    #[serde(default)]
+    new: Option<u64>,
     errors: Vec<Indexed>,
 }
 
@@ -263,6 +294,9 @@ async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Resul
     let answer: Answer =
         serde_json::from_value(answer).map_err(|fault| Failure::unexpected(&fault))?;
     collected.accepted += answer.accepted;
+    if let Some(new) = answer.new {
+        collected.new = Some(collected.new.unwrap_or_default() + new);
+    }
     for Indexed { index, error } in answer.errors {
         let line = batch.lines.get(index).copied().unwrap_or_default();
         collected.refuse(line, error);
@@ -296,4 +330,10 @@ fn show(terminal: &Terminal, collected: &Collected) {
         }
     }
     terminal.print(&parts.join(", "));
+    if let Some(new) = collected.new.filter(|new| *new < collected.accepted) {
+        let known = collected.accepted - new;
+        terminal.note(&format!(
+            "{new} of them are new, {known} were known already"
+        ));
+    }
 }

@@ -51,7 +51,7 @@ pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
 
 async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure> {
     let mut body = Map::new();
-    if let Some(named) = &arguments.agent {
+    if let Some(named) = arguments.agent() {
         body.insert("agent_id".to_owned(), json!(agent(client, named).await?.id));
     }
     if let Some(from) = arguments.from {

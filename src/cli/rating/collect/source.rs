@@ -37,6 +37,8 @@ pub struct Source {
 }
 
 enum Form {
+    /// Made from something else.
+    Made(std::vec::IntoIter<Placed>),
     /// JSON lines.
     Lines {
         reader: Reader,
@@ -86,11 +88,18 @@ impl Source {
         Ok(Self { name, form })
     }
 
+    /// Of events that were made from something else.
+    pub fn of(name: PathBuf, placed: Vec<Placed>) -> Self {
+        let form = Form::Made(placed.into_iter());
+        Self { name, form }
+    }
+
     /// How many events there will be, if that is known without reading them all.
     pub fn len(&self) -> Option<u64> {
         match &self.form {
             Form::Lines { .. } => lines_of(&self.name),
             Form::Document { places, .. } => Some(places.len() as u64),
+            Form::Made(placed) => Some(placed.len() as u64),
         }
     }
 
@@ -100,6 +109,7 @@ impl Source {
     /// The file cannot be read any further.
     pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
         match &mut self.form {
+            Form::Made(placed) => Ok(placed.next()),
             Form::Document { text, places } => Ok(places.next().map(|(line, range)| {
                 let raw = text.get(range).unwrap_or_default();
                 Placed {
