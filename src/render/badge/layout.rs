@@ -20,8 +20,25 @@ const LEFT: f32 = 12.0;
 const RIGHT: f32 = 288.0;
 const ROOM: f32 = RIGHT - LEFT;
 
+/// Sizes of the verification URL: as the lines above it, or smaller until it can be read to its end.
+const URL_SIZES: [f32; 7] = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5, 5.0];
+
+/// How a verification URL is drawn that is too long for its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LongUrl {
+    /// Smaller, so that it can be typed from the picture.
+    Smaller,
+    /// Cut in the middle, as in pictures from before URLs were made smaller.
+    Cut,
+}
+
+impl LongUrl {
+    /// Both, the one in use first.
+    pub const ALL: [Self; 2] = [Self::Smaller, Self::Cut];
+}
+
 /// Draws it.
-pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs) -> String {
+pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs, long_url: LongUrl) -> String {
     let shown = |text: &str| presentable(text, glyphs);
     let mut picture = Picture::new(WIDTH, HEIGHT, &title(badge, mark));
     picture.rectangle(
@@ -56,7 +73,14 @@ pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs) -> String {
     line(&mut picture, 129.5, small, &assessment, Cut::End);
     source(&mut picture, badge, &assessment, small);
     let url = badge.verification_url.trim_start_matches("https://");
-    line(&mut picture, 141.0, small, &shown(url), Cut::Middle);
+    let url = shown(url);
+    let fits = |size: &f32| width(&url, Weight::Medium, *size) <= ROOM;
+    let size = match long_url {
+        LongUrl::Smaller => URL_SIZES.into_iter().find(fits).unwrap_or(5.0),
+        LongUrl::Cut => 8.0,
+    };
+    let style = Style::new(size, Weight::Medium, FAINT);
+    line(&mut picture, 141.0, style, &url, Cut::Middle);
     picture.finish()
 }
 

@@ -17,6 +17,7 @@ pub use markdown::markdown;
 pub use png::Unpainted;
 
 use font::Glyphs;
+use layout::LongUrl;
 
 /// Width of the picture.
 pub const WIDTH: u16 = 300;
@@ -25,7 +26,7 @@ pub const HEIGHT: u16 = 150;
 
 /// The badge as SVG.
 pub fn svg(badge: &Badge, mark: Mark) -> String {
-    layout::draw(badge, mark, Glyphs::Any)
+    layout::draw(badge, mark, Glyphs::Any, LongUrl::Smaller)
 }
 
 /// The badge as PNG. Characters the font at hand does not have show as boxes, so that nothing is silently missing; an agent
@@ -34,24 +35,32 @@ pub fn svg(badge: &Badge, mark: Mark) -> String {
 /// # Errors
 /// [`Unpainted`].
 pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted> {
-    png::paint(&layout::draw(badge, mark, Glyphs::Bundled), scale)
+    let drawn = layout::draw(badge, mark, Glyphs::Bundled, LongUrl::Smaller);
+    png::paint(&drawn, scale)
 }
 
 /// Whether a file is the picture of a badge with this credential inside, whatever is marked across it. Pictures are drawn from
 /// nothing but the badge, so a picture that was changed anywhere differs from all of them.
 pub fn is_drawn_of(file: &[u8], badge: &Badge, credential: &str) -> bool {
+    let mut ways = LongUrl::ALL.into_iter();
+    ways.any(|long_url| is_drawn(file, badge, credential, long_url))
+}
+
+fn is_drawn(file: &[u8], badge: &Badge, credential: &str, long_url: LongUrl) -> bool {
     if baking::png::is_png(file) {
         let scales = Mark::ALL
             .into_iter()
             .flat_map(|mark| Scale::ALL.map(|scale| (mark, scale)));
         return scales.into_iter().any(|(mark, scale)| {
-            let painted = png(badge, mark, scale).ok();
+            let drawn = layout::draw(badge, mark, Glyphs::Bundled, long_url);
+            let painted = png::paint(&drawn, scale).ok();
             let baked = painted.and_then(|it| baking::png::bake(&it, credential).ok());
             baked.is_some_and(|it| it == file)
         });
     }
     Mark::ALL.into_iter().any(|mark| {
-        let baked = baking::svg::bake(&svg(badge, mark), credential);
+        let drawn = layout::draw(badge, mark, Glyphs::Any, long_url);
+        let baked = baking::svg::bake(&drawn, credential);
         baked.is_ok_and(|it| it.as_bytes() == file)
     })
 }

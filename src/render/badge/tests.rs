@@ -92,6 +92,22 @@ fn it_shows_what_a_badge_says() {
         url.starts_with("assess.example.org/") && url.ends_with("/verify"),
         "{url}"
     );
+    assert_eq!(format!("https://{url}"), badge.verification_url);
+}
+
+#[test]
+fn pictures_from_before_urls_were_made_smaller_still_hold() {
+    let badge = badge();
+    let credential = "{}";
+    let of = |long_url: LongUrl| {
+        let drawn = layout::draw(&badge, Mark::None, Glyphs::Any, long_url);
+        baking::svg::bake(&drawn, credential).unwrap()
+    };
+    let [smaller, cut] = LongUrl::ALL.map(of);
+    assert_ne!(smaller, cut);
+    for picture in [smaller, cut] {
+        assert!(is_drawn_of(picture.as_bytes(), &badge, credential));
+    }
 }
 
 #[rstest]
@@ -204,7 +220,7 @@ fn an_agent_goes_by_its_id_where_nothing_of_its_name_can_be_shown(
 ) {
     let mut badge = badge();
     badge.agent.name = name.to_owned();
-    let drawn = layout::draw(&badge, Mark::None, glyphs);
+    let drawn = layout::draw(&badge, Mark::None, glyphs, LongUrl::Smaller);
     let drawn = Document::parse(&drawn).unwrap();
     let texts = drawn.descendants().filter(|it| it.has_tag_name("text"));
     let texts: Vec<&str> = texts.filter_map(|it| it.text()).collect();
