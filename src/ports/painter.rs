@@ -1,6 +1,6 @@
 //! Who makes pictures of badges.
 
-use crate::domain::aaaf::badge::{Badge, Mark, Scale};
+use crate::domain::aaaf::badge::{Badge, Inspection, Mark, Scale};
 
 /// A picture that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,4 +18,9 @@ pub trait Painter: Send + Sync {
     fn png(&self, badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted>;
     /// The badge as Markdown.
     fn markdown(&self, badge: &Badge, mark: Mark) -> String;
+    /// What a person is told who verifies a badge, as an HTML page.
+    ///
+    /// # Errors
+    /// [`Unpainted`].
+    fn page(&self, inspection: &Inspection) -> Result<String, Unpainted>;
 }

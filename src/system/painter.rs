@@ -1,6 +1,6 @@
 //! Pictures of badges, made on this machine.
 
-use crate::domain::aaaf::badge::{Badge, Mark, Scale};
+use crate::domain::aaaf::badge::{Badge, Inspection, Mark, Scale};
 use crate::ports::{Painter, Unpainted};
 use crate::render::badge;
 
@@ -19,5 +19,9 @@ impl Painter for OwnPainter {
 
     fn markdown(&self, badge: &Badge, mark: Mark) -> String {
         badge::markdown(badge, mark)
+    }
+
+    fn page(&self, inspection: &Inspection) -> Result<String, Unpainted> {
+        badge::page(inspection).map_err(|cause| Unpainted(cause.to_string()))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -113,6 +113,7 @@ pub async fn credential(
 pub async fn verify(
     State(state): State<Arc<HttpState>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
+    headers: HeaderMap,
     path: PathParameters,
 ) -> Answer {
     let id = path.get("badgeId");
@@ -120,8 +121,51 @@ pub async fn verify(
     let verification = state.aaaf.verified(&seen).await?;
     let appealed = state.aaaf.is_appealed(&seen).await?;
     let since = state.aaaf.since(&seen).await?;
-    let verified = verified(&seen, seen.shape(id), &verification, appealed, &since)?;
-    json(StatusCode::OK, &verified)
+    let mut response = if prefers_page(&headers) {
+        let notes = notes(appealed, &since);
+        page(state.aaaf.inspected(&seen, verification, notes).await?)
+    } else {
+        let verified = verified(&seen, seen.shape(id), &verification, appealed, &since)?;
+        json(StatusCode::OK, &verified)?
+    };
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+/// Whether a client asks for HTML before anything that JSON would do for, as browsers do.
+fn prefers_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok());
+    let ranges = accept.unwrap_or_default().split(',');
+    let mut ranges = ranges.map(|it| it.split(';').next().unwrap_or_default().trim());
+    let decides = |it: &&str| matches!(*it, "text/html" | "application/json" | "*/*");
+    ranges.find(decides) == Some("text/html")
+}
+
+/// A page says itself what it needs: its styles, and nothing from elsewhere.
+fn page(text: Bytes) -> Response {
+    let mut response = Response::new(text.into());
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    headers.insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+        ),
+    );
+    response
+}
+
+/// What has happened since a badge was issued, for people.
+fn notes(appealed: bool, since: &Since) -> Vec<String> {
+    let appealed = appealed.then(|| "An appeal against this rating is open.".to_owned());
+    let newer = since.newer.as_ref();
+    let newer = newer.map(|it| format!("The agent has a newer rating: assessment {}.", it.id));
+    let archived = since.archived.then(|| "The agent is archived.".to_owned());
+    [appealed, newer, archived].into_iter().flatten().collect()
 }
 
 /// `POST /api/v1/badges/{badgeId}/revoke`.

@@ -5,6 +5,7 @@
 mod font;
 mod layout;
 mod markdown;
+mod page;
 mod picture;
 mod png;
 
@@ -14,6 +15,7 @@ use crate::domain::credential::baking;
 
 pub use crate::domain::aaaf::badge::{Mark, Scale};
 pub use markdown::markdown;
+pub use page::page;
 pub use png::Unpainted;
 
 use font::Glyphs;

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 use super::issuer::Issuer;
 use super::{Aaaf, Member, is_id, not_there};
 use crate::domain::aaaf::badge::{
-    Mark, OnRecord, Reason, RevocationReason, Scale, Shape, Standing, Verification, unsound,
-    verify_at,
+    Inspection, Mark, OnRecord, Reason, RevocationReason, Scale, Shape, Standing, Verification,
+    unsound, verify_at,
 };
 use crate::domain::aaaf::order::Verdict;
 use crate::domain::credential::baking::{png, svg};
@@ -274,6 +274,27 @@ impl Aaaf {
     /// The badge as Markdown.
     pub fn written(&self, seen: &Seen) -> String {
         self.gallery.painter.markdown(&seen.badge.badge, seen.mark)
+    }
+
+    /// What a person is told who verifies a badge, as an HTML page.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub async fn inspected(
+        &self,
+        seen: &Seen,
+        verification: Verification,
+        notes: Vec<String>,
+    ) -> Result<Bytes, Problem> {
+        let inspection = Inspection {
+            badge: seen.badge.badge.clone(),
+            verification,
+            notes,
+            at: self.clock.now(),
+        };
+        let painter = self.gallery.painter.clone();
+        let page = self.gallery.work(move || painter.page(&inspection)).await?;
+        page.map(Bytes::from).map_err(|cause| internal(&cause))
     }
 
     /// Checks a badge as anybody could, beside what only the host knows.

@@ -27,7 +27,9 @@ pub use document::{Shape, document};
 pub use names::{axis_name, dimension_name};
 pub use picture::{Mark, Scale};
 pub use pictured::pictured;
-pub use verification::{OnRecord, Reason, Standing, Verification, unsound, verify, verify_at};
+pub use verification::{
+    Inspection, OnRecord, Reason, Standing, Verification, unsound, verify, verify_at,
+};
 
 /// Version of the framework.
 pub const FRAMEWORK_VERSION: &str = "1.0.0";

@@ -113,6 +113,19 @@ impl Verification {
     }
 }
 
+/// What a person is told who verifies a badge.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The badge.
+    pub badge: Badge,
+    /// What came of it.
+    pub verification: Verification,
+    /// What has happened since the badge was issued.
+    pub notes: Vec<String>,
+    /// When it was verified.
+    pub at: Timestamp,
+}
+
 /// Why a badge does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {

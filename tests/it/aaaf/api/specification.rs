@@ -540,3 +540,37 @@ async fn progress_counts_the_tasks_that_an_assessment_would(
     work(&site, &agent, "second", 11, "accepted").await;
     assert_eq!(counted().await, [axis(30, 20), axis(30, 30)]);
 }
+
+#[tokio::test]
+async fn a_person_who_verifies_a_badge_sees_a_page_with_its_dimensions() {
+    site!(Engine::Sqlite => site);
+    let found = super::appeals::rated(&site).await;
+    let path = format!("/api/v1/badges/{}/verify", text(&found["badge_id"]));
+    let accepting = async |accept: &str| {
+        let call = site.host.request(Method::GET, &path).anonymous();
+        call.header("accept", accept).send().await
+    };
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let page = accepting(browser).await;
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    let page = page.text();
+    let tier = text(&found["performance"]["tier"]);
+    for said in [
+        "triage",
+        "Acme Evaluations",
+        "This badge is valid.",
+        "Task Completion Rate",
+        tier.as_str(),
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    for accept in ["*/*", "application/json", "application/json, text/html"] {
+        let answered = accepting(accept).await;
+        assert_eq!(answered.json()["valid"], true, "{accept}");
+    }
+}
