@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::service::access::Scope;
 
-use super::assessments::{ended, work};
+use super::assessments::{ended, tasks, work};
 use super::{Engine, Organization, refusal, site};
 
 /// The body of `POST /api/v1/organizations`.
@@ -572,5 +572,193 @@ async fn a_person_who_verifies_a_badge_sees_a_page_with_its_dimensions() {
     for accept in ["*/*", "application/json", "application/json, text/html"] {
         let answered = accepting(accept).await;
         assert_eq!(answered.json()["valid"], true, "{accept}");
+    }
+}
+
+/// The event of `POST /api/v1/events`, of a moment ago.
+fn event(agent: &str) -> Value {
+    json!({
+      "agent_id": agent,
+      "type": "task_completed",
+      "timestamp": jiff::Timestamp::now(),
+      "data": {
+        "task_id": "task_uuid",
+        "complexity_level": 3,
+        "domain": "security",
+        "completion_status": "accepted",
+        "time_to_complete_seconds": 1847,
+        "revision_count": 0,
+        "errors": [],
+        "tools_used": [
+          {"tool": "grep", "invocations": 12, "successes": 12, "unnecessary": 1},
+          {"tool": "web_search", "invocations": 3, "successes": 3, "unnecessary": 0}
+        ],
+        "delegation_decisions": [
+          {
+            "task_fragment": "Review API endpoints for OWASP top 10",
+            "decision": "self",
+            "ground_truth": "self",
+            "correct": true
+          },
+          {
+            "task_fragment": "Generate architecture diagram",
+            "decision": "delegate",
+            "delegate_to": "doc-synthesizer",
+            "ground_truth": "delegate",
+            "correct": true
+          }
+        ],
+        "autonomy_level": 2,
+        "review_checklist": {
+          "memory_search_performed": true,
+          "output_format_correct": true,
+          "verification_evidence_provided": true,
+          "memory_written": true
+        }
+      }
+    })
+}
+
+/// From the organization to the appeal, by one key, in the order of the specification.
+#[rstest]
+#[tokio::test]
+async fn the_sequence_of_the_examples_works_from_end_to_end(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let made = site
+        .host
+        .post("/api/v1/organizations", &organization())
+        .await
+        .json();
+    let witness = Organization {
+        id: text(&made["id"]),
+        key: text(&made["api_key"]),
+    };
+    let send = async |method: Method, path: &str, body: Option<Value>, status: StatusCode| {
+        let sent = site.send_as(&witness, method, path, body.as_ref()).await;
+        assert_eq!(sent.status, status, "{path}: {sent:?}");
+        sent.json()
+    };
+    let body = agent(&witness.id);
+    let enrolled = send(Method::POST, "agents", Some(body), StatusCode::CREATED).await;
+    let agent = text(&enrolled["id"]);
+    crate::support::evidence::collecting(&*site.host.store, &witness.id, &agent, 31).await;
+
+    send(
+        Method::POST,
+        "events",
+        Some(event(&agent)),
+        StatusCode::CREATED,
+    )
+    .await;
+    let mut batch = tasks(&agent, "task", 36, "accepted");
+    let events = batch["events"].as_array_mut().unwrap();
+    let sound = events.len();
+    events.push(json!({"agent_id": agent, "type": "daydreamed", "timestamp": jiff::Timestamp::now(), "data": {}}));
+    let recorded = send(
+        Method::POST,
+        "events/batch",
+        Some(batch),
+        StatusCode::CREATED,
+    )
+    .await;
+    assert_eq!(
+        (&recorded["accepted"], &recorded["rejected"]),
+        (&json!(sound), &json!(1))
+    );
+    assert_eq!(recorded["errors"][0]["index"], json!(sound));
+    assert!(recorded["errors"][0]["error"].is_string());
+    let from = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24);
+    let path =
+        format!("events?agent_id={agent}&type=task_completed&from={from}&to=2999-01-01T00:00:00Z");
+    let listed = send(Method::GET, &path, None, StatusCode::OK).await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 37);
+
+    let now = jiff::Timestamp::now();
+    let order = json!({
+      "agent_id": agent,
+      "type": "full",
+      "include_stress_test": true,
+      "window_start": now - jiff::SignedDuration::from_hours(24 * 30),
+      "window_end": now
+    });
+    let ordered = send(
+        Method::POST,
+        "assessments",
+        Some(order),
+        StatusCode::ACCEPTED,
+    )
+    .await;
+    assert_eq!(ordered["status"], "in_progress");
+    let id = text(&ordered["id"]);
+    let path = format!("assessments/{id}");
+    let found = loop {
+        let found = send(Method::GET, &path, None, StatusCode::OK).await;
+        if found["completed_at"].is_string() {
+            break found;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(found["status"], "completed", "{found}");
+    assert!(
+        found["performance"]["composite_score"].is_number(),
+        "{found}"
+    );
+
+    for path in [format!("badges/{id}"), format!("badges/{id}.json")] {
+        let badge = send(Method::GET, &path, None, StatusCode::OK).await;
+        assert_eq!(badge["agent"]["organization_id"], json!(witness.id));
+    }
+    let verified = send(
+        Method::GET,
+        &format!("badges/{id}/verify"),
+        None,
+        StatusCode::OK,
+    )
+    .await;
+    assert_eq!(
+        (
+            &verified["valid"],
+            &verified["organization"],
+            &verified["agent_name"]
+        ),
+        (
+            &json!(true),
+            &json!("Witness Civilization"),
+            &json!("security-auditor")
+        )
+    );
+    let appeal = json!({
+      "dimensions_challenged": ["accuracy", "delegation_capability"],
+      "justification": "Accuracy score penalized for revisions that were scope changes, not errors.",
+      "counter_evidence": [
+        {
+          "task_id": "task_uuid",
+          "claim": "Revision was requested scope expansion, not correction of error."
+        }
+      ]
+    });
+    let path = format!("assessments/{id}/appeals");
+    let filed = send(Method::POST, &path, Some(appeal), StatusCode::CREATED).await;
+    assert_eq!(filed["status"], "filed");
+    for (path, member) in [
+        (format!("organizations/{}", witness.id), "name"),
+        (
+            format!("organizations/{}/config", witness.id),
+            "assessment_window_days",
+        ),
+        (
+            format!("organizations/{}/config/weights", witness.id),
+            "performance_weights",
+        ),
+        (
+            format!("organizations/{}/config/taxonomy", witness.id),
+            "domain_taxonomy",
+        ),
+    ] {
+        let shown = send(Method::GET, &path, None, StatusCode::OK).await;
+        assert_eq!(shown[member], organization()[member], "{path}");
     }
 }
