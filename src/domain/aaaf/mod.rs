@@ -9,6 +9,7 @@ pub mod agent;
 pub mod appeal;
 pub mod assessment;
 pub mod badge;
+pub mod baseline;
 pub mod calibration;
 mod capability;
 mod composite;

@@ -674,3 +674,29 @@ fn task_logs_become_evidence_once() {
     let done = Home::empty().run(&["collect", "triage", "--source", "task_logs"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
 }
+
+#[test]
+fn baselines_are_proposed_from_the_first_tasks() {
+    let home = with_evidence(36);
+    let done = home.run(&["rating", "baselines", "triage", "--json"]);
+    assert_good(&done);
+    let proposal = done.document();
+    assert_eq!(
+        (&proposal["tasks"], &proposal["applied"]),
+        (&json!(36), &json!(false))
+    );
+    assert_eq!(
+        proposal["baseline_seconds_by_complexity"],
+        json!({"1": 300.0, "2": 300.0, "3": 300.0})
+    );
+    let done = home.run(&["rating", "baselines", "triage", "--apply"]);
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    write(&home, "more.jsonl", &tasks("triage", 60));
+    assert_eq!(home.run(&["collect", "--source", "more.jsonl"]).code, 0);
+    assert_good(&home.run(&["rating", "baselines", "triage", "--apply"]));
+    assert_good(&home.run(&["assess", "triage"]));
+    let done = home.run(&["assess", "triage", "--json"]);
+    let config = &done.document()["config_snapshot"];
+    assert_eq!(config["baseline_seconds_by_complexity"]["3"], 300.0);
+    assert_eq!(config["baseline_seconds_by_complexity"]["5"], 7200.0);
+}

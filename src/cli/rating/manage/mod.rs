@@ -2,6 +2,7 @@
 //! else, with the exit codes of the other rating commands.
 
 mod appeal;
+mod baselines;
 mod organization;
 mod review;
 mod webhook;
@@ -29,6 +30,7 @@ use crate::render::plain;
 )]
 pub enum Command {
     Review(review::Arguments),
+    Baselines(baselines::Arguments),
     #[command(subcommand)]
     Appeal(appeal::Command),
     #[command(subcommand)]
@@ -47,6 +49,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     let (client, terminal) = (session.client(), context.terminal());
     let done = match command {
         Command::Review(arguments) => review::run(client, terminal, &arguments).await,
+        Command::Baselines(arguments) => baselines::run(client, terminal, &arguments).await,
         Command::Appeal(command) => appeal::run(client, terminal, &command).await,
         Command::Organization(command) => organization::run(client, terminal, &command).await,
         Command::Weights(command) => weights::run(client, terminal, &command).await,

@@ -46,7 +46,7 @@ pub struct Create {
 }
 
 /// Which one.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Which {
     /// The organization's id [default: the organization of the enrolled agents]
     #[arg(value_name = "ID")]
@@ -124,7 +124,7 @@ pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Res
 }
 
 /// Where it is. The key's organization is that of the agents it sees.
-async fn path(client: &Client, which: &Which) -> Result<String, Failure> {
+pub(super) async fn path(client: &Client, which: &Which) -> Result<String, Failure> {
     if let Some(id) = which.id {
         return Ok(format!("organizations/{id}"));
     }

@@ -1,0 +1,120 @@
+//! `touchstone rating baselines`: how long tasks should take, proposed from an agent's first tasks.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use axum::http::Method;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{get, organization, send, show};
+use crate::cli::client::Client;
+use crate::cli::exit::Failure;
+use crate::cli::rating::{Pages, agent};
+use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::baseline::{AcceptedTask, TASKS, propose};
+
+const EXAMPLES: &str = "\
+The median time of the agent's first 50 accepted tasks, by complexity level. With --apply the organization's baselines of these
+levels are replaced; ratings that were made keep the baselines they were made with.
+
+Exit codes: 0 proposed, 1 refused, or --apply with fewer than 50 tasks, 2 bad usage.
+
+Examples:
+  touchstone rating baselines triage
+  touchstone rating baselines triage --apply --json";
+
+/// Propose baselines of speed from an agent's first tasks
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[group(skip)]
+pub struct Arguments {
+    /// The agent, by name or id
+    #[arg(value_name = "AGENT")]
+    agent: String,
+    /// Set the proposed baselines for the organization
+    #[arg(long)]
+    apply: bool,
+}
+
+pub async fn run(
+    client: &Client,
+    terminal: &Terminal,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    let agent = agent(client, &arguments.agent).await?;
+    let proposal = propose(&first_tasks(client, &agent.id).await?);
+    if arguments.apply {
+        if proposal.tasks < TASKS {
+            let message = format!(
+                "baselines take {TASKS} accepted tasks with a complexity level, and there are {}",
+                proposal.tasks
+            );
+            return Err(Failure::bad_input("INSUFFICIENT_TASKS", message)
+                .or_try("leave out --apply to see the proposal, or record more tasks"));
+        }
+        let which = organization::Which::default();
+        let path = format!("{}/config", organization::path(client, &which).await?);
+        let config: Value = get(client, &path).await?;
+        let name = "baseline_seconds_by_complexity";
+        let there = config.get(name).cloned().unwrap_or_default();
+        let there: BTreeMap<String, f64> =
+            serde_json::from_value(there).map_err(|fault| Failure::unexpected(&fault))?;
+        let mut merged = there;
+        merged.extend(proposal.baseline_seconds_by_complexity.clone());
+        let body = json!({ name: merged });
+        let _: Value = send(client, Method::PATCH, &path, &body).await?;
+    }
+    let mut shown = json!(proposal);
+    if let Some(members) = shown.as_object_mut() {
+        members.insert("applied".to_owned(), json!(arguments.apply));
+    }
+    show(terminal, shown);
+    Ok(())
+}
+
+/// The first accepted tasks whose complexity level is known, in the order of completion.
+async fn first_tasks(client: &Client, agent: &str) -> Result<Vec<AcceptedTask>, Failure> {
+    let of = |kind: &str| [format!("agent_id={agent}"), format!("type={kind}")];
+    let mut levels: HashMap<String, u8> = HashMap::new();
+    let mut assigned = Pages::new(client, "events", &of("task_assigned"));
+    while let Some(page) = assigned.next::<Value>().await? {
+        for event in &page {
+            if let (Some(task), Some(level)) = (task(event), level(event)) {
+                levels.insert(task.to_owned(), level);
+            }
+        }
+    }
+    let (mut tasks, mut seen) = (Vec::new(), HashSet::new());
+    let mut completed = Pages::new(client, "events", &of("task_completed"));
+    while let Some(page) = completed.next::<Value>().await? {
+        for event in &page {
+            let said = |name: &str| event.get("data").and_then(|it| it.get(name));
+            let status = said("completion_status").and_then(Value::as_str);
+            let seconds = said("time_to_complete_seconds").and_then(Value::as_f64);
+            let (Some(task), Some(seconds), Some("accepted")) = (task(event), seconds, status)
+            else {
+                continue;
+            };
+            // Of what a task is, the assigner's word beats the agent's.
+            let level = levels.get(task).copied().or_else(|| level(event));
+            if let Some(level) = level
+                && seen.insert(task.to_owned())
+            {
+                tasks.push(AcceptedTask { level, seconds });
+            }
+        }
+        if tasks.len() >= TASKS {
+            break;
+        }
+    }
+    Ok(tasks)
+}
+
+fn task(event: &Value) -> Option<&str> {
+    event.pointer("/data/task_id")?.as_str()
+}
+
+fn level(event: &Value) -> Option<u8> {
+    let level = event.pointer("/data/complexity_level")?.as_u64()?;
+    u8::try_from(level).ok()
+}
