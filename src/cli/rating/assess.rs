@@ -259,6 +259,9 @@ async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value,
         Insufficient::CODE => {
             failure.or_try("touchstone collect --source FILE, or an earlier --since")
         }
+        _ if failure.details.get("field").and_then(Value::as_str) == Some("include_stress_test") => {
+            failure.or_try("--type full --no-stress-test, or `touchstone enroll NAME --openwop-agent AGENT --update`")
+        }
         _ => failure,
     })
 }

@@ -14,6 +14,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
 use crate::cli::patience::persistently;
 use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::Axis;
 use crate::ports::Clock as _;
 use crate::render::rating::view::Assessed;
 use crate::render::report::{
@@ -32,7 +33,7 @@ Examples:
   touchstone report triage
   touchstone report triage --output triage.html
   touchstone report triage --output reports/
-  touchstone report --summary --output ratings.html
+  touchstone report --summary --sort capability --output ratings.html
   touchstone report triage --json";
 
 /// Write a report on an agent's rating, or on all of them
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// All agents that are enrolled
     #[arg(long, conflicts_with = "agent")]
     summary: bool,
+    /// Order of the agents in a summary: by name, or the best of an axis first [default: as enrolled]
+    #[arg(long, value_name = "ORDER", conflicts_with = "agent")]
+    sort: Option<Sort>,
     /// Where to write it, `-` for stdout; in a folder (ending in `/`) as Markdown and HTML, unless --format says which
     #[arg(long, short, value_name = "FILE|FOLDER/", default_value = "-")]
     output: PathBuf,
@@ -57,6 +61,30 @@ pub struct Arguments {
 enum Form {
     Html,
     Markdown,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sort {
+    Name,
+    Performance,
+    Capability,
+}
+
+impl Sort {
+    /// Sorts agents; those without a rating come last.
+    fn apply(self, agents: &mut [Line]) {
+        let best = |axis: Axis| {
+            move |line: &Line| {
+                let score = line.now.as_ref().map(|now| now.axis(axis).score);
+                std::cmp::Reverse(score)
+            }
+        };
+        match self {
+            Self::Name => agents.sort_by(|one, other| one.agent.name.cmp(&other.agent.name)),
+            Self::Performance => agents.sort_by_key(best(Axis::Performance)),
+            Self::Capability => agents.sort_by_key(best(Axis::Capability)),
+        }
+    }
 }
 
 impl Arguments {
@@ -99,7 +127,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             let text = report.write(form).map_err(no_page)?;
             Ok((text, json!(report)))
         }),
-        None => summary(client).await.and_then(|summary| {
+        None => summary(client, arguments.sort).await.and_then(|summary| {
             let text = summary.write(form).map_err(no_page)?;
             Ok((text, json!(summary)))
         }),
@@ -129,7 +157,7 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
                 (file_name(&report.agent.name), json!(report))
             }
             None => {
-                let summary = summary(client).await?;
+                let summary = summary(client, arguments.sort).await?;
                 for (form, extension) in forms {
                     texts.push((extension, summary.write(form).map_err(no_page)?));
                 }
@@ -282,7 +310,7 @@ async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
     })
 }
 
-async fn summary(client: &Client) -> Result<Summary, Failure> {
+async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure> {
     let (mut agents, mut organization_name) = (Vec::new(), None);
     let mut pages = active(client);
     while let Some(page) = pages.next::<Value>().await? {
@@ -317,10 +345,14 @@ async fn summary(client: &Client) -> Result<Summary, Failure> {
             agent,
         }
     };
+    let mut agents: Vec<Line> = agents.into_iter().map(line).collect();
+    if let Some(sort) = sort {
+        sort.apply(&mut agents);
+    }
     Ok(Summary {
         made_at: SystemClock.now(),
         organization: organization_name,
-        agents: agents.into_iter().map(line).collect(),
+        agents,
     })
 }
 

@@ -447,6 +447,11 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
         let done = home.run(command);
         assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
         assert!(done.stderr.contains("openwop_agent"), "{}", done.stderr);
+        assert!(
+            done.stderr.contains("--openwop-agent AGENT --update"),
+            "{}",
+            done.stderr
+        );
     }
     // What came along can be rated all the same; there is none.
     for command in [
@@ -618,6 +623,11 @@ fn the_commands_of_the_specification_work_as_printed() {
         done.document()["outputs"],
         json!(["reports/summary.md", "reports/summary.html"])
     );
+    for (order, first) in [("name", "helper"), ("performance", "triage")] {
+        let done = home.run(&["report", "--summary", "--sort", order, "--json"]);
+        assert_good(&done);
+        assert_eq!(done.document()["agents"][0]["agent"]["name"], first);
+    }
 }
 
 #[test]
