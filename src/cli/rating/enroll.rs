@@ -36,10 +36,20 @@ pub struct Arguments {
     #[arg(long, value_name = "AGENT[@VERSION]")]
     openwop_agent: Option<String>,
     /// A domain it claims, the primary one first; repeat for several, or separate them with commas
-    #[arg(long = "domain", visible_alias = "domains", value_name = "DOMAIN", value_delimiter = ',')]
+    #[arg(
+        long = "domain",
+        visible_alias = "domains",
+        value_name = "DOMAIN",
+        value_delimiter = ','
+    )]
     domains: Vec<String>,
     /// A tool it works with; repeat for several, or separate them with commas
-    #[arg(long = "tool", visible_alias = "tools", value_name = "TOOL", value_delimiter = ',')]
+    #[arg(
+        long = "tool",
+        visible_alias = "tools",
+        value_name = "TOOL",
+        value_delimiter = ','
+    )]
     tools: Vec<String>,
     /// Which version of it is rated
     #[arg(long, value_name = "VERSION")]
