@@ -1,7 +1,7 @@
 //! The store as a whole: its faults, and all its ports as one.
 
 use super::aaaf::{
-    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, Profiles,
+    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, OwnTasks, Profiles,
     StressResults, Upkeep,
 };
 use super::{
@@ -94,6 +94,7 @@ pub trait Store:
     + Notices
     + Upkeep
     + StressResults
+    + OwnTasks
     + TenantStorage
 {
 }
@@ -126,6 +127,7 @@ impl<T> Store for T where
         + Notices
         + Upkeep
         + StressResults
+        + OwnTasks
         + TenantStorage
 {
 }

@@ -147,6 +147,11 @@ pub(super) fn sqlite() -> Migrator {
             "agent_suspension",
             include_str!("migrations/sqlite/0049_agent_suspension.sql"),
         ),
+        (
+            50,
+            "own_stress_tasks",
+            include_str!("migrations/sqlite/0050_own_stress_tasks.sql"),
+        ),
     ])
 }
 
@@ -309,6 +314,11 @@ pub(super) fn postgres() -> Migrator {
             49,
             "agent_suspension",
             include_str!("migrations/postgres/0049_agent_suspension.sql"),
+        ),
+        (
+            50,
+            "own_stress_tasks",
+            include_str!("migrations/postgres/0050_own_stress_tasks.sql"),
         ),
     ])
 }

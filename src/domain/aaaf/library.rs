@@ -9,11 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::agent;
 use super::dimension::Dimension;
+use super::own_task::{OwnTask, suite_of};
 use super::projection::Profile;
 
 /// A stress test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "&'static str", try_from = "String")]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Test {
     DomainBreadth,
@@ -23,6 +24,25 @@ pub enum Test {
     DelegationMixed,
     Orchestration,
     LearningSeries,
+    /// What the organization adds to a dimension of capability.
+    Own(Dimension),
+}
+
+impl From<Test> for &'static str {
+    fn from(test: Test) -> Self {
+        test.as_str()
+    }
+}
+
+impl TryFrom<String> for Test {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let own = Dimension::CAPABILITY.map(Self::Own);
+        let mut all = Self::ALL.into_iter().chain(own);
+        let found = all.find(|test| test.as_str() == name);
+        found.ok_or_else(|| format!("`{name}` is not a stress test"))
+    }
 }
 
 /// The files of a suite and of its profile.
@@ -49,7 +69,7 @@ macro_rules! files {
 }
 
 impl Test {
-    /// Every one.
+    /// Those of the library.
     pub const ALL: [Self; 7] = [
         Self::DomainBreadth,
         Self::ComplexityLadder,
@@ -70,6 +90,21 @@ impl Test {
             Self::DelegationMixed => "delegation-mixed",
             Self::Orchestration => "orchestration",
             Self::LearningSeries => "learning-series",
+            Self::Own(dimension) => match dimension {
+                Dimension::DomainBreadth => "own-domain-breadth",
+                Dimension::ComplexityCeiling => "own-complexity-ceiling",
+                Dimension::ToolProficiency => "own-tool-proficiency",
+                Dimension::AutonomyLevel => "own-autonomy-level",
+                Dimension::LearningRate => "own-learning-rate",
+                Dimension::DelegationCapability => "own-delegation-capability",
+                Dimension::OrchestrationSkills => "own-orchestration-skills",
+                // No stress test is about performance alone.
+                Dimension::TaskCompletionRate
+                | Dimension::Accuracy
+                | Dimension::Speed
+                | Dimension::Consistency
+                | Dimension::ReviewCompliance => "own",
+            },
         }
     }
 
@@ -83,12 +118,16 @@ impl Test {
             Self::DelegationMixed => Dimension::DelegationCapability,
             Self::Orchestration => Dimension::OrchestrationSkills,
             Self::LearningSeries => Dimension::LearningRate,
+            Self::Own(dimension) => dimension,
         }
     }
 
     /// Whether its tasks are done one after the other, because their order is what it is about.
     pub const fn is_ordered(self) -> bool {
-        matches!(self, Self::LearningSeries)
+        matches!(
+            self,
+            Self::LearningSeries | Self::Own(Dimension::LearningRate)
+        )
     }
 
     const fn files(self) -> Option<Files> {
@@ -99,14 +138,17 @@ impl Test {
             Self::DelegationMixed => files!("delegation-mixed"),
             Self::Orchestration => files!("orchestration"),
             Self::LearningSeries => files!("learning-series"),
-            // There is no telling what an agent registers.
-            Self::ToolChallenge => return None,
+            // There is no telling what an agent registers, or an organization adds.
+            Self::ToolChallenge | Self::Own(_) => return None,
         })
     }
 
     /// Whether its tasks have scripted workers, which only agents can call that work through this host's tools.
     pub const fn has_workers(self) -> bool {
-        matches!(self, Self::DelegationMixed | Self::Orchestration)
+        matches!(
+            self.dimension(),
+            Dimension::DelegationCapability | Dimension::OrchestrationSkills
+        )
     }
 }
 
@@ -122,6 +164,16 @@ pub struct Subject {
     /// Domains that the organization knows; what is of another one counts for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taxonomy: Option<Vec<String>>,
+    /// Tasks that the organization adds to the library.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<OwnTask>,
+}
+
+impl Subject {
+    fn own_tasks(&self, dimension: Dimension) -> Vec<&OwnTask> {
+        let tasks = self.own.iter();
+        tasks.filter(|it| it.dimension == dimension).collect()
+    }
 }
 
 /// A test that is not run, and why.
@@ -159,7 +211,10 @@ pub struct Prepared {
 pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
     let (mut tests, mut left_out) = (Vec::new(), Vec::new());
     let wanted = |test: &Test| only.is_none_or(|dimension| test.dimension() == dimension);
-    for test in Test::ALL.into_iter().filter(wanted) {
+    let own = Dimension::CAPABILITY.into_iter();
+    let own = own.filter(|dimension| !subject.own_tasks(*dimension).is_empty());
+    let own: Vec<Test> = own.map(Test::Own).collect();
+    for test in Test::ALL.into_iter().chain(own).filter(wanted) {
         match hindrance(test, &subject) {
             None => tests.push(test),
             Some(reason) => left_out.push(LeftOut {
@@ -191,6 +246,14 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
         | Test::AutonomyLadder
         | Test::LearningSeries
         | Test::ToolChallenge => no_domain(),
+        Test::Own(dimension)
+            if subject
+                .own_tasks(dimension)
+                .iter()
+                .any(|it| it.domain.is_none()) =>
+        {
+            no_domain()
+        }
         Test::DomainBreadth
             if prepare(test, subject).is_none_or(|it| it.profile.tasks.is_empty()) =>
         {
@@ -202,12 +265,13 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
 
 /// The suite and the profile of a test for an agent; `None` where the library's own files cannot be read.
 pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
-    let (mut suite, profile) = match test.files() {
-        Some(files) => (
+    let (mut suite, profile) = match (test, test.files()) {
+        (Test::Own(dimension), _) => suite_of(test.as_str(), &subject.own_tasks(dimension)),
+        (_, Some(files)) => (
             serde_json::from_str(files.suite).ok()?,
             serde_json::from_str(files.profile).ok()?,
         ),
-        None => tool_challenge(&subject.tools),
+        (_, None) => tool_challenge(&subject.tools),
     };
     let mut profile = Profile::read(&profile).ok()?;
     if let (Test::DomainBreadth, Some(taxonomy)) = (test, &subject.taxonomy) {
@@ -244,7 +308,7 @@ fn confine(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
 }
 
 /// Of one list there is one version of a suite, and another for every other list.
-fn version_of<T: AsRef<str>>(list: &[T]) -> String {
+pub(super) fn version_of<T: AsRef<str>>(list: &[T]) -> String {
     let list: Vec<&str> = list.iter().map(AsRef::as_ref).collect();
     let digest = Sha256::digest(list.join("\n").as_bytes());
     format!("1.0.{}", number(digest.get(..5).unwrap_or_default()))
@@ -295,6 +359,7 @@ mod tests {
             domain: Some("legal".to_owned()),
             tools: vec!["desk:look-up".to_owned(), "desk:file".to_owned()],
             taxonomy: None,
+            own: Vec::new(),
         }
     }
 
@@ -444,6 +509,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_organizations_tasks_are_tests_of_their_own() {
+        let definition = json!({"input": "Name the clause."});
+        let task = json!({"dimension": "complexity_ceiling", "task_definition": definition,
+            "expected_outcome": {"strategy": "contains", "value": "CLAUSE=9"}});
+        let task = OwnTask::parse("6f0c2f4e-6d3b-4c51-9a52-0d6c1e7c8a11", &task, &[]).unwrap();
+        let own = Subject {
+            own: vec![task],
+            ..subject()
+        };
+        let test = Test::Own(Dimension::ComplexityCeiling);
+        let one = plan(own.clone(), Some(Dimension::ComplexityCeiling));
+        assert_eq!(one.tests, [Test::ComplexityLadder, test]);
+        let kept: Plan = serde_json::from_value(json!(one)).unwrap();
+        assert_eq!(kept, one);
+        let prepared = prepare(test, &own).unwrap();
+        assert_eq!(check_suite(&prepared.suite).unwrap().tasks.len(), 1);
+        assert_eq!(prepared.profile.defaults.domain.as_deref(), Some("legal"));
+        let homeless = Subject {
+            domain: None,
+            ..own
+        };
+        let left_out = plan(homeless, None).left_out;
+        assert!(left_out.iter().any(|it| it.test == test));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod profiles;
 pub(super) mod public;
 mod rates;
 pub(super) mod routes;
+mod stress_tests;
 mod webhooks;
 
 pub use rates::{AaafRates, Allowances};

@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, on};
 use super::door::{Door, Name, guard};
 use super::{
     agents, appeals, assessments, badges, config, events, issuer_keys, organizations, profiles,
-    webhooks,
+    stress_tests, webhooks,
 };
 use crate::http::HttpState;
 use crate::http::routes::Operation;
@@ -201,6 +201,24 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/events/collect",
             member(Scope::EventsWrite),
             events::collect,
+        )
+        .add(
+            "GET",
+            "/api/v1/stress-tests",
+            member(Scope::ConfigRead),
+            stress_tests::list,
+        )
+        .add(
+            "POST",
+            "/api/v1/stress-tests",
+            member(Scope::ConfigWrite),
+            stress_tests::add,
+        )
+        .add(
+            "DELETE",
+            "/api/v1/stress-tests/{stressTestId}",
+            member(Scope::ConfigWrite),
+            stress_tests::remove,
         )
         .add(
             "GET",

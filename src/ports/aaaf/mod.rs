@@ -7,6 +7,7 @@ mod badges;
 mod events;
 mod notices;
 mod organizations;
+mod own_tasks;
 mod profiles;
 mod stress_tests;
 mod upkeep;
@@ -30,6 +31,7 @@ pub use notices::{
     Redelivery, SealedSecrets,
 };
 pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
+pub use own_tasks::{OwnTaskRecord, OwnTasks};
 pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, Profiles, RunsOf};
 pub use stress_tests::{Outcome, StressResult, StressResults};
 pub use upkeep::{Ending, Looked, Upkeep};

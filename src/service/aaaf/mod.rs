@@ -18,6 +18,7 @@ pub mod housekeeping;
 pub mod issuer;
 pub mod issuer_keys;
 pub mod organizations;
+pub mod own_tasks;
 pub mod profiles;
 mod projected;
 mod standing;

@@ -81,6 +81,7 @@ impl Aaaf {
         let Some(installed) = installed else {
             return refuse("the agent's `openwop_agent` is not installed on this host");
         };
+        let own = self.all_own_tasks(member).await?;
         let registered = agent.profile.tools.iter();
         let callable = |tool: &&String| installed.definition.tool_allowlist.contains(tool);
         let mut pinned = stands_for.clone();
@@ -90,6 +91,7 @@ impl Aaaf {
             domain: agent.profile.domains.first().cloned(),
             tools: registered.filter(callable).cloned().collect(),
             taxonomy: Some(config.rules.domain_taxonomy.clone()),
+            own: own.into_iter().map(|it| it.task).collect(),
         };
         let mut plan = library::plan(subject, only);
         let is_remote = self.runs.answered_remotely(&installed);

@@ -7,6 +7,7 @@ mod badges;
 mod events;
 pub(in crate::store) mod notices;
 mod organizations;
+mod own_tasks;
 mod profiles;
 mod stress_tests;
 mod upkeep;

@@ -373,7 +373,15 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     let order =
         json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
     let ordered = id(&post(api, "/api/v1/assessments", order.clone()).await);
-    material.names("getAssessment", &[("path.assessmentId", &ordered)]);
+    for operation in ["getAssessment", "orderStressTestOfAssessment"] {
+        material.names(operation, &[("path.assessmentId", &ordered)]);
+    }
+    material.sends("orderStressTestOfAssessment", json!({}));
+    let task = json!({"dimension": "autonomy", "task_definition": {"input": "Say it."},
+        "expected_outcome": {"strategy": "contains", "value": "it"}});
+    let added = id(&post(api, "/api/v1/stress-tests", task.clone()).await);
+    material.names("removeStressTest", &[("path.stressTestId", &added)]);
+    material.sends("addStressTest", task);
     // Its scores moved far.
     let moved = [("good", 36, "accepted"), ("bad", 60, "rejected")];
     let moved = rated(site, asker, "moved", &moved).await;

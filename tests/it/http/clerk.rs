@@ -15,6 +15,7 @@ pub const TOOLS: [&str; 2] = ["desk:look-up", "desk:file"];
 static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     let subject = Subject {
         taxonomy: None,
+        own: Vec::new(),
         agent: CLERK.parse().unwrap(),
         domain: None,
         tools: TOOLS.map(str::to_owned).to_vec(),
@@ -79,7 +80,8 @@ fn workers(task: &str, turn: usize, expected: &str) -> Vec<String> {
 /// Its answer to a task of the library.
 pub fn answer(request: &ModelRequest<'_>) -> Option<ModelReply> {
     let task = request.task?;
-    let expected = ANSWERS.get(task.id.as_str())?;
+    let own = task.input.get("own").and_then(Value::as_str);
+    let expected = own.or_else(|| ANSWERS.get(task.id.as_str()).map(String::as_str))?;
     let usage = Some(TokenUsage {
         input: 10,
         output: 5,

@@ -12,6 +12,7 @@ use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, 
 use touchstone::domain::money::TokenPrice;
 use touchstone::http::HttpSettings;
 use touchstone::ports::{Model, ModelError, ModelInfo};
+use touchstone::service::access::Scope;
 
 use super::profiles::copied;
 use super::{Engine, Organization, Site, refusal, site};
@@ -159,10 +160,6 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
     );
     // By an earlier assessment: the same agent and window, and passive evidence counts too.
     let asked = send(&site, &face, &path, &json!({})).await;
-    assert_eq!(
-        refusal(&send(&site, &face, &path, &json!({})).await),
-        (StatusCode::CONFLICT, "ASSESSMENT_IN_PROGRESS".to_owned())
-    );
     let merged = ended(&site, &face, &asked).await;
     assert_eq!(
         (&merged["type"], &merged["status"]),
@@ -332,6 +329,114 @@ async fn a_suite_that_took_the_place_of_the_librarys_is_no_stress_test(
     assert_eq!(found["status"], "failed", "{found}");
     let message = found["error"]["message"].as_str().unwrap();
     assert!(message.contains("not that of the library"), "{message}");
+}
+
+/// A task of an organization, whose answer is in its input.
+fn own_task(value: &str) -> Value {
+    json!({"dimension": "complexity_ceiling", "complexity_level": 5, "domain": "code",
+        "task_definition": {"input": {"task": "Say what you know.", "own": value}},
+        "expected_outcome": {"strategy": "contains", "value": value}})
+}
+
+#[rstest]
+#[tokio::test]
+async fn an_organizations_own_tasks_are_run_and_scored_like_the_librarys(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    let mut added = Vec::new();
+    for value in ["OWN=1", "OWN=2"] {
+        let made = send(&site, &face, "stress-tests", &own_task(value)).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+        added.push(made.json());
+    }
+    assert_eq!(
+        get(&site, &face, "stress-tests").await["data"],
+        json!(added)
+    );
+    let first = get(&site, &face, "stress-tests?limit=1").await;
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = get(&site, &face, &format!("stress-tests?cursor={cursor}")).await;
+    assert_eq!(rest["data"], json!([added[1]]));
+    // Others see and remove nothing of it.
+    assert_eq!(site.get("stress-tests").await.json()["data"], json!([]));
+    let one = format!("stress-tests/{}", added[1]["id"].as_str().unwrap());
+    let refused = site.send(Method::DELETE, &one, None).await;
+    assert_eq!(refused.status, StatusCode::NOT_FOUND);
+
+    site.host.work();
+    site.host.assess();
+    let path = format!("agents/{agent}/stress-test");
+    let order = json!({"dimension": "complexity"});
+    let asked = send(&site, &face, &path, &order).await;
+    // What is removed meanwhile is still part of what was asked for.
+    let removed = site.send_as(&face, Method::DELETE, &one, None).await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT, "{removed:?}");
+    let found = ended(&site, &face, &asked).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    let names = |found: &Value| -> Vec<String> {
+        let tests = found["stress_test"]["tests"].as_array().unwrap();
+        let name = |it: &Value| it["test"].as_str().unwrap().to_owned();
+        tests.iter().map(name).collect()
+    };
+    assert_eq!(
+        names(&found),
+        ["complexity-ladder", "own-complexity-ceiling"]
+    );
+    let path = format!("assessments/{}/stress-test", found["id"].as_str().unwrap());
+    let results = get(&site, &face, &path).await;
+    let own: Vec<(&Value, &Value)> = results["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["test"] == "own-complexity-ceiling")
+        .map(|it| (&it["task"], &it["outcome"]))
+        .collect();
+    let mut expected: Vec<&Value> = added.iter().map(|it| &it["id"]).collect();
+    expected.sort_by_key(|it| it.to_string());
+    let tasks: Vec<&Value> = own.iter().map(|(task, _)| *task).collect();
+    assert_eq!(tasks, expected, "{results}");
+    assert!(
+        own.iter().all(|(_, outcome)| **outcome == "pass"),
+        "{results}"
+    );
+    assert_eq!(
+        get(&site, &face, "stress-tests").await["data"],
+        json!([added[0]])
+    );
+
+    let unsound =
+        json!({"dimension": "speed", "task_definition": {"input": 1}, "expected_outcome": {}});
+    let refused = send(&site, &face, "stress-tests", &unsound).await;
+    assert_eq!(refused.json()["error"]["details"]["field"], "dimension");
+}
+
+#[tokio::test]
+async fn an_agent_neither_reads_nor_adds_stress_tasks() {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("triage").await;
+    let organization = site.ours.id.clone();
+    let key = site
+        .host
+        .issue(|issue| {
+            issue.tenant = organization.as_str().into();
+            issue.principal = Some("triage".to_owned());
+            issue.scopes = vec![Scope::ConfigRead, Scope::ConfigWrite];
+        })
+        .await;
+    assert!(!agent.is_empty());
+    let own = Organization {
+        id: organization,
+        key,
+    };
+    for (method, body) in [(Method::GET, None), (Method::POST, Some(own_task("OWN=1")))] {
+        let refused = site
+            .send_as(&own, method, "stress-tests", body.as_ref())
+            .await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+    }
 }
 
 #[tokio::test]

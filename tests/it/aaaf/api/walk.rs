@@ -25,6 +25,7 @@ struct Names {
     appeal: String,
     webhook: String,
     delivery: String,
+    stress_test: String,
 }
 
 /// One moment, so that two bodies differ only in what they name.
@@ -44,6 +45,7 @@ impl Names {
             appeal: NOBODY.to_owned(),
             webhook: NOBODY.to_owned(),
             delivery: NOBODY.to_owned(),
+            stress_test: NOBODY.to_owned(),
         }
     }
 
@@ -57,6 +59,11 @@ const SET_PROFILE: (&str, &str) = ("PUT", "/api/v1/profiles/{suiteId}/{suiteVers
 
 fn profile(suite: &str) -> Value {
     json!({"suiteId": suite, "suiteVersion": "1.0.0", "defaults": {"domain": "code", "complexityLevel": 1}})
+}
+
+fn stress_test(input: &str) -> Value {
+    json!({"dimension": "autonomy_level", "task_definition": {"input": input},
+        "expected_outcome": {"strategy": "contains", "value": "x"}})
 }
 
 /// Something of everything that belongs to the first organization.
@@ -85,6 +92,10 @@ async fn furnish(site: &Site) -> Names {
         )
         .await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    let task = site
+        .post("stress-tests", &stress_test("canary-input"))
+        .await;
+    assert_eq!(task.status, StatusCode::CREATED, "{task:?}");
     let names = Names {
         organization: site.ours.id.clone(),
         agent,
@@ -95,6 +106,7 @@ async fn furnish(site: &Site) -> Names {
         appeal: text(&appeal["id"]),
         webhook,
         delivery,
+        stress_test: text(&task.json()["id"]),
     };
     let set = site
         .send(Method::PUT, &names.profile(), Some(&profile(&names.suite)))
@@ -118,7 +130,8 @@ fn path(operation: Operation, names: &Names) -> String {
         .replace("{suiteId}", &names.suite)
         .replace("{suiteVersion}", "1.0.0")
         .replace("{webhookId}", &names.webhook)
-        .replace("{deliveryId}", &names.delivery);
+        .replace("{deliveryId}", &names.delivery)
+        .replace("{stressTestId}", &names.stress_test);
     assert!(!path.contains('{'), "say what stands for what in {path}");
     path
 }
@@ -150,7 +163,9 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
             json!({"decision": "review"})
         }
         (_, "/api/v1/badges/{badgeId}/revoke") => json!({"reason": "withdrawn"}),
-        (_, path) if path.ends_with("/stress-test") => json!({"dimension": "domain_breadth"}),
+        (_, "/api/v1/agents/{agentId}/stress-test") => json!({"dimension": "domain_breadth"}),
+        (_, "/api/v1/assessments/{assessmentId}/stress-test") => json!({}),
+        (_, "/api/v1/stress-tests") => stress_test("x"),
         SET_PROFILE => profile(&names.suite),
         (_, "/api/v1/events/collect") => json!({"from": "2026-01-01T00:00:00Z"}),
         (_, "/api/v1/webhooks") => {
@@ -249,6 +264,7 @@ async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
         "assessments",
         "profiles",
         "profiles/acme.evals.canary/1.0.0",
+        "stress-tests",
         "webhooks",
     ] {
         seen.push(site.get(path).await.json());
@@ -338,6 +354,7 @@ async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] 
         appeal: "a%00b".to_owned(),
         webhook: "a%00b".to_owned(),
         delivery: "a%00b".to_owned(),
+        stress_test: "a%00b".to_owned(),
     };
     for operation in aaaf_operations() {
         let query = "agent_id=a%00b&org_id=a%00b&cursor=a%00b&type=a%00b&status=a%00b";

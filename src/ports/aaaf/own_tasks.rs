@@ -1,0 +1,51 @@
+//! Stress tasks of organizations.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::{OrganizationNumber, Position};
+use crate::domain::aaaf::own_task::OwnTask;
+use crate::ports::StoreError;
+
+/// A task as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnTaskRecord {
+    /// The task.
+    pub task: OwnTask,
+    /// When it was added.
+    pub created_at: Timestamp,
+}
+
+impl OwnTaskRecord {
+    /// Where a list goes on after this one.
+    pub fn position(&self) -> Position {
+        Position {
+            created_at: self.created_at,
+            id: self.task.id.clone(),
+        }
+    }
+}
+
+/// Stress tasks of organizations. A task never changes.
+#[async_trait]
+pub trait OwnTasks: Send + Sync {
+    /// Adds one.
+    async fn add_own_task(
+        &self,
+        organization: OrganizationNumber,
+        record: &OwnTaskRecord,
+    ) -> Result<(), StoreError>;
+    /// Those after a position, in the order in which they were added.
+    async fn own_tasks(
+        &self,
+        organization: OrganizationNumber,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<OwnTaskRecord>, StoreError>;
+    /// Removes one; `false` if there was none.
+    async fn remove_own_task(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<bool, StoreError>;
+}

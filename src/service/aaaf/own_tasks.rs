@@ -1,0 +1,94 @@
+//! Stress tasks of an organization's own: added, listed and removed by whoever assesses, never by an agent.
+
+use serde_json::Value;
+
+use super::{Aaaf, Member, config, is_id, not_there};
+use crate::domain::aaaf::own_task::{MOST, OwnTask};
+use crate::ports::aaaf::{OwnTaskRecord, Position};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::fault::internal;
+
+/// As many as there may be, and one more: requests at the same moment may add a few too many.
+const REACH: u32 = 101;
+
+impl Aaaf {
+    /// Adds a stress task of the organization.
+    ///
+    /// # Errors
+    /// `forbidden` for an agent's own key, which tells no ground truth; `validation_error` that names the field; `conflict`
+    /// where there are as many as there may be.
+    pub async fn add_own_task(
+        &self,
+        member: &Member,
+        body: &Value,
+    ) -> Result<OwnTaskRecord, Problem> {
+        self.not_by_agents(member).await?;
+        let config = config::of(&member.organization)?;
+        let task = OwnTask::parse(&self.fresh_id(), body, &config.rules.domain_taxonomy)?;
+        if self.all_own_tasks(member).await?.len() >= MOST {
+            let message =
+                format!("an organization has at most {MOST} stress tasks; remove one first");
+            return Err(Problem::new(ErrorCode::Conflict, message));
+        }
+        let record = OwnTaskRecord {
+            task,
+            created_at: self.clock.now(),
+        };
+        let organization = member.organization.number;
+        let added = self.store.add_own_task(organization, &record).await;
+        added.map_err(|cause| internal(&cause))?;
+        Ok(record)
+    }
+
+    /// Stress tasks of the organization, as they were added.
+    ///
+    /// # Errors
+    /// `forbidden` for an agent's own key: the answers are among them.
+    pub async fn own_tasks(
+        &self,
+        member: &Member,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<OwnTaskRecord>, Problem> {
+        self.not_by_agents(member).await?;
+        let organization = member.organization.number;
+        let found = self.store.own_tasks(organization, after, limit).await;
+        found.map_err(|cause| internal(&cause))
+    }
+
+    pub(super) async fn all_own_tasks(
+        &self,
+        member: &Member,
+    ) -> Result<Vec<OwnTaskRecord>, Problem> {
+        let organization = member.organization.number;
+        let found = self.store.own_tasks(organization, None, REACH).await;
+        found.map_err(|cause| internal(&cause))
+    }
+
+    /// Removes a stress task: assessments that are ordered from now on do without it.
+    ///
+    /// # Errors
+    /// `forbidden` for an agent's own key; `not_found`.
+    pub async fn remove_own_task(&self, member: &Member, id: &str) -> Result<(), Problem> {
+        self.not_by_agents(member).await?;
+        if !is_id(id) {
+            return Err(not_there("stress task"));
+        }
+        let organization = member.organization.number;
+        let removed = self.store.remove_own_task(organization, id).await;
+        match removed.map_err(|cause| internal(&cause))? {
+            true => Ok(()),
+            false => Err(not_there("stress task")),
+        }
+    }
+
+    async fn not_by_agents(&self, member: &Member) -> Result<(), Problem> {
+        match self.is_agents_key(member).await? {
+            false => Ok(()),
+            true => Err(Problem::new(
+                ErrorCode::Forbidden,
+                "stress tasks hold ground truth, which is not for the agents that are assessed; use another principal's key",
+            )),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Stress tasks of organizations.
+
+use async_trait::async_trait;
+
+use crate::ports::StoreError;
+use crate::ports::aaaf::{OrganizationNumber, OwnTaskRecord, OwnTasks, Position};
+use crate::store::convert::{Column, backend, column};
+use crate::store::{PostgresStore, SqliteStore};
+
+const ADD: &str = "INSERT INTO aaaf_own_stress_task (organization, id, document, created_at)
+    VALUES ($1, $2, $3, $4)";
+const LISTED: &str = "SELECT document, created_at FROM aaaf_own_stress_task
+    WHERE organization = $1 AND (created_at, id) > ($2, $3)
+    ORDER BY created_at, id LIMIT $4";
+const REMOVE: &str = "DELETE FROM aaaf_own_stress_task WHERE organization = $1 AND id = $2";
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_own_stress_task", name)
+}
+
+fn record_of((document, created_at): (String, i64)) -> Result<OwnTaskRecord, StoreError> {
+    Ok(OwnTaskRecord {
+        task: at("document").document(&document)?,
+        created_at: at("created_at").time(created_at)?,
+    })
+}
+
+macro_rules! own_tasks {
+    ($store:ty) => {
+        #[async_trait]
+        impl OwnTasks for $store {
+            async fn add_own_task(
+                &self,
+                organization: OrganizationNumber,
+                record: &OwnTaskRecord,
+            ) -> Result<(), StoreError> {
+                let document = at("document").text(&record.task)?;
+                sqlx::query(ADD)
+                    .bind(organization.0)
+                    .bind(&record.task.id)
+                    .bind(&document)
+                    .bind(record.created_at.as_microsecond())
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(|cause| super::taken(cause, "a stress task of this id"))?;
+                Ok(())
+            }
+
+            async fn own_tasks(
+                &self,
+                organization: OrganizationNumber,
+                after: Option<&Position>,
+                limit: u32,
+            ) -> Result<Vec<OwnTaskRecord>, StoreError> {
+                let rows: Vec<(String, i64)> = sqlx::query_as(LISTED)
+                    .bind(organization.0)
+                    .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
+                    .bind(after.map_or("", |it| it.id.as_str()))
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(record_of).collect()
+            }
+
+            async fn remove_own_task(
+                &self,
+                organization: OrganizationNumber,
+                id: &str,
+            ) -> Result<bool, StoreError> {
+                let removed = sqlx::query(REMOVE)
+                    .bind(organization.0)
+                    .bind(id)
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(backend)?;
+                Ok(removed.rows_affected() > 0)
+            }
+        }
+    };
+}
+
+own_tasks!(SqliteStore);
+own_tasks!(PostgresStore);
