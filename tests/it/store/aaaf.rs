@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Map, json};
 use touchstone::domain::aaaf::agent::{Profile, Status};
 use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::domain::aaaf::organization::Status;
+use touchstone::domain::aaaf::organization::Status as OrganizationStatus;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::ports::aaaf::{
     AgentNumber, AgentRecord, EventFilter, Known, NewEvent, OrganizationNumber, OrganizationRecord,
@@ -23,7 +23,7 @@ pub fn organization(id: &str) -> OrganizationRecord {
         id: id.to_owned(),
         tenant: tenant(id),
         name: "Ácme ‖".to_owned(),
-        status: Status::Active,
+        status: OrganizationStatus::Active,
         private_badges: false,
         config: Map::from_iter([("assessment_window_days".to_owned(), json!(14))]),
         created_at: at(0),
@@ -133,7 +133,7 @@ async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
     assert_eq!(store.organization("x").await.unwrap(), None);
     let mut changed = found.clone();
     changed.name = "Acme".to_owned();
-    changed.status = Status::Suspended;
+    changed.status = OrganizationStatus::Suspended;
     store
         .change_organization(&changed, &decision("change"))
         .await
@@ -143,7 +143,7 @@ async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
     let now = store.organization("a").await.unwrap().unwrap();
     assert_eq!(
         (now.name.as_str(), now.status, now.revision),
-        ("Acme", Status::Suspended, 1)
+        ("Acme", OrganizationStatus::Suspended, 1)
     );
     let entries = store.audit_entries(&tenant("a"), 0, 10).await.unwrap();
     assert_eq!(entries.len(), 2, "made, and changed once");
