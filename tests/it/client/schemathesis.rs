@@ -346,6 +346,10 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     for (operation, organization) in [
         ("getOrganization", &own),
         ("getAaafConfig", &own),
+        ("getOrganizationWeights", &own),
+        ("getOrganizationTaxonomy", &own),
+        ("setOrganizationWeights", &other),
+        ("setOrganizationTaxonomy", &other),
         ("changeOrganization", &other),
         ("changeAaafConfig", &other),
     ] {
@@ -356,7 +360,20 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     material.sends("changeAaafConfig", json!({"assessment_window_days": 14}));
     material.sends("setWeights", json!({"performance_weights": null}));
     material.sends("setTaxonomy", json!({"domain_taxonomy": ["code"]}));
-    for operation in ["getAaafAgent", "changeAaafAgent", "archiveAaafAgent"] {
+    material.sends(
+        "setOrganizationWeights",
+        json!({"performance_weights": null}),
+    );
+    material.sends(
+        "setOrganizationTaxonomy",
+        json!({"domain_taxonomy": ["code"]}),
+    );
+    for operation in [
+        "getAaafAgent",
+        "getCollectionProgress",
+        "changeAaafAgent",
+        "archiveAaafAgent",
+    ] {
         let agent = post(api, "/api/v1/agents", json!({"name": operation})).await;
         material.names(operation, &[("path.agentId", &id(&agent))]);
     }
