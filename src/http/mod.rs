@@ -42,7 +42,7 @@ pub use aaaf::{AaafRates, aaaf_operations};
 pub use limits::Rates;
 pub use routes::{Operation, operations};
 pub use server::{Peer, ServerSettings, serve, serve_with};
-pub use v1::openapi::Unreadable as UnreadableContract;
+pub use v1::openapi::{Unreadable as UnreadableContract, read as read_contract};
 
 use self::aaaf::Allowances;
 use self::answer::Failure;

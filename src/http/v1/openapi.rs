@@ -28,10 +28,23 @@ impl Document {
     /// # Errors
     /// [`Unreadable`].
     pub fn load() -> Result<Self, Unreadable> {
-        let document: Value =
-            serde_saphyr::from_str(YAML).map_err(|cause| Unreadable(cause.to_string()))?;
-        Ok(Self(document.to_string().into()))
+        Ok(Self(read()?.to_string().into()))
     }
+}
+
+/// Reads the description.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn read() -> Result<Value, Unreadable> {
+    // The text is part of the program, so it may repeat its members by name as often as it likes.
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            enforce_alias_anchor_ratio: false,
+        },
+    };
+    serde_saphyr::from_str_with_options(YAML, options)
+        .map_err(|cause| Unreadable(cause.to_string()))
 }
 
 /// `GET /v1/openapi.json`.

@@ -205,7 +205,7 @@ impl Assessor {
                     self.store.park_assessment(&record.id, fence, wait).await?;
                     return Ok(Left::Waiting);
                 }
-                Standing::Failed(finding) => finding.into(),
+                Standing::Failed(finding) => (*finding).into(),
                 Standing::Done => self.find(record).await?,
             }
         };

@@ -40,7 +40,7 @@ pub enum Standing {
     /// All have ended, and what they say is recorded.
     Done,
     /// It came to nothing.
-    Failed(Finding),
+    Failed(Box<Finding>),
 }
 
 /// What stress tests are run with.
@@ -359,11 +359,11 @@ impl Bench {
                 .await?;
         }
         self.store.notify_work().await;
-        Ok(Standing::Failed(Finding::Failed {
+        Ok(Standing::Failed(Box::new(Finding::Failed {
             code: "INTERNAL_ERROR".to_owned(),
             message: format!("the stress test came to nothing: {said}"),
             details: json!({"step": "stress_test"}),
-        }))
+        })))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::{Map, Value, json};
-use touchstone::http::operations;
+use touchstone::http::{operations, read_contract};
 
 use super::asyncapi;
 use super::schemas::{Schemas, faults};
@@ -30,7 +30,7 @@ struct Description {
 }
 
 static OPENAPI: LazyLock<Description> = LazyLock::new(|| {
-    let document: Value = serde_saphyr::from_str(include_str!("../../../openapi.yaml")).unwrap();
+    let document = read_contract().unwrap();
     let mut operations = HashMap::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

@@ -80,10 +80,13 @@ fn usual() -> Vec<PathBuf> {
     found
 }
 
+/// A row with its line, or why it cannot be read.
+type Row = (usize, Result<Map<String, Value>, String>);
+
 /// The events of a file, each with the line of its row.
 fn rows(octets: &[u8]) -> Vec<Placed> {
     let is_json = octets.trim_ascii_start().first() == Some(&b'{');
-    let rows: Vec<(usize, Result<Map<String, Value>, String>)> = if is_json {
+    let rows: Vec<Row> = if is_json {
         let lines = (1..).zip(octets.split(|octet| *octet == b'\n'));
         let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
         lines
@@ -111,7 +114,7 @@ fn rows(octets: &[u8]) -> Vec<Placed> {
 }
 
 /// Rows of CSV by the names of its header. An empty cell says nothing.
-fn table(octets: &[u8]) -> Vec<(usize, Result<Map<String, Value>, String>)> {
+fn table(octets: &[u8]) -> Vec<Row> {
     let mut reader = csv::Reader::from_reader(octets);
     let header = match reader.headers() {
         Ok(header) => header.clone(),

@@ -190,7 +190,11 @@ fn compute(
 /// What shows that the claimed tier was met, from what is on record: what the provider declared, and the sources it read from.
 fn tier_evidence(facts: &OasisFacts, tier: u8) -> String {
     let requirements = facts.preflight.iter().flat_map(|it| &it.requirements);
-    let of_tier = requirements.filter(|it| it.expected["value"] == "requested");
+    let of_tier = requirements.filter(|it| {
+        it.expected
+            .get("value")
+            .is_some_and(|value| value == "requested")
+    });
     let declared: Vec<String> = of_tier
         .map(|it| format!("{}: {}", it.key, it.answer))
         .collect();
