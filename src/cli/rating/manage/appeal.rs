@@ -26,7 +26,7 @@ const MAX_OVERRIDES: u64 = 1 << 20;
 pub enum Command {
     /// Challenge dimensions of a rating, within 14 days after it
     #[command(
-        after_help = "Exit codes: 0 filed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal file triage --dimension accuracy --justification Unclear --counter-evidence t-7=impossible"
+        after_help = "Exit codes: 0 filed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal file triage --dimension accuracy --justification Unclear \\\n    --counter-evidence t-7=impossible"
     )]
     File(File),
     /// List the appeals against a rating
