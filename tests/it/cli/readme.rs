@@ -85,6 +85,7 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
             let section = [
                 format!("[{field}]"),
                 format!("[[{field}]]"),
+                format!("[packs.{field}]"),
                 format!("[[packs.{field}]]"),
                 format!("[[tools.{field}]]"),
                 format!("[[oasis.{field}]]"),

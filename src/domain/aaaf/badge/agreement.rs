@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::credential::ceiling;
 use super::{Axis, pictured};
 
 /// The credential within a badge as plain JSON; `None` for any other document.
@@ -34,6 +35,6 @@ pub fn agrees(document: &Value, credential: &Value) -> bool {
     };
     text("/agent/name") == Some(badge.agent.name.as_str())
         && text("/agent/id") == Some(badge.agent.id.to_string().as_str())
-        && at("valid_until").is_some_and(|it| it.as_second() == badge.valid_until.as_second())
+        && at("valid_until").is_some_and(|it| ceiling(it) == badge.shown_until())
         && Axis::ALL.into_iter().all(rating)
 }
