@@ -112,7 +112,7 @@ impl Drop for Kit {
 }
 
 /// A folder with the guide's pack, signed and installed as the guide says, and this provider.
-fn installed(kit: &Kit, more: &str) -> Home {
+fn installed(kit: &Kit) -> Home {
     let home = Home::empty();
     for (name, content) in printed(PROFILE_GUIDE) {
         let place = match name.as_str() {
@@ -124,7 +124,7 @@ fn installed(kit: &Kit, more: &str) -> Home {
     }
     let settings = std::fs::read_to_string(home.config()).unwrap();
     let provider = format!(
-        "\n[[oasis.providers]]\nname = \"kit\"\nurl = \"{}\"\n{more}",
+        "\n[[oasis.providers]]\nname = \"kit\"\nurl = \"{}\"\n",
         kit.url
     );
     std::fs::write(home.config(), settings + &provider).unwrap();
@@ -219,7 +219,7 @@ fn what_the_guide_to_providers_prints_is_taken_as_it_is() {
 #[test]
 fn the_profile_of_the_guide_is_evaluated_with_the_provider_kit() {
     let kit = Kit::lending_desk(&[]);
-    let home = installed(&kit, "");
+    let home = installed(&kit);
     let asked = home.run(&["oasis", "preflight", "--tier", "1"]);
     assert_eq!(asked.code, 0, "{}{}", asked.stdout, asked.stderr);
     for tier in ["1", "2"] {
@@ -248,10 +248,12 @@ fn the_profile_of_the_guide_is_evaluated_with_the_provider_kit() {
 fn the_kit_takes_calls_only_with_the_evaluators_token() {
     let kit = Kit::lending_desk(&["--token-env", "KIT_TOKEN"]);
     let preflight = ["oasis", "preflight", "--tier", "1"];
-    let refused = installed(&kit, "").run(&preflight);
+    let home = installed(&kit);
+    let refused = home.run(&preflight);
     assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
     assert!(refused.stdout.contains("401"), "{}", refused.stdout);
-    let home = installed(&kit, "api_key_env = \"KIT_TOKEN\"\n");
+    let settings = std::fs::read_to_string(home.config()).unwrap();
+    std::fs::write(home.config(), settings + "api_key_env = \"KIT_TOKEN\"\n").unwrap();
     let mut command = home.touchstone();
     command.args(preflight).env("KIT_TOKEN", "s3cret");
     assert_eq!(Done::of(&mut command).code, 0);
