@@ -122,4 +122,22 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn every_phase_and_function_has_its_activity() {
+        let document = document();
+        for (list, key, names) in [
+            ("iso_42001_pdca", "phase", ["Plan", "Do", "Check", "Act"]),
+            (
+                "nist_ai_rmf",
+                "function",
+                ["GOVERN", "MAP", "MEASURE", "MANAGE"],
+            ),
+        ] {
+            let entries = document[list].as_array().unwrap();
+            let found: Vec<&str> = entries.iter().map(|it| it[key].as_str().unwrap()).collect();
+            assert_eq!(found, names);
+            assert!(entries.iter().all(|it| it["activity"].is_string()));
+        }
+    }
 }

@@ -238,6 +238,22 @@ fn baked_pictures_are_still_pictures() {
 }
 
 #[test]
+fn every_tier_has_its_stated_color() {
+    let stated = ["#9E9E9E", "#4CAF50", "#2196F3", "#9C27B0", "#FFD700"];
+    for axis in Axis::ALL {
+        assert!(Tier::all(axis).map(|tier| colours(tier).0).eq(stated));
+        for (tier, color) in Tier::all(axis).zip(stated) {
+            let mut badge = badge();
+            match axis {
+                Axis::Performance => badge.performance.tier = tier,
+                Axis::Capability => badge.capability.tier = tier,
+            }
+            assert!(svg(&badge, Mark::None).contains(color), "{}", tier.name());
+        }
+    }
+}
+
+#[test]
 fn every_tier_has_room() {
     for (performance, capability) in Tier::all(Axis::Performance).zip(Tier::all(Axis::Capability)) {
         let mut badge = badge();

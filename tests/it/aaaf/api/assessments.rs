@@ -299,6 +299,8 @@ async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
+    let listener = json!({"url": "http://127.0.0.1:65535/", "event_types": ["assessment.failed"]});
+    let listener = site.post("webhooks", &listener).await.json();
     let agent = site.enrol("triage").await;
     let id = ordered(&site, &agent).await;
     let order =
@@ -333,6 +335,10 @@ async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
         (&found["status"], &found["error"]["code"]),
         (&json!("failed"), &json!("INTERNAL_ERROR"))
     );
+    let told = format!("webhooks/{}/deliveries", listener["id"].as_str().unwrap());
+    let told = site.get(&told).await.json();
+    assert_eq!(told["data"].as_array().unwrap().len(), 1, "{told}");
+    assert_eq!(told["data"][0]["event"], "assessment.failed");
     assert_eq!(
         ended(&site, &other).await["status"],
         "completed",
