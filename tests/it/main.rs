@@ -17,6 +17,7 @@ mod badges;
 mod cli;
 mod client;
 mod config;
+mod conformance;
 mod crash;
 mod http;
 mod leaks;
