@@ -26,7 +26,7 @@ const MAX_OVERRIDES: u64 = 1 << 20;
 pub enum Command {
     /// Challenge dimensions of a rating, within 14 days after it
     #[command(
-        after_help = "Exit codes: 0 filed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal file triage --dimension accuracy --justification Unclear \\\n    --counter-evidence t-7=impossible"
+        after_help = "Exit codes: 0 filed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal file triage --dimension accuracy \\\n    --justification Unclear --counter-evidence t-7=impossible"
     )]
     File(File),
     /// List the appeals against a rating
@@ -39,7 +39,7 @@ pub enum Command {
     Show(Which),
     /// Decide about an appeal, as another principal than the one who filed it
     #[command(
-        after_help = "OVERRIDES is a JSON array; docs/aaaf.md says what an override looks like.\n\nExit codes: 0 decided, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal resolve triage 0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage 0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
+        after_help = "OVERRIDES is a JSON array; docs/aaaf.md says what an override looks like.\n\nExit codes: 0 decided, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
     )]
     Resolve(Resolve),
 }
