@@ -183,6 +183,17 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
         &[("path.name", PACK), ("path.version", "1.1.0")],
     );
     material.sends("installPack", upload(site, "1.2.0"));
+    for operation in ["getPublishedPack", "getPublishedPackIndex", "getKeychain"] {
+        material.names(operation, &[("path.name", PACK)]);
+    }
+    for operation in [
+        "getPublishedManifest",
+        "getPublishedArchive",
+        "getPublishedSignature",
+    ] {
+        material.names(operation, &[("path.name", PACK), ("path.version", "1.0.0")]);
+    }
+    material.names("getSigningKey", &[("path.keyId", "site-key")]);
     for operation in ["getAgent", "listDeployments", "transitionDeployment"] {
         material.names(operation, &[("path.agentId", AGENT)]);
     }
@@ -592,6 +603,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
         "touchstone.toml",
         &format!(
             "[conformance]\nenabled = true\n[aaaf]\npublic_url = \"https://evals.example.org\"\nrequests_per_minute_per_key = 0\nevents_per_minute_per_key = 0\nassessments_per_hour_per_key = 0\n[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n\
+             [packs.registry]\ntenant = \"acme\"\nnamespaces = [\"private.touchstone.probe\"]\n\
              [[oasis.providers]]\nname = \"rooms\"\nurl = \"{1}\"\n\
              [[models]]\nclass = \"*\"\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"probe\"\n\
              [judge]\nprovider = \"openai\"\nbase_url = \"{0}\"\nmodel = \"judge\"\n",
