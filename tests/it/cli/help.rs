@@ -29,7 +29,8 @@ fn every_command_has_help_with_examples_that_parse() {
             .stdout
             .split_once("Examples:\n")
             .unwrap_or_else(|| panic!("no examples: {path:?}"));
-        let joined = examples.replace("\\\n", " ");
+        let pieces: Vec<&str> = examples.split("\\\n").map(str::trim_start).collect();
+        let joined = pieces.join("");
         let commands: Vec<&str> = joined
             .lines()
             .filter(|line| line.trim_start().starts_with("touchstone "))

@@ -388,7 +388,8 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
         let agent = post(api, "/api/v1/agents", json!({"name": operation})).await;
         material.names(operation, &[("path.agentId", &id(&agent))]);
     }
-    let runs = json!({"name": "orderStressTest", "openwop_agent": AGENT, "domains": ["code"]});
+    // No two agents of an organization stand for the same version.
+    let runs = json!({"name": "orderStressTest", "openwop_agent": format!("{AGENT}@1.0.0"), "domains": ["code"]});
     let agent = post(api, "/api/v1/agents", runs).await;
     material.names("orderStressTest", &[("path.agentId", &id(&agent))]);
     material.sends("orderStressTest", json!({"dimension": "domain_breadth"}));
@@ -401,10 +402,26 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     let order =
         json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
     let ordered = id(&post(api, "/api/v1/assessments", order.clone()).await);
-    for operation in ["getAssessment", "orderStressTestOfAssessment"] {
-        material.names(operation, &[("path.assessmentId", &ordered)]);
-    }
-    material.sends("orderStressTestOfAssessment", json!({}));
+    material.names("getAssessment", &[("path.assessmentId", &ordered)]);
+    // Of an agent that this host can run.
+    post(api, "/v1/host/touchstone/packs", upload(site, "1.3.0")).await;
+    let one_version = json!({"name": "orderStressTestOfAssessment", "openwop_agent": format!("{AGENT}@1.3.0"),
+        "domains": ["code"]});
+    let tested = id(&post(api, "/api/v1/agents", one_version).await);
+    let of_it = |mut body: Value| {
+        body["agent_id"] = json!(tested);
+        body
+    };
+    post(api, "/api/v1/events", of_it(event.clone())).await;
+    let earlier = id(&post(api, "/api/v1/assessments", of_it(order.clone())).await);
+    material.names(
+        "orderStressTestOfAssessment",
+        &[("path.assessmentId", &earlier)],
+    );
+    material.sends(
+        "orderStressTestOfAssessment",
+        json!({"dimension": "domain_breadth"}),
+    );
     let task = json!({"dimension": "autonomy", "task_definition": {"input": "Say it."},
         "expected_outcome": {"strategy": "contains", "value": "it"}});
     let added = id(&post(api, "/api/v1/stress-tests", task.clone()).await);
