@@ -197,7 +197,8 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "clarification.resolved" => &["answers"],
         "ai.message.chunk" => &["chunk"],
         "agent.reasoned" => &["reasoning"],
-        "agent.toolCalled" => &["inputs"],
+        // Few possible arguments can be told from their hash: it goes with them.
+        "agent.toolCalled" => &["inputs", "argsHash"],
         "agent.toolReturned" => &["outcome"],
         "agent.decided" => &["decision"],
         "agent.handoff" => &["reason"],
@@ -260,6 +261,8 @@ mod tests {
         json!({"agentId": "a", "decision": {"redacted": REDACTED}}))]
     #[case("agent.handoff", json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": "canary"}),
         json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": REDACTED}))]
+    #[case("agent.toolCalled", json!({"callId": "c", "inputs": {"pin": 1234}, "argsHash": "b3184313"}),
+        json!({"callId": "c", "inputs": {"redacted": REDACTED}, "argsHash": REDACTED}))]
     #[case("agent.toolReturned", json!({"callId": "c", "outcome": 7, "status": "ok"}),
         json!({"callId": "c", "outcome": REDACTED, "status": "ok"}))]
     #[case("agent.toolReturned", json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [1], "status": "forbidden"}),
