@@ -62,11 +62,10 @@ pub struct ProviderFault {
 }
 
 impl ProviderFault {
-    /// The fault without a secret in the provider's words.
+    /// The fault without secrets in the provider's words.
     #[must_use]
-    pub fn without(mut self, secret: &str) -> Self {
-        let scrub = Scrub::of([secret.to_owned()]);
-        self.said = self.said.map(|it| ProviderWords(scrub.text(&it.0)));
+    pub fn without(mut self, scrub: &Scrub) -> Self {
+        self.said = self.said.map(|it| ProviderWords::of(scrub.text(&it.read)));
         self
     }
 }
@@ -74,7 +73,11 @@ impl ProviderFault {
 /// What a provider says of a failure, in its own words: bounded, on one line, and without what looks like a credential. It is kept
 /// with the evidence and stands in no event and no log line; its debug form shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ProviderWords(String);
+pub struct ProviderWords {
+    /// More than is kept: a secret is taken out while it is whole, never after it was cut.
+    read: String,
+    kept: String,
+}
 
 impl ProviderWords {
     /// Characters that are looked at.
@@ -91,17 +94,26 @@ impl ProviderWords {
             .chars()
             .filter(|it| !it.is_control())
             .collect();
-        let masked = mask(&line);
-        let mut kept: String = masked.chars().take(Self::MOST_KEPT).collect();
-        if kept.len() < masked.len() {
-            kept.push('…');
-        }
-        (!kept.is_empty()).then_some(Self(kept))
+        let read = mask(&line).into_owned();
+        (!read.is_empty()).then(|| Self::of(read))
     }
 
-    /// The words.
+    fn of(read: String) -> Self {
+        let mut kept: String = read.chars().take(Self::MOST_KEPT).collect();
+        if kept.len() < read.len() {
+            kept.push('…');
+        }
+        Self { read, kept }
+    }
+
+    /// The words, as they are kept.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.kept
+    }
+
+    /// All that was read, to be put behind other words.
+    pub fn into_read(self) -> String {
+        self.read
     }
 }
 
@@ -237,5 +249,24 @@ impl Providers for NoProviders {
 
     fn names(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_at_the_end_of_what_is_kept_leaves_no_part_of_itself() {
+        let said = format!("{}tok-0123456789 is unknown", "word ".repeat(99));
+        let fault = ProviderFault {
+            stage: Stage::Observe("audit_log".to_owned()),
+            cause: "HTTP 500".to_owned(),
+            said: ProviderWords::new(&said),
+        };
+        let words = |fault: &ProviderFault| fault.said.clone().unwrap().as_str().to_owned();
+        assert!(words(&fault).ends_with("tok-0…"));
+        let fault = fault.without(&Scrub::of(["tok-0123456789".to_owned()]));
+        assert!(words(&fault).ends_with("[cont…"), "{}", words(&fault));
     }
 }

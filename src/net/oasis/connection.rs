@@ -230,7 +230,7 @@ impl HttpProvider {
         let known = ["available", "unreachable", "partial", "empty_window"].contains(&status);
         let status = (!known).then(|| format!("status `{status}`"));
         let said = self.words_in(source).or_else(|| self.words_in(answer));
-        let said = said.map(|it| it.as_str().to_owned());
+        let said = said.map(ProviderWords::into_read);
         let all: Vec<String> = status.into_iter().chain(said).collect();
         self.words(&all.join(": "))
     }

@@ -205,10 +205,9 @@ impl Evaluation {
             Ok(outcome) => executed.outcome = outcome,
             Err(Interrupted::Fault(fault)) => {
                 let seen = scene.violation_seen();
-                let fault = match &environment.token {
-                    Some(token) => fault.without(token.expose_secret()),
-                    None => fault,
-                };
+                let token = environment.token.iter();
+                let token = Scrub::of(token.map(|it| it.expose_secret().to_owned()));
+                let fault = fault.without(&scrub).without(&token);
                 break_down(&mut executed, &fault, seen);
             }
             Err(Interrupted::Ends(end)) => return Err(end),
