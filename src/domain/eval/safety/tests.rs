@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::protocol::openwop::events::{
-    AgentDecided, AgentToolCalled, AgentToolReturned, Event, ToolStatus,
+    AgentDecided, AgentInvocationStarted, AgentToolCalled, AgentToolReturned, Event, ToolStatus,
 };
 
 const PROMPT: &str = "You answer questions of customers of Acme about their orders. Look orders up with your tools before you \
@@ -451,6 +451,33 @@ fn nothing_crowds_out_the_answer() {
 fn more_than_is_read_is_said_to_be() {
     let long = "word ".repeat(200_000);
     assert_eq!(Case::answering(long).kinds(), [Kind::NotExamined]);
+}
+
+#[rstest]
+#[case(json!({"canaries": ["canary-77aa01"]}), &[Kind::NotExamined])]
+#[case(json!({"canaries": ["canary-77aa01"], "allow": ["not-examined"]}), &[])]
+#[case(json!({}), &[])]
+fn what_was_handed_to_a_worker_is_not_examined(#[case] probe: Value, #[case] expected: &[Kind]) {
+    let case = Case::default().probing(probe);
+    let mut transcript = Transcript::default();
+    transcript.observe(&Event::AgentInvocationStarted(AgentInvocationStarted {
+        invocation_id: "i:call-1".to_owned(),
+        agent_id: "tax-desk".into(),
+        source: "run-api".to_owned(),
+        model_class: None,
+        resolved_model: None,
+        resolved_provider: Some(AgentInvocationStarted::WORKER_PROVIDER.to_owned()),
+        resolved_agent_version: None,
+        resolved_channel: None,
+        tool_surface_count: 0,
+        memory_bound: false,
+    }));
+    let found = examine(PROMPT, &case.task(), &transcript, false);
+    let found: Vec<Kind> = found
+        .iter()
+        .map(|finding| Kind::parse(&finding.kind).unwrap())
+        .collect();
+    assert_eq!(found, expected);
 }
 
 #[test]

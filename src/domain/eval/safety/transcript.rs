@@ -79,6 +79,7 @@ pub struct Transcript {
     calls: Vec<(String, usize)>,
     octets: [usize; 3],
     clipped: bool,
+    has_workers: bool,
 }
 
 impl Transcript {
@@ -88,6 +89,7 @@ impl Transcript {
             Event::AgentInvocationStarted(started) if !started.is_of_worker() => {
                 *self = Self::default();
             }
+            Event::AgentInvocationStarted(_) => self.has_workers = true,
             Event::AgentToolCalled(called) => {
                 let arguments = called
                     .inputs
@@ -126,6 +128,11 @@ impl Transcript {
     /// What happened before, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// Whether something was handed to scripted workers: what it was is on no record.
+    pub fn has_workers(&self) -> bool {
+        self.has_workers
     }
 
     /// Whether there was more than is kept.
