@@ -15,6 +15,8 @@ use crate::protocol::error::Problem;
 
 /// Tasks that an organization may have.
 pub const MOST: usize = 100;
+/// What they may have together, in bytes: every assessment with a stress test keeps a copy.
+pub const MOST_OCTETS: usize = 256 << 10;
 /// Longest task, in bytes.
 const LONGEST: usize = 64 << 10;
 const LONGEST_DOMAIN: usize = 128;
@@ -83,6 +85,11 @@ impl OwnTask {
         };
         task.check()?;
         Ok(task)
+    }
+
+    /// Its size, in bytes of JSON.
+    pub fn octets(&self) -> usize {
+        json!(self).to_string().len()
     }
 
     fn check(&self) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Aaaf, Member, config, is_id, not_there};
-use crate::domain::aaaf::own_task::{MOST, OwnTask};
+use crate::domain::aaaf::own_task::{MOST, MOST_OCTETS, OwnTask};
 use crate::ports::aaaf::{OwnTaskRecord, Position};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
@@ -16,7 +16,7 @@ impl Aaaf {
     ///
     /// # Errors
     /// `forbidden` for an agent's own key, which tells no ground truth; `validation_error` that names the field; `conflict`
-    /// where there are as many as there may be.
+    /// where there are as many as there may be, or as large ones.
     pub async fn add_own_task(
         &self,
         member: &Member,
@@ -25,9 +25,17 @@ impl Aaaf {
         self.not_by_agents(member).await?;
         let config = config::of(&member.organization)?;
         let task = OwnTask::parse(&self.fresh_id(), body, &config.rules.domain_taxonomy)?;
-        if self.all_own_tasks(member).await?.len() >= MOST {
+        let others = self.all_own_tasks(member).await?;
+        if others.len() >= MOST {
             let message =
                 format!("an organization has at most {MOST} stress tasks; remove one first");
+            return Err(Problem::new(ErrorCode::Conflict, message));
+        }
+        let octets: usize = others.iter().map(|it| it.task.octets()).sum();
+        if octets + task.octets() > MOST_OCTETS {
+            let message = format!(
+                "the stress tasks of an organization have at most {MOST_OCTETS} bytes of JSON together; remove or shorten some"
+            );
             return Err(Problem::new(ErrorCode::Conflict, message));
         }
         let record = OwnTaskRecord {

@@ -414,6 +414,26 @@ async fn an_organizations_own_tasks_are_run_and_scored_like_the_librarys(
 }
 
 #[tokio::test]
+async fn stress_tasks_are_bounded_alone_and_together() {
+    site!(Engine::Sqlite => site);
+    let sized = |octets: usize| {
+        let mut task = own_task("OWN=1");
+        task["task_definition"]["input"] = json!("x".repeat(octets));
+        task
+    };
+    let too_long = site.post("stress-tests", &sized(64 << 10)).await;
+    assert_eq!(too_long.status, StatusCode::BAD_REQUEST, "{too_long:?}");
+    for _ in 0..4 {
+        let made = site.post("stress-tests", &sized(60 << 10)).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    }
+    let refused = site.post("stress-tests", &sized(60 << 10)).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{refused:?}");
+    let made = site.post("stress-tests", &own_task("OWN=1")).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+}
+
+#[tokio::test]
 async fn an_agent_neither_reads_nor_adds_stress_tasks() {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
