@@ -87,7 +87,7 @@ scopes! {
     AssessmentsRead = "assessments:read";
     /// Ask for assessments.
     AssessmentsWrite = "assessments:write";
-    /// Decide about assessments whose scores have moved far.
+    /// Review assessments that wait for it.
     AssessmentsReview = "assessments:review";
     /// Read badges of the organization that are not public.
     BadgesRead = "badges:read";

@@ -152,7 +152,7 @@ pub(super) async fn waited_for(
     } else {
         terminal.print(&shown(agent, &assessed, terminal)?);
         if assessed.review_required {
-            terminal.note("it moved far since last time: a person other than who asked for it has to decide, by `touchstone rating review` or POST /api/v1/assessments/ID/review");
+            terminal.note("the rating waits for a review by another principal than the one who asked for it: `touchstone rating review` or POST /api/v1/assessments/ID/review");
         }
     }
     Ok(Exit::Good)

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assessment::Rating;
 use super::composite::AxisRating;
+use super::config::ReviewPolicy;
 use super::dimension::{Axis, Dimension};
 use super::tier::Score;
 
@@ -117,6 +118,21 @@ pub struct Calibration {
     pub human_review_required: bool,
     /// What becomes of the badge meanwhile.
     pub badge: BadgeDecision,
+}
+
+impl Calibration {
+    /// The same under an organization's review policy, which can ask for a review whatever moved.
+    #[must_use]
+    pub fn under(self, policy: ReviewPolicy) -> Self {
+        match policy {
+            ReviewPolicy::Anomalies => self,
+            ReviewPolicy::Always => Self {
+                human_review_required: true,
+                badge: BadgeDecision::Withheld,
+                ..self
+            },
+        }
+    }
 }
 
 /// What becomes of a badge.

@@ -39,6 +39,10 @@ pub struct Rules {
     pub minimum_tasks_capability: usize,
     /// Newly completed tasks after which another assessment is due.
     pub reassessment_task_threshold: u64,
+    /// Days after the last rating at which the host orders another assessment; `None` orders none.
+    pub reassessment_interval_days: Option<u32>,
+    /// Days before the badge of the last rating ends at which the host orders another assessment; `None` orders none.
+    pub reassessment_days_before_expiry: Option<u32>,
     /// What evidence counts for by its age.
     pub recency_weights: Recency,
     /// How long an open task may still be at work.
@@ -71,8 +75,21 @@ pub struct Rules {
     pub min_axis_weight_coverage: f64,
     /// A move beyond this is looked at by a person.
     pub calibration_delta: f64,
+    /// Which ratings wait for a review before a badge is issued.
+    pub review_policy: ReviewPolicy,
     /// Who is good at what, by domain.
     pub capability_matrix: BTreeMap<String, Vec<String>>,
+}
+
+/// Which ratings wait for a review before a badge is issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewPolicy {
+    /// Those with a score that moved by more than `calibration_delta`.
+    #[default]
+    Anomalies,
+    /// Every rating.
+    Always,
 }
 
 /// What an error of each severity counts for.
@@ -179,6 +196,8 @@ impl Default for Rules {
             minimum_tasks_performance: 20,
             minimum_tasks_capability: 30,
             reassessment_task_threshold: 50,
+            reassessment_interval_days: None,
+            reassessment_days_before_expiry: None,
             recency_weights: Recency::default(),
             open_task_grace_seconds: 86_400,
             error_severity_weights: Severities::default(),
@@ -197,6 +216,7 @@ impl Default for Rules {
             min_subscore_weight: 0.70,
             min_axis_weight_coverage: 0.60,
             calibration_delta: 0.15,
+            review_policy: ReviewPolicy::default(),
             capability_matrix: BTreeMap::new(),
         }
     }
@@ -304,6 +324,20 @@ impl Rules {
             if !(1..=3650).contains(&days) {
                 return fault(field, "must lie within 1 and 3650");
             }
+        }
+        if let Some(days) = self.reassessment_interval_days
+            && !(1..=3650).contains(&days)
+        {
+            return fault("reassessment_interval_days", "must lie within 1 and 3650");
+        }
+        // Otherwise a badge would be due for another assessment as soon as it is issued.
+        if let Some(days) = self.reassessment_days_before_expiry
+            && !(1..self.validity_period_days).contains(&days)
+        {
+            return fault(
+                "reassessment_days_before_expiry",
+                "must be at least 1 and less than `validity_period_days`",
+            );
         }
         if self.learning_min_tasks < 3 {
             return fault(

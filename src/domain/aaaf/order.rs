@@ -1,4 +1,4 @@
-//! What somebody wants assessed (AAAF S7), and what they decide about it when it has moved far (AAAF S8).
+//! What somebody wants assessed (AAAF S7), and what they decide about it when it waits for a review (AAAF S8).
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -205,7 +205,7 @@ fn moment(fields: &Fields<'_>, name: &str) -> Result<Option<Timestamp>, Problem>
         .map_err(|_| fields.invalid(name, "must be a moment such as 2026-04-16T12:00:00Z"))
 }
 
-/// How a person decides about an assessment that has moved far.
+/// How a person decides about an assessment that waits for a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

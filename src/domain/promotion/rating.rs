@@ -244,7 +244,7 @@ pub fn unmet(
         Review::Stands => {}
         Review::Awaited => refuse(
             Condition::RatingReview,
-            "its rating moved far, and nobody has decided about it yet".to_owned(),
+            "its rating waits for a review".to_owned(),
         ),
         Review::Rejected => refuse(
             Condition::RatingReview,

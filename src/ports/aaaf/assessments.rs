@@ -14,6 +14,7 @@ use crate::domain::aaaf::calibration::Calibration;
 use crate::domain::aaaf::interval::Intervals;
 use crate::domain::aaaf::library::Plan;
 use crate::domain::aaaf::order::Verdict;
+use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::{Fence, StoreError};
 
@@ -254,12 +255,14 @@ pub trait Assessments: Send + Sync {
         now: Timestamp,
     ) -> Result<(), StoreError>;
     /// Replaces what was found of one that has ended with the same and a review, and the badge that was withheld with what
-    /// became of it; [`StoreError::Stale`] if it is no longer as it was read, [`StoreError::Exists`] if the badge's bit is
-    /// given out already.
+    /// became of it, and records the decision for the organization's tenant; [`StoreError::Stale`] if it is no longer as it
+    /// was read, [`StoreError::Exists`] if the badge's bit is given out already.
     async fn review_assessment(
         &self,
         assessment: &AssessmentRecord,
         reviewed: &Finding,
         badge: Option<&BadgeRecord>,
+        tenant: &TenantId,
+        decision: &Decision,
     ) -> Result<(), StoreError>;
 }

@@ -226,7 +226,7 @@ fn numbers(measure: &Measured) -> String {
 }
 
 fn moved(text: &mut String, calibration: &Calibration, ink: Ink) {
-    if calibration.flags.is_empty() {
+    if calibration.flags.is_empty() && !calibration.human_review_required {
         let _ = writeln!(
             text,
             "\nmoved        nothing far enough since last time to be looked at"

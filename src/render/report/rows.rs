@@ -216,9 +216,7 @@ pub fn movements(assessed: &Assessed) -> Vec<String> {
     match &assessed.calibration {
         None => told.push("It was not compared with an earlier rating.".to_owned()),
         Some(calibration) if calibration.flags.is_empty() => {
-            told.push(
-                "Nothing moved far enough since the rating before to be looked at.".to_owned(),
-            );
+            told.push("No score moved far since the rating before.".to_owned());
         }
         Some(calibration) => told.extend(calibration.flags.iter().map(|flag| {
             format!(

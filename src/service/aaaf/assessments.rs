@@ -11,6 +11,8 @@ use crate::domain::aaaf::badge::Unissuable;
 use crate::domain::aaaf::order::{Order, Review, Verdict};
 use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Assessment, Config, Insufficient, Kind, Scoring, Unscored};
+use crate::domain::audit::Decision;
+use crate::domain::ids::TenantId;
 use crate::ports::aaaf::{
     AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
     Finding, OrganizationNumber, Position, Reviewed, Stage,
@@ -239,7 +241,7 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Decides about an assessment whose scores have moved far (AAAF S8).
+    /// Decides about an assessment that waits for a review (AAAF S8).
     ///
     /// # Errors
     /// `not_found`; `forbidden` for whoever asked for the assessment, and for the agent itself; `conflict` where there is
@@ -261,7 +263,7 @@ impl Aaaf {
         let nothing = || {
             Problem::new(
                 ErrorCode::Conflict,
-                "this assessment waits for no review; only one whose scores moved far does, once",
+                "this assessment does not wait for a review, or was reviewed already",
             )
         };
         if !needs_review(&assessment) {
@@ -285,10 +287,17 @@ impl Aaaf {
         let organization = member.organization.number;
         let withheld = self.store.badge_of(organization, id).await;
         let withheld = withheld.map_err(|cause| internal(&cause))?;
+        let action = match review.verdict {
+            Verdict::Approve => "assessments:approve",
+            Verdict::Reject => "assessments:reject",
+        };
+        let decision = self.decided(&member.caller, action, id);
         let reviewing = Reviewing {
             store: self.store.as_ref(),
             assessment: &assessment,
             reviewed: finding,
+            tenant: &member.organization.tenant,
+            decision: &decision,
         };
         let decided = match (withheld, review.verdict) {
             (Some(draft), Verdict::Approve) => {
@@ -328,14 +337,21 @@ struct Reviewing<'a> {
     store: &'a dyn Store,
     assessment: &'a AssessmentRecord,
     reviewed: &'a Finding,
+    tenant: &'a TenantId,
+    decision: &'a Decision,
 }
 
 impl Reviewing<'_> {
     async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
-        let kept = self
-            .store
-            .review_assessment(self.assessment, self.reviewed, badge);
-        kept.await
+        self.store
+            .review_assessment(
+                self.assessment,
+                self.reviewed,
+                badge,
+                self.tenant,
+                self.decision,
+            )
+            .await
     }
 }
 

@@ -297,7 +297,8 @@ impl Assessor {
                 .store
                 .last_rating(record.agent_number, record.created_at)
                 .await?;
-            calibration = Some(calibrated(record, before.as_ref(), rating, &config)?);
+            let compared = calibrated(record, before.as_ref(), rating, &config)?;
+            calibration = Some(compared.under(config.rules.review_policy));
             if let Some(Finding::Scored {
                 intervals: then, ..
             }) = before.as_ref().and_then(|it| it.finding.as_ref())

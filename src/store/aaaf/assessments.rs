@@ -11,11 +11,14 @@ use super::notices::tell::tell;
 use super::organizations::active;
 use super::taken;
 use crate::domain::aaaf::Kind;
+use crate::domain::audit::Decision;
+use crate::domain::ids::TenantId;
 use crate::ports::aaaf::{
     AgentNumber, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, BadgeRecord,
     BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Stage,
 };
 use crate::ports::{Fence, StoreError};
+use crate::store::audit::record;
 use crate::store::convert::{Column, backend, column, lease_now, micros};
 use crate::store::{PostgresStore, SqliteStore};
 
@@ -369,6 +372,8 @@ macro_rules! assessments {
                 assessment: &AssessmentRecord,
                 reviewed: &Finding,
                 badge: Option<&BadgeRecord>,
+                tenant: &TenantId,
+                decision: &Decision,
             ) -> Result<(), StoreError> {
                 let mut transaction = self.begin_write().await?;
                 let kept = sqlx::query(REVIEW)
@@ -384,6 +389,7 @@ macro_rules! assessments {
                 if let Some(badge) = badge {
                     decide_badge!(transaction, badge);
                 }
+                record!(transaction, tenant, decision);
                 transaction.commit().await.map_err(backend)
             }
         }

@@ -514,6 +514,27 @@ fn the_organization_and_its_webhooks_are_managed() {
         (&changed["name"], &changed["badges"]),
         (&json!("Acme"), &json!("private"))
     );
+    let policy = |arguments: &[&str]| {
+        home.run(&[&["rating", "organization", "policy", "--json"], arguments].concat())
+    };
+    let usual = policy(&[]);
+    assert_good(&usual);
+    let usual = usual.document();
+    assert_eq!(
+        (
+            &usual["review_policy"],
+            &usual["reassessment_interval_days"]
+        ),
+        (&json!("anomalies"), &json!(null))
+    );
+    let set = policy(&["--review", "always", "--reassess-every", "30"]);
+    assert_good(&set);
+    assert_eq!(set.document(), policy(&[]).document(), "it is kept");
+    assert_eq!(set.document()["reassessment_interval_days"], 30);
+    let back = policy(&["--review", "anomalies", "--reassess-every", "off"]);
+    assert_eq!(back.document(), usual);
+    assert_eq!(policy(&["--reassess-before-expiry", "90"]).code, 1);
+    assert_eq!(policy(&["--reassess-every", "soon"]).code, 2);
 
     let webhook = |arguments: &[&str]| home.run(&[&["rating", "webhook"], arguments].concat());
     let added = webhook(&[

@@ -4,6 +4,7 @@
 mod appeal;
 mod baselines;
 mod organization;
+mod policy;
 mod review;
 mod webhook;
 mod weights;

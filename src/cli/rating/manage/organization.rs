@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{get, send, show};
+use super::{get, policy, send, show};
 use crate::cli::client::Client;
 use crate::cli::exit::Failure;
 use crate::cli::rating::active;
@@ -32,6 +32,9 @@ pub enum Command {
         after_help = "Exit codes: 0 changed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating organization change --name Acme\n  touchstone rating organization change --badges private"
     )]
     Change(Change),
+    /// Show and set which ratings are reviewed, and when agents are assessed again
+    #[command(after_help = policy::EXAMPLES)]
+    Policy(policy::Policy),
 }
 
 /// A new one.
@@ -85,6 +88,7 @@ enum Visibility {
 
 pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Result<(), Failure> {
     let shown: Value = match command {
+        Command::Policy(arguments) => return policy::run(client, terminal, arguments).await,
         Command::Create(arguments) => {
             let mut body = Map::from_iter([("name".to_owned(), json!(arguments.name))]);
             if let Some(tenant) = &arguments.tenant {

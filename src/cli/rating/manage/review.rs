@@ -1,4 +1,4 @@
-//! `touchstone rating review`: decide about a rating whose scores moved far.
+//! `touchstone rating review`: decide about a rating that waits for a review.
 
 use axum::http::Method;
 use clap::Args;

@@ -226,6 +226,66 @@ async fn a_private_badge_is_shown_to_its_organization_alone() {
 }
 
 #[rstest]
+#[tokio::test]
+async fn every_badge_waits_for_a_review_where_the_organization_says_so(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let config = format!("organizations/{}/config", site.ours.id);
+    let set = async |policy: Value| {
+        let body = json!({"review_policy": policy});
+        site.send(Method::PATCH, &config, Some(&body)).await
+    };
+    let refused = set(json!("sometimes")).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    let changed = set(json!("always")).await;
+    assert_eq!(changed.json()["review_policy"], "always", "{changed:?}");
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let first = assessed(&site, &order).await;
+    assert_eq!(
+        (&first["badge_state"], &first["review_required"]),
+        (&json!("withheld"), &json!(true)),
+        "{first}"
+    );
+    assert_eq!(first["calibration"]["flags"], json!([]), "nothing moved");
+    let badge = first["badge_id"].as_str().unwrap();
+    let shown = site.anonymous(&format!("/api/v1/badges/{badge}")).await;
+    assert_eq!(shown.status, StatusCode::NOT_FOUND);
+
+    let tenant = site.ours.id.clone();
+    let reviewer = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::AssessmentsReview];
+        issue.principal = Some("dana".to_owned());
+    });
+    let id = first["id"].as_str().unwrap();
+    let review = format!("/api/v1/assessments/{id}/review");
+    let review = site.host.request(Method::POST, &review);
+    let review = review.key(&reviewer.await);
+    let reviewed = review.json(&json!({"decision": "approve"})).send().await;
+    assert_eq!(reviewed.json()["badge_state"], "issued", "{reviewed:?}");
+    let store = &site.host.store;
+    let audit = store.audit_entries(&tenant.as_str().into(), 0, 100).await;
+    let decided = audit.unwrap().into_iter().find(|it| {
+        it.body.contains("assessments:approve") && it.body.contains("\"principal\":\"dana\"")
+    });
+    assert!(decided.is_some_and(|it| it.body.contains(id)));
+
+    // Without the policy, the same scores need no review.
+    let changed = set(json!(null)).await;
+    assert_eq!(changed.json()["review_policy"], "anomalies", "{changed:?}");
+    let second = assessed(&site, &order).await;
+    assert_eq!(
+        (&second["badge_state"], &second["review_required"]),
+        (&json!("issued"), &json!(false)),
+        "{second}"
+    );
+}
+
+#[rstest]
 #[case(json!({"decision": "approve"}), "issued")]
 #[case(json!({"decision": "reject", "reason": "It was another agent."}), "rejected")]
 #[tokio::test]
