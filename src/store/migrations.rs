@@ -152,6 +152,11 @@ pub(super) fn sqlite() -> Migrator {
             "own_stress_tasks",
             include_str!("migrations/sqlite/0050_own_stress_tasks.sql"),
         ),
+        (
+            52,
+            "auditors and schedules",
+            include_str!("migrations/sqlite/0052_auditors_and_schedules.sql"),
+        ),
     ])
 }
 
@@ -319,6 +324,11 @@ pub(super) fn postgres() -> Migrator {
             50,
             "own_stress_tasks",
             include_str!("migrations/postgres/0050_own_stress_tasks.sql"),
+        ),
+        (
+            52,
+            "auditors and schedules",
+            include_str!("migrations/postgres/0052_auditors_and_schedules.sql"),
         ),
     ])
 }

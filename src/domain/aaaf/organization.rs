@@ -11,6 +11,9 @@ use crate::protocol::error::Problem;
 /// Longest name, in characters; a badge shows what fits.
 pub const MAX_NAME: usize = 200;
 const MAX_TENANT: usize = 128;
+const MAX_PRINCIPAL: usize = 128;
+/// Auditors that an organization can name.
+const MAX_AUDITORS: usize = 20;
 /// Members of `POST organizations` that are settings of its configuration.
 const SETTINGS: [&str; 7] = [
     "domain_taxonomy",
@@ -76,6 +79,22 @@ pub enum Visibility {
     Private,
 }
 
+/// A third-party auditor: a principal of another tenant that reads the organization's assessments and reviews them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Auditor {
+    /// The tenant of the auditor's keys.
+    pub tenant: TenantId,
+    /// The principal of these keys.
+    pub principal: String,
+}
+
+impl Auditor {
+    /// The auditor's name in the audit log of the organization. No principal of its own tenant has a `:`.
+    pub fn external_name(&self) -> String {
+        format!("external:{}/{}", self.tenant, self.principal)
+    }
+}
+
 /// An organization to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Founding {
@@ -98,10 +117,7 @@ impl Founding {
         let name = name(&fields)?.ok_or_else(|| fields.invalid("name", "is required"))?;
         let tenant = fields.text_of("tenant", 1..=MAX_TENANT)?;
         if tenant.is_some_and(|tenant| !is_tenant(tenant)) {
-            return Err(fields.invalid(
-                "tenant",
-                "must consist of letters, digits, `.`, `_` and `-`",
-            ));
+            return Err(fields.invalid("tenant", TENANT_SHAPE));
         }
         Ok(Self {
             name,
@@ -123,6 +139,8 @@ pub struct Change {
     pub status: Option<Status>,
     /// Who is shown its badges.
     pub badges: Option<Visibility>,
+    /// All of its auditors, in the place of those before.
+    pub auditors: Option<Vec<Auditor>>,
 }
 
 impl Change {
@@ -131,7 +149,8 @@ impl Change {
     /// # Errors
     /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
-        let fields = Fields::closed(body, "", &["name", "status", "badges"], Nulls::Wrong)?;
+        let known = ["name", "status", "badges", "auditors"];
+        let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
         let status = fields.text_of("status", 1..=MAX_NAME)?.map(|name| {
             let known: Vec<&str> = Status::ALL.iter().map(|it| it.as_str()).collect();
             let message = format!("must be one of {}", known.join(", "));
@@ -147,8 +166,45 @@ impl Change {
             name: name(&fields)?,
             status: status.transpose()?,
             badges,
+            auditors: auditors(&fields)?,
         })
     }
+}
+
+fn auditors(fields: &Fields<'_>) -> Result<Option<Vec<Auditor>>, Problem> {
+    let Some(listed) = fields.get("auditors") else {
+        return Ok(None);
+    };
+    let listed = listed.as_array().filter(|it| it.len() <= MAX_AUDITORS);
+    let listed = listed.ok_or_else(|| {
+        let shape = format!("must be a list of at most {MAX_AUDITORS} auditors");
+        fields.invalid("auditors", &shape)
+    })?;
+    let mut auditors: Vec<Auditor> = Vec::with_capacity(listed.len());
+    for one in listed {
+        let members = Fields::closed(one, "auditors", &["tenant", "principal"], Nulls::Wrong)?;
+        let text = |name: &str, longest: usize| {
+            let text = members.text_of(name, 1..=longest)?;
+            text.ok_or_else(|| members.invalid(name, "is required"))
+        };
+        let tenant = text("tenant", MAX_TENANT)?;
+        if !is_tenant(tenant) {
+            return Err(members.invalid("tenant", TENANT_SHAPE));
+        }
+        let principal = text("principal", MAX_PRINCIPAL)?;
+        if principal.contains(is_ambiguous) {
+            return Err(members.invalid("principal", "must hold no control characters"));
+        }
+        let auditor = Auditor {
+            tenant: TenantId::from(tenant),
+            principal: principal.to_owned(),
+        };
+        if auditors.contains(&auditor) {
+            return Err(fields.invalid("auditors", "must name every auditor once"));
+        }
+        auditors.push(auditor);
+    }
+    Ok(Some(auditors))
 }
 
 fn name(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
@@ -164,6 +220,8 @@ pub(super) fn named(fields: &Fields<'_>, longest: usize) -> Result<Option<String
         name => Ok(name.map(str::to_owned)),
     }
 }
+
+const TENANT_SHAPE: &str = "must consist of letters, digits, `.`, `_` and `-`";
 
 fn is_tenant(text: &str) -> bool {
     text.bytes()
@@ -193,6 +251,27 @@ mod tests {
         #[case] field: Option<&str>,
     ) {
         let refused = Founding::parse(&body).err();
+        let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
+        assert_eq!(named.as_deref(), field);
+    }
+
+    #[rstest]
+    #[case(json!([]), None)]
+    #[case(json!([{"tenant": "auditors", "principal": "kim"}, {"tenant": "auditors", "principal": "lee"}]), None)]
+    #[case(json!({"tenant": "auditors", "principal": "kim"}), Some("auditors"))]
+    #[case(json!(["kim"]), Some("auditors"))]
+    #[case(json!([{"tenant": "auditors"}]), Some("auditors.principal"))]
+    #[case(json!([{"principal": "kim"}]), Some("auditors.tenant"))]
+    #[case(json!([{"tenant": "a/b", "principal": "kim"}]), Some("auditors.tenant"))]
+    #[case(json!([{"tenant": "auditors", "principal": "k\u{7}m"}]), Some("auditors.principal"))]
+    #[case(json!([{"tenant": "auditors", "principal": "kim", "scope": "all"}]), Some("auditors.scope"))]
+    #[case(json!([{"tenant": "auditors", "principal": "kim"}, {"tenant": "auditors", "principal": "kim"}]), Some("auditors"))]
+    #[case(json!(null), Some("auditors"))]
+    fn what_is_unsound_about_auditors_is_named(
+        #[case] auditors: Value,
+        #[case] field: Option<&str>,
+    ) {
+        let refused = Change::parse(&json!({"auditors": auditors})).err();
         let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
         assert_eq!(named.as_deref(), field);
     }

@@ -5,6 +5,7 @@
 mod agents;
 mod appeals;
 mod assessments;
+mod audits;
 mod badges;
 mod config;
 mod door;

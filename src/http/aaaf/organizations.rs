@@ -70,6 +70,7 @@ fn shown(organization: &OrganizationRecord) -> Value {
             true => Visibility::Private,
             false => Visibility::Public,
         },
+        "auditors": organization.auditors,
         "created_at": organization.created_at,
         "updated_at": organization.updated_at,
     })

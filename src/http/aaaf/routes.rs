@@ -9,8 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
 use super::{
-    agents, appeals, assessments, badges, config, events, issuer_keys, organizations, profiles,
-    stress_tests, webhooks,
+    agents, appeals, assessments, audits, badges, config, events, issuer_keys, organizations,
+    profiles, stress_tests, webhooks,
 };
 use crate::http::HttpState;
 use crate::http::routes::Operation;
@@ -291,6 +291,24 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/assessments/{assessmentId}/review",
             member(Scope::AssessmentsReview),
             assessments::review,
+        )
+        .add(
+            "GET",
+            "/api/v1/audits/{organizationId}/assessments",
+            Access::holder(Scope::AssessmentsRead),
+            audits::list,
+        )
+        .add(
+            "GET",
+            "/api/v1/audits/{organizationId}/assessments/{assessmentId}",
+            Access::holder(Scope::AssessmentsRead),
+            audits::get,
+        )
+        .add(
+            "POST",
+            "/api/v1/audits/{organizationId}/assessments/{assessmentId}/review",
+            Access::holder(Scope::AssessmentsReview),
+            audits::review,
         )
         .add(
             "POST",

@@ -134,6 +134,9 @@ pub struct Reviewed {
     pub decision: Verdict,
     /// Who.
     pub by: String,
+    /// The tenant of a third-party auditor; absent for a member of the organization.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auditor_tenant: Option<TenantId>,
     /// When.
     pub at: Timestamp,
     /// Why.

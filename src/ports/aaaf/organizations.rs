@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::domain::aaaf::organization::Status;
+use crate::domain::aaaf::organization::{Auditor, Status};
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::{KeyRecord, StoreError};
@@ -28,6 +28,8 @@ pub struct OrganizationRecord {
     pub status: Status,
     /// Whether its badges are shown to its own members only.
     pub private_badges: bool,
+    /// Third-party auditors, each of another tenant.
+    pub auditors: Vec<Auditor>,
     /// How its agents are assessed, as far as that is not the usual way.
     pub config: Map<String, Value>,
     /// When it was made.

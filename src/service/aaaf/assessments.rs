@@ -241,7 +241,7 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Decides about an assessment that waits for a review (AAAF S8).
+    /// Decides about an assessment that waits for a review (AAAF S8), as a member of the organization or its auditor.
     ///
     /// # Errors
     /// `not_found`; `forbidden` for whoever asked for the assessment, and for the agent itself; `conflict` where there is
@@ -275,9 +275,11 @@ impl Aaaf {
         else {
             return Err(nothing());
         };
+        let auditor = member.auditor();
         *reviewed = Some(Reviewed {
             decision: review.verdict,
             by: principal.clone(),
+            auditor_tenant: auditor.as_ref().map(|it| it.tenant.clone()),
             at: self.clock.now(),
             reason: review.reason,
         });
@@ -291,7 +293,10 @@ impl Aaaf {
             Verdict::Approve => "assessments:approve",
             Verdict::Reject => "assessments:reject",
         };
-        let decision = self.decided(&member.caller, action, id);
+        let mut decision = self.decided(&member.caller, action, id);
+        if let Some(auditor) = auditor {
+            decision.principal = auditor.external_name();
+        }
         let reviewing = Reviewing {
             store: self.store.as_ref(),
             assessment: &assessment,

@@ -35,6 +35,7 @@ use super::fault::internal;
 use super::keys::Keys;
 use super::runs::Runs;
 use super::vault::Vault;
+use crate::domain::aaaf::organization::Auditor;
 use crate::ports::aaaf::OrganizationRecord;
 use crate::ports::{Clock, Ids, Notifier, Store};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -76,8 +77,21 @@ pub struct Aaaf {
 pub struct Member {
     /// Who.
     pub caller: Caller,
-    /// The organization of the caller's tenant.
+    /// The organization of the caller's tenant, or the one that names the caller as its auditor.
     pub organization: Arc<OrganizationRecord>,
+}
+
+impl Member {
+    /// The third-party auditor that the caller is; `None` for a caller of the organization's own tenant.
+    fn auditor(&self) -> Option<Auditor> {
+        let Caller {
+            tenant, principal, ..
+        } = &self.caller;
+        (*tenant != self.organization.tenant).then(|| Auditor {
+            tenant: tenant.clone(),
+            principal: principal.clone(),
+        })
+    }
 }
 
 impl Aaaf {

@@ -1,7 +1,9 @@
 //! Organizations: made by the host's operator, looked at and changed by their own members.
 
-use super::{Aaaf, changed_meanwhile, config, is_id, is_operator, not_there};
-use crate::domain::aaaf::organization::{Change, Founding, Status, Visibility};
+use std::sync::Arc;
+
+use super::{Aaaf, Member, changed_meanwhile, config, is_id, is_operator, not_there};
+use crate::domain::aaaf::organization::{Auditor, Change, Founding, Status, Visibility};
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::TenantId;
 use crate::ports::StoreError;
@@ -50,6 +52,7 @@ impl Aaaf {
             name: asked.name,
             status: Status::Active,
             private_badges: false,
+            auditors: Vec::new(),
             config: asked.config,
             created_at: now,
             updated_at: now,
@@ -106,8 +109,49 @@ impl Aaaf {
         if let Some(name) = change.name {
             organization.name = name;
         }
+        if let Some(auditors) = change.auditors {
+            if auditors.iter().any(|it| it.tenant == organization.tenant) {
+                let message = "`auditors.tenant` must be another tenant than the organization's: an auditor is external";
+                return Err(Problem::validation("auditors.tenant", message));
+            }
+            organization.auditors = auditors;
+        }
         self.keep(caller, organization, "organizations:change")
             .await
+    }
+
+    /// The organization that names a caller of another tenant as its auditor, in whose name the auditor reads and reviews
+    /// assessments.
+    ///
+    /// # Errors
+    /// `not_found` for whoever is not named; `forbidden` for an agent's key, and for an organization that may not do this now.
+    pub async fn audited(
+        &self,
+        caller: &Caller,
+        id: &str,
+        writes: bool,
+    ) -> Result<Member, Problem> {
+        if !is_id(id) {
+            return Err(not_there("organization"));
+        }
+        let auditor = Auditor {
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+        };
+        let found = self.store.organization(id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let named =
+            found.filter(|it| it.tenant != auditor.tenant && it.auditors.contains(&auditor));
+        let organization = named.ok_or_else(|| not_there("organization"))?;
+        if let Some(hindrance) = organization.status.hinders(writes) {
+            return Err(Problem::new(ErrorCode::Forbidden, hindrance));
+        }
+        let why = "an agent's own key cannot audit; use another principal's key";
+        self.refuse_agents(caller, &organization, why).await?;
+        Ok(Member {
+            caller: caller.clone(),
+            organization: Arc::new(organization),
+        })
     }
 
     /// An organization that a caller may change.

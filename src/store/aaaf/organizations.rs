@@ -26,12 +26,13 @@ macro_rules! active {
 pub(super) use active;
 
 const ADD: &str = "INSERT INTO aaaf_organization
-        (id, tenant, name, status, private_badges, config, created_at, updated_at, revision)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        (id, tenant, name, status, private_badges, config, created_at, updated_at, revision, auditors)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT number, id, tenant, name, status, private_badges, config, created_at, updated_at, revision
+            "SELECT number, id, tenant, name, status, private_badges, config, created_at, updated_at, revision,
+                auditors
             FROM aaaf_organization ",
             $rest
         )
@@ -41,7 +42,8 @@ const ONE: &str = select!("WHERE id = $1");
 const OF_TENANT: &str = select!("WHERE tenant = $1");
 const NUMBERED: &str = select!("WHERE number = $1");
 const CHANGE: &str = "UPDATE aaaf_organization
-    SET name = $3, status = $4, private_badges = $5, config = $6, updated_at = $7, revision = revision + 1
+    SET name = $3, status = $4, private_badges = $5, config = $6, updated_at = $7, auditors = $8,
+        revision = revision + 1
     WHERE number = $1 AND revision = $2";
 
 type Row = (
@@ -55,6 +57,7 @@ type Row = (
     i64,
     i64,
     i64,
+    String,
 );
 
 fn at(name: &'static str) -> Column {
@@ -73,6 +76,7 @@ fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
         created_at,
         updated_at,
         revision,
+        auditors,
     ) = row;
     Ok(OrganizationRecord {
         number: OrganizationNumber(number),
@@ -81,6 +85,7 @@ fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
         name,
         status: Status::parse(&status).ok_or_else(|| at("status").inconsistent())?,
         private_badges,
+        auditors: at("auditors").document(&auditors)?,
         config: at("config").document(&config)?,
         created_at: at("created_at").time(created_at)?,
         updated_at: at("updated_at").time(updated_at)?,
@@ -109,6 +114,7 @@ macro_rules! organizations {
                     .bind(organization.created_at.as_microsecond())
                     .bind(organization.updated_at.as_microsecond())
                     .bind(organization.revision)
+                    .bind(at("auditors").text(&organization.auditors)?)
                     .execute(&mut *transaction)
                     .await
                     .map_err(|cause| taken(cause, "an organization of this tenant"))?;
@@ -167,6 +173,7 @@ macro_rules! organizations {
                     .bind(organization.private_badges)
                     .bind(at("config").text(&organization.config)?)
                     .bind(organization.updated_at.as_microsecond())
+                    .bind(at("auditors").text(&organization.auditors)?)
                     .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;

@@ -514,6 +514,18 @@ fn the_organization_and_its_webhooks_are_managed() {
         (&changed["name"], &changed["badges"]),
         (&json!("Acme"), &json!("private"))
     );
+    let change = |arguments: &[&str]| {
+        home.run(&[&["rating", "organization", "change", "--json"], arguments].concat())
+    };
+    let named = change(&["--auditor", "auditors-ltd/kim"]);
+    assert_good(&named);
+    assert_eq!(
+        named.document()["auditors"],
+        json!([{"tenant": "auditors-ltd", "principal": "kim"}])
+    );
+    assert_eq!(change(&["--auditor", "kim"]).code, 2);
+    let removed = change(&["--no-auditors"]).document();
+    assert_eq!(removed["auditors"], json!([]));
     let policy = |arguments: &[&str]| {
         home.run(&[&["rating", "organization", "policy", "--json"], arguments].concat())
     };

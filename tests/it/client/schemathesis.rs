@@ -447,6 +447,41 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     material.sends("recordEvidenceBatch", json!({"events": [event]}));
 }
 
+/// An organization that has the probe audit it, and an assessment that waits for a review.
+async fn furnish_audits(site: &Site, host: &Host, api: &Api, key: &str, material: &mut Material) {
+    let text = |made: &Value, name: &str| made[name].as_str().unwrap().to_owned();
+    let audited = post(api, "/api/v1/organizations", json!({"name": "Audited"})).await;
+    let organization = text(&audited, "id");
+    // A key without a principal of its own acts by its id.
+    let id = key.strip_prefix("hk_test_").unwrap();
+    let id = id.split_once('_').unwrap().0;
+    let path = format!("/api/v1/organizations/{organization}");
+    for (path, body) in [
+        (
+            path.clone(),
+            json!({"auditors": [{"tenant": "acme", "principal": id}]}),
+        ),
+        (format!("{path}/config"), json!({"review_policy": "always"})),
+    ] {
+        let (status, said) = api.text(Method::PATCH, &path, Some(&body)).await;
+        assert!(status.is_success(), "{path}: {status} {said}");
+    }
+    let theirs = host.api(&text(&audited, "api_key"));
+    let waits = rated(site, &theirs, "audited", &[("good", 36, "accepted")]).await;
+    material.names(
+        "listAuditedAssessments",
+        &[("path.organizationId", organization.as_str())],
+    );
+    for operation in ["getAuditedAssessment", "reviewAuditedAssessment"] {
+        let names = [
+            ("path.organizationId", organization.as_str()),
+            ("path.assessmentId", waits.as_str()),
+        ];
+        material.names(operation, &names);
+    }
+    material.sends("reviewAuditedAssessment", json!({"decision": "approve"}));
+}
+
 /// What tasks of suites are to assessments.
 async fn furnish_profiles(api: &Api, material: &mut Material) {
     let profile = |version: &str| json!({"suiteId": SUITE, "suiteVersion": version, "defaults": {"domain": "code", "complexityLevel": 2}});
@@ -654,6 +689,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     ];
     let asker = host.api(site.run(&asker).trim());
     furnish_aaaf(&site, &host, &api, &asker, &mut material).await;
+    furnish_audits(&site, &host, &api, key, &mut material).await;
     furnish_agent_cards(&mut material);
     furnish_oasis(&site, &api, &mut material).await;
     site.write("schemathesis.toml", &material.configuration());

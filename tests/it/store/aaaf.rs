@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Map, json};
 use touchstone::domain::aaaf::agent::{Profile, Status};
 use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::domain::aaaf::organization::Status as OrganizationStatus;
+use touchstone::domain::aaaf::organization::{Auditor, Status as OrganizationStatus};
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::ports::aaaf::{
     AgentNumber, AgentRecord, EventFilter, Known, NewEvent, OrganizationNumber, OrganizationRecord,
@@ -25,6 +25,10 @@ pub fn organization(id: &str) -> OrganizationRecord {
         name: "Ácme ‖".to_owned(),
         status: OrganizationStatus::Active,
         private_badges: false,
+        auditors: vec![Auditor {
+            tenant: tenant("auditors"),
+            principal: "kim".to_owned(),
+        }],
         config: Map::from_iter([("assessment_window_days".to_owned(), json!(14))]),
         created_at: at(0),
         updated_at: at(0),

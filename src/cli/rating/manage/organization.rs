@@ -10,6 +10,7 @@ use crate::cli::client::Client;
 use crate::cli::exit::Failure;
 use crate::cli::rating::active;
 use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::organization::Auditor;
 
 /// Create, show and change the organization that rates agents
 #[derive(Debug, Subcommand)]
@@ -27,15 +28,25 @@ pub enum Command {
         after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization show 0199c0de-0000-7000-8000-000000000003 --json"
     )]
     Show(Which),
-    /// Change the name, the status, or who sees badges
-    #[command(
-        after_help = "Exit codes: 0 changed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating organization change --name Acme\n  touchstone rating organization change --badges private"
-    )]
+    /// Change the name, the status, the auditors, or who sees badges
+    #[command(after_help = CHANGE)]
     Change(Change),
     /// Show and set which ratings are reviewed, and when agents are assessed again
     #[command(after_help = policy::EXAMPLES)]
     Policy(policy::Policy),
 }
+
+const CHANGE: &str = "\
+A third-party auditor is a principal of another tenant. With the scopes assessments:read and assessments:review, its key reads and
+reviews the ratings of the organizations that name it (`touchstone rating review --organization ID`), and nothing else of theirs.
+
+Exit codes: 0 changed, 1 refused, 2 bad usage.
+
+Examples:
+  touchstone rating organization change --name Acme
+  touchstone rating organization change --badges private
+  touchstone rating organization change --auditor auditors-ltd/kim
+  touchstone rating organization change --no-auditors";
 
 /// A new one.
 #[derive(Debug, Args)]
@@ -63,7 +74,7 @@ pub struct Change {
     #[command(flatten)]
     which: Which,
     /// New name
-    #[arg(long, value_name = "NAME", required_unless_present_any = ["status", "badges"])]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["status", "badges", "auditors", "no_auditors"])]
     name: Option<String>,
     /// New status; for the operator of the host
     #[arg(long, value_name = "STATUS")]
@@ -71,6 +82,24 @@ pub struct Change {
     /// Who sees the badges
     #[arg(long, value_name = "VISIBILITY")]
     badges: Option<Visibility>,
+    /// Third-party auditor, in the place of those before; repeat for several, at most 20
+    #[arg(long = "auditor", value_name = "TENANT/PRINCIPAL", value_parser = auditor)]
+    auditors: Vec<Auditor>,
+    /// Remove all auditors
+    #[arg(long, conflicts_with = "auditors")]
+    no_auditors: bool,
+}
+
+fn auditor(text: &str) -> Result<Auditor, String> {
+    let named = text.split_once('/');
+    let named = named.filter(|(tenant, principal)| !tenant.is_empty() && !principal.is_empty());
+    let (tenant, principal) = named.ok_or_else(|| {
+        "write the tenant, `/` and the principal, such as auditors-ltd/kim".to_owned()
+    })?;
+    Ok(Auditor {
+        tenant: tenant.into(),
+        principal: principal.to_owned(),
+    })
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -118,6 +147,9 @@ pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Res
                 if let Some(text) = text {
                     body.insert(name.to_owned(), json!(text));
                 }
+            }
+            if arguments.no_auditors || !arguments.auditors.is_empty() {
+                body.insert("auditors".to_owned(), json!(arguments.auditors));
             }
             let path = path(client, &arguments.which).await?;
             send(client, Method::PATCH, &path, &Value::Object(body)).await?

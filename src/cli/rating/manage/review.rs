@@ -3,6 +3,7 @@
 use axum::http::Method;
 use clap::Args;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::{send, show};
 use crate::cli::client::Client;
@@ -13,6 +14,8 @@ use crate::cli::terminal::Terminal;
 const EXAMPLES: &str = "\
 A rating is reviewed by another principal than the one who asked for it, with the scope assessments:review: on a host, use a key
 that was made with `touchstone key create --principal NAME`.
+
+A third-party auditor gives the id of the organization that names it, and the id of the assessment.
 
 Exit codes: 0 decided, 1 refused, 2 bad usage.
 
@@ -37,6 +40,9 @@ pub struct Arguments {
     /// Why; required for --reject
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Review as the third-party auditor of this organization; ASSESSMENT is an id
+    #[arg(long, value_name = "ID")]
+    organization: Option<Uuid>,
 }
 
 pub async fn run(
@@ -44,7 +50,18 @@ pub async fn run(
     terminal: &Terminal,
     arguments: &Arguments,
 ) -> Result<(), Failure> {
-    let assessed = assessment(client, &arguments.of).await?;
+    let reviewed = match arguments.organization {
+        Some(organization) => {
+            let id: Uuid = arguments.of.parse().map_err(|_| {
+                Failure::usage("with --organization, ASSESSMENT must be the id of an assessment")
+            })?;
+            format!("audits/{organization}/assessments/{id}")
+        }
+        None => {
+            let assessed = assessment(client, &arguments.of).await?;
+            format!("assessments/{}", assessed.id)
+        }
+    };
     let mut body = Map::new();
     let decision = if arguments.approve {
         "approve"
@@ -55,15 +72,16 @@ pub async fn run(
     if let Some(reason) = &arguments.reason {
         body.insert("reason".to_owned(), json!(reason));
     }
-    let path = format!("assessments/{}/review", assessed.id);
+    let path = format!("{reviewed}/review");
     let reviewed: Value = send(client, Method::POST, &path, &Value::Object(body)).await?;
     if terminal.json() {
         show(terminal, reviewed);
     } else {
         let badge = reviewed.get("badge_state").and_then(Value::as_str);
+        let id = reviewed.get("id").and_then(Value::as_str);
         terminal.print(&format!(
             "assessment {}: {decision}, badge {}",
-            assessed.id,
+            id.unwrap_or(&arguments.of),
             badge.unwrap_or("none")
         ));
     }

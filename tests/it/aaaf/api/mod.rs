@@ -4,6 +4,7 @@ mod agent_cards;
 mod agents;
 pub mod appeals;
 pub mod assessments;
+mod audits;
 pub mod badges;
 mod config;
 mod corrections;

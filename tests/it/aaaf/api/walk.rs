@@ -157,7 +157,9 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         (_, "/api/v1/assessments") => {
             json!({"agent_id": names.agent, "type": "single_dimension", "dimension": "tool_proficiency"})
         }
-        (_, "/api/v1/assessments/{assessmentId}/review") => json!({"decision": "approve"}),
+        (_, path) if path.ends_with("/assessments/{assessmentId}/review") => {
+            json!({"decision": "approve"})
+        }
         (_, "/api/v1/assessments/{assessmentId}/appeals") => super::appeals::filing(&["speed"]),
         (_, "/api/v1/assessments/{assessmentId}/appeals/{appealId}/resolve") => {
             json!({"decision": "review"})
