@@ -29,6 +29,7 @@ use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::aaaf::deliveries::{Deliverer, Means};
 use crate::service::aaaf::housekeeping::Housekeeper;
 use crate::service::aaaf::issuer::Issuer;
+use crate::service::aaaf::schedule::Scheduler;
 use crate::service::aaaf::stress_tests::Bench;
 use crate::service::attestations::Attester;
 use crate::service::cards::{CardScores, Cards, Rescorer};
@@ -133,6 +134,7 @@ pub struct App {
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
     housekeeper: Housekeeper,
+    scheduler: Scheduler,
     rescorer: Rescorer,
     storage: Arc<Storage>,
     runs: Arc<Runs>,
@@ -304,6 +306,7 @@ impl App {
             AssessorSettings::default(),
             Bench::new(store.clone(), clock.clone(), runs.clone(), packs.clone()),
         );
+        let schedule_owner = ids.mint("replica");
         let streams = CancellationToken::new();
         let state = HttpState::new(HttpDeps {
             runs: runs.clone(),
@@ -355,6 +358,7 @@ impl App {
             },
             shutdown: streams.clone(),
         })?;
+        let scheduler = Scheduler::new(state.aaaf().clone(), schedule_owner, JOBS_EVERY);
         let router = http::router(state);
         Ok(Self {
             config,
@@ -368,6 +372,7 @@ impl App {
             dispatcher,
             deliverer,
             housekeeper,
+            scheduler,
             rescorer,
             storage,
             runs,
@@ -428,6 +433,12 @@ impl App {
                 self.assessor.work(shutdown.clone()).await;
             }
         };
+        let schedule = async {
+            // A command orders what its arguments say, and nothing else.
+            if self.command.is_none() {
+                self.scheduler.work(shutdown.clone()).await;
+            }
+        };
         let calibrations = async {
             shutdown.cancelled().await;
             self.runs.stop_calibrating().await;
@@ -438,6 +449,7 @@ impl App {
             self.deliverer.clone().work(shutdown.clone()),
             assessments,
             self.housekeeper.work(shutdown.clone()),
+            schedule,
             self.rescorer.work(shutdown.clone()),
             self.storage.work(shutdown.clone()),
             self.keep_house(&shutdown),

@@ -213,6 +213,11 @@ pub struct HttpState {
 }
 
 impl HttpState {
+    /// The use cases of ratings, for jobs beside the surface.
+    pub fn aaaf(&self) -> &Arc<Aaaf> {
+        &self.aaaf
+    }
+
     /// The surface over its use cases.
     ///
     /// # Errors

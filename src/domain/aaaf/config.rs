@@ -268,6 +268,11 @@ fn weights(document: &mut Map<String, Value>, axis: Axis) -> Result<Weights, Con
 }
 
 impl Rules {
+    /// Whether the host orders assessments by itself.
+    pub const fn has_schedule(&self) -> bool {
+        self.reassessment_interval_days.is_some() || self.reassessment_days_before_expiry.is_some()
+    }
+
     fn check(&self) -> Result<(), ConfigFault> {
         let fault = |field: &str, reason: &str| Err(ConfigFault::field(field, reason));
         let severities = &self.error_severity_weights;

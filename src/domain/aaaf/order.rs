@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::agent::Profile;
-use super::assessment::{Assessment, NoAssessment};
+use super::assessment::{Assessment, Kind, NoAssessment};
 use super::config::Config;
 use super::dimension::Dimension;
 use crate::domain::fields::{Fields, Nulls};
@@ -112,6 +112,19 @@ impl Order {
             window_end: Some(earlier.window_end),
             ..order
         })
+    }
+
+    /// Another assessment like an agent's last one, over the usual window, which ends now.
+    pub fn again(agent: &str, kind: Kind, stress_test: bool) -> Self {
+        Self {
+            agent: agent.to_owned(),
+            kind: kind.as_str().to_owned(),
+            dimension: kind.dimension(),
+            stress_test,
+            is_for_stress_test: false,
+            window_start: None,
+            window_end: None,
+        }
     }
 
     /// The assessment of this id over the window that is asked for, or the usual one, which ends now.

@@ -74,6 +74,13 @@ pub trait Upkeep: Send + Sync {
         until: Timestamp,
         limit: u32,
     ) -> Result<Vec<Ending>, StoreError>;
+    /// Notes that the schedule tries to have an agent assessed, unless it tried after `before`; whether it may try now.
+    async fn claim_reassessment(
+        &self,
+        agent: AgentNumber,
+        before: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
     /// Tells an organization, if it was not told before; whether it is news.
     async fn tell(
         &self,

@@ -21,6 +21,7 @@ pub mod organizations;
 pub mod own_tasks;
 pub mod profiles;
 mod projected;
+pub mod schedule;
 mod standing;
 pub mod stress_tests;
 pub mod webhooks;

@@ -36,6 +36,8 @@ const ENDING: &str = concat!(
     active!("b.organization"),
     " ORDER BY b.valid_until, b.number LIMIT $4"
 );
+const CLAIM_REASSESSMENT: &str = "UPDATE aaaf_agent SET reassessment_tried_at = $3
+    WHERE number = $1 AND (reassessment_tried_at IS NULL OR reassessment_tried_at <= $2)";
 /// Most of what is looked at was told before: that takes no lock.
 const TOLD: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
 const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
@@ -216,6 +218,22 @@ macro_rules! upkeep {
                     .await
                     .map_err(backend)?;
                 rows.into_iter().map(ending_of).collect()
+            }
+
+            async fn claim_reassessment(
+                &self,
+                agent: AgentNumber,
+                before: Timestamp,
+                now: Timestamp,
+            ) -> Result<bool, StoreError> {
+                let claimed = sqlx::query(CLAIM_REASSESSMENT)
+                    .bind(agent.0)
+                    .bind(before.as_microsecond())
+                    .bind(now.as_microsecond())
+                    .execute(self.writer()?)
+                    .await
+                    .map_err(backend)?;
+                Ok(claimed.rows_affected() > 0)
             }
 
             async fn tell(

@@ -40,6 +40,7 @@ use touchstone::ports::{
     ProbeRequest, Probed, Prober, SigningKey, Store,
 };
 use touchstone::protocol::openwop::suite::ModelClass;
+use touchstone::service::aaaf::Aaaf;
 use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
 use touchstone::service::aaaf::deliveries::{Deliverer, Means};
 use touchstone::service::aaaf::issuer::Issuer;
@@ -253,6 +254,7 @@ pub struct TestHost {
     pub outside: Arc<Outside>,
     pub cards: Arc<CardScores>,
     pub issuer: Arc<Issuer>,
+    pub aaaf: Arc<Aaaf>,
     pub clock: Arc<TestClock>,
     pub vault: Arc<Vault>,
     pub examiner: Arc<Examiner>,
@@ -442,6 +444,7 @@ impl TestHost {
             shutdown: shutdown.clone(),
         })
         .unwrap();
+        let aaaf = state.aaaf().clone();
         let key = make_key(&keys, "acme", Scope::ALL).await;
         let other_key = make_key(&keys, "globex", Scope::ALL).await;
         Self {
@@ -456,6 +459,7 @@ impl TestHost {
             outside,
             cards,
             issuer,
+            aaaf,
             clock,
             vault,
             examiner,

@@ -109,6 +109,24 @@ async fn furnish(store: &Arc<dyn Store>) -> [(OrganizationNumber, AgentNumber); 
 
 #[rstest]
 #[tokio::test]
+async fn a_scheduled_assessment_is_claimed_once_until_it_is_tried_again(
+    #[values(Sqlite, Postgres)] engine: Engine,
+) {
+    open!(engine => _database, store);
+    let [(_, agent), (_, other)] = furnish(&store).await;
+    let claim = async |agent, before, now| {
+        let claimed = store.claim_reassessment(agent, at(before), at(now));
+        claimed.await.unwrap()
+    };
+    assert!(claim(agent, 0, 10).await);
+    assert!(!claim(agent, 5, 11).await, "somebody tried at 10");
+    assert!(claim(other, 5, 11).await);
+    assert!(claim(agent, 10, 12).await);
+    assert!(!claim(agent, 11, 13).await);
+}
+
+#[rstest]
+#[tokio::test]
 async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {

@@ -49,6 +49,10 @@ topics! {
     AppealResolved = "appeal.resolved";
     /// There is enough new evidence for another assessment.
     EvidenceThresholdReached = "evidence.threshold_reached";
+    /// An assessment was ordered by schedule.
+    ReassessmentOrdered = "reassessment.ordered";
+    /// An assessment was due by schedule and could not be ordered.
+    ReassessmentFailed = "reassessment.failed";
     /// A score of an agent card dropped to a lower band.
     AgentCardScoreDropped = "agent_card.score_dropped";
     /// A score of a watched agent card is below its threshold.

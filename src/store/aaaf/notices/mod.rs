@@ -92,7 +92,7 @@ const FORGET_DELIVERIES: &str = "DELETE FROM aaaf_delivery WHERE number IN (
 const FORGET_NOTICES: &str = "DELETE FROM aaaf_notice WHERE number IN (
         SELECT n.number FROM aaaf_notice n
         WHERE n.told_at < $1
-            AND n.topic NOT IN ('badge.expiring', 'badge.expired', 'evidence.threshold_reached')
+            AND n.topic NOT IN ('badge.expiring', 'badge.expired', 'evidence.threshold_reached', 'reassessment.failed')
             AND NOT EXISTS (SELECT 1 FROM aaaf_delivery d WHERE d.notice = n.number)
         ORDER BY n.told_at, n.number LIMIT $2)";
 

@@ -42,7 +42,7 @@ impl House {
 }
 
 /// A rated agent: its id, and its assessment.
-async fn rated(site: &Site) -> (String, Value) {
+pub async fn rated(site: &Site) -> (String, Value) {
     site.host.assess();
     let agent = site.enrol("triage").await;
     collecting_for(site, &agent, 31).await;
@@ -68,7 +68,7 @@ async fn complete(site: &Site, agent: &str, name: &str, many: usize) {
 }
 
 /// Somebody who is told of this; of everything, if nothing is named. The address of what was sent.
-async fn listener(site: &Site, events: &[&str]) -> String {
+pub async fn listener(site: &Site, events: &[&str]) -> String {
     let mut body = json!({"url": "http://127.0.0.1:65535/"});
     if !events.is_empty() {
         body["events"] = json!(events);
@@ -77,7 +77,7 @@ async fn listener(site: &Site, events: &[&str]) -> String {
     format!("webhooks/{}/deliveries", made["id"].as_str().unwrap())
 }
 
-async fn listed(site: &Site, path: &str) -> Vec<Value> {
+pub async fn listed(site: &Site, path: &str) -> Vec<Value> {
     let listed = site.get(path).await.json();
     listed["data"].as_array().unwrap().clone()
 }

@@ -15,6 +15,7 @@ mod issuer_keys;
 mod organizations;
 mod profiles;
 mod records;
+mod schedule;
 mod sources;
 mod specification;
 mod stress_tests;

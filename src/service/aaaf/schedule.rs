@@ -1,0 +1,259 @@
+//! Assessments that are ordered by schedule: at an interval after an agent's last rating, or before its badge ends.
+//!
+//! One replica at a time does the job, under a lease. An agent is claimed before an assessment is ordered, so that a replica
+//! that lost its lease orders nothing twice. The order is that of [`Aaaf::order`], and the organization is told what came of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::assessments::valid_until;
+use super::{Aaaf, Member, config};
+use crate::domain::aaaf::config::Rules;
+use crate::domain::aaaf::notice::{Notice, Topic};
+use crate::domain::aaaf::order::Order;
+use crate::domain::aaaf::reassess::{LastRating, RETRY_AFTER, Reason, scheduled};
+use crate::domain::access::Grants;
+use crate::domain::ids::KeyId;
+use crate::ports::StoreError;
+use crate::ports::aaaf::{
+    AgentNumber, AssessmentRecord, BadgeState, Looked, OrganizationNumber, OrganizationRecord,
+};
+use crate::protocol::error::{ErrorCode, Problem};
+use crate::service::access::Caller;
+use crate::service::fault::chain;
+
+/// The principal that asks for scheduled assessments.
+const PRINCIPAL: &str = "schedule";
+const JOB: &str = "schedule";
+/// How often agents are looked at.
+const EVERY: SignedDuration = SignedDuration::from_hours(1);
+/// A lease outlives an order, which may take up hundreds of eval runs as evidence.
+const LEASE: Duration = Duration::from_secs(300);
+/// Agents that are read at once.
+const AGENTS: u32 = 200;
+
+/// A replica's share of the schedule.
+pub struct Scheduler {
+    aaaf: Arc<Aaaf>,
+    owner: String,
+    poll: Duration,
+}
+
+/// An organization with a schedule.
+struct Scheduled {
+    organization: Arc<OrganizationRecord>,
+    rules: Rules,
+}
+
+impl Scheduler {
+    /// One named `owner`, unique among all replicas and starts, that asks every `poll` whether it is time.
+    pub fn new(aaaf: Arc<Aaaf>, owner: String, poll: Duration) -> Self {
+        Self { aaaf, owner, poll }
+    }
+
+    /// Orders what is due until `shutdown`.
+    pub async fn work(&self, shutdown: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(self.poll) => {}
+            }
+            self.look(&shutdown).await;
+        }
+    }
+
+    /// Orders what is due, if it is time and no other replica does.
+    pub async fn look(&self, shutdown: &CancellationToken) {
+        match self.take_on(shutdown).await {
+            // Another replica has it.
+            Ok(()) | Err(StoreError::Fenced) => {}
+            Err(cause) => error!(
+                cause = chain(&cause),
+                "scheduled assessments cannot be ordered; the host tries again"
+            ),
+        }
+    }
+
+    async fn take_on(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        let (store, now) = (&self.aaaf.store, self.aaaf.clock.now());
+        let before = now.checked_sub(EVERY).unwrap_or(Timestamp::MIN);
+        if !store.begin_job(JOB, &self.owner, before, LEASE).await? {
+            return Ok(());
+        }
+        self.order_due(now, shutdown).await?;
+        // One that was interrupted is begun again by the next replica.
+        if shutdown.is_cancelled() {
+            return Ok(());
+        }
+        store.end_job(JOB, &self.owner, now).await
+    }
+
+    async fn order_due(
+        &self,
+        now: Timestamp,
+        shutdown: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let store = &self.aaaf.store;
+        let mut after = AgentNumber(i64::MIN);
+        // Agents of an organization often follow one another.
+        let mut known: Option<(OrganizationNumber, Option<Scheduled>)> = None;
+        while !shutdown.is_cancelled() {
+            let agents = store.every_agent(after, AGENTS).await?;
+            let Some(last) = agents.last() else { break };
+            after = last.agent;
+            for agent in agents.iter().filter(|agent| !agent.retired) {
+                let number = agent.organization;
+                let of = match known.take() {
+                    Some((last, of)) if last == number => of,
+                    _ => self.scheduled(number).await?,
+                };
+                if let Some(of) = &of
+                    && self.order_for(of, agent, now).await?
+                {
+                    store.hold_job(JOB, &self.owner, LEASE).await?;
+                }
+                known = Some((number, of));
+                if shutdown.is_cancelled() {
+                    return Ok(());
+                }
+            }
+            store.hold_job(JOB, &self.owner, LEASE).await?;
+        }
+        Ok(())
+    }
+
+    /// The organization, if it has a schedule.
+    async fn scheduled(&self, number: OrganizationNumber) -> Result<Option<Scheduled>, StoreError> {
+        let found = self.aaaf.store.organization_numbered(number).await?;
+        let Some(organization) = found else {
+            return Ok(None);
+        };
+        let Ok(config) = config::of(&organization) else {
+            warn!(
+                organization_id = organization.id,
+                "its configuration cannot be read; no assessment is scheduled"
+            );
+            return Ok(None);
+        };
+        let rules = config.rules;
+        Ok(rules.has_schedule().then(|| Scheduled {
+            organization: Arc::new(organization),
+            rules,
+        }))
+    }
+
+    /// Orders an assessment of an agent if one is due; whether an order was tried.
+    async fn order_for(
+        &self,
+        of: &Scheduled,
+        agent: &Looked,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let store = &self.aaaf.store;
+        let Some(last) = store.last_rating(agent.agent, now).await? else {
+            return Ok(false);
+        };
+        let issued = last
+            .badge
+            .as_ref()
+            .is_some_and(|it| it.state == BadgeState::Issued);
+        let rating = LastRating {
+            assessed_at: last.created_at,
+            valid_until: valid_until(&last).filter(|_| issued),
+        };
+        let Some(reason) = scheduled(&of.rules, &rating, now) else {
+            return Ok(false);
+        };
+        let retried = now.checked_sub(RETRY_AFTER).unwrap_or(Timestamp::MIN);
+        // A try before the last rating does not count: that rating may have come of it.
+        let before = retried.max(last.created_at);
+        if !store.claim_reassessment(agent.agent, before, now).await? {
+            return Ok(false);
+        }
+        let member = Member {
+            caller: Caller {
+                tenant: of.organization.tenant.clone(),
+                principal: PRINCIPAL.to_owned(),
+                key_id: KeyId::from(PRINCIPAL),
+                grants: Grants::default(),
+                test: false,
+            },
+            organization: of.organization.clone(),
+        };
+        let asked = &last.asked;
+        let with_stress_test = asked.stress_test.is_some();
+        let order = Order::again(&agent.id, asked.assessment.kind, with_stress_test);
+        let notice = match self.aaaf.order(&member, &order).await {
+            Ok(assessment) => {
+                info!(
+                    assessment_id = assessment.id,
+                    reason = reason.as_str(),
+                    "an assessment was ordered by schedule"
+                );
+                ordered(&assessment, &last, reason, now)
+            }
+            // Its agent is being assessed already.
+            Err(problem) if problem.code == ErrorCode::AssessmentInProgress => return Ok(true),
+            Err(problem) => {
+                warn!(
+                    agent_id = agent.id,
+                    code = problem.code.as_str(),
+                    "a scheduled assessment was refused"
+                );
+                failed(&problem, &last, reason, now)
+            }
+        };
+        let news = store.tell(of.organization.number, &notice).await?;
+        if news {
+            store.notify_work().await;
+        }
+        Ok(true)
+    }
+}
+
+/// That an assessment was ordered.
+fn ordered(
+    assessment: &AssessmentRecord,
+    last: &AssessmentRecord,
+    reason: Reason,
+    now: Timestamp,
+) -> Notice {
+    let mut data = facts(last, reason);
+    data.insert("assessment_id".to_owned(), json!(assessment.id));
+    Notice {
+        topic: Topic::ReassessmentOrdered,
+        subject: assessment.id.clone(),
+        data,
+        at: now,
+    }
+}
+
+/// That an assessment is due and was refused: once for each rating, however often the host tries again.
+fn failed(problem: &Problem, last: &AssessmentRecord, reason: Reason, now: Timestamp) -> Notice {
+    let mut data = facts(last, reason);
+    data.insert("code".to_owned(), json!(problem.code.as_str()));
+    Notice {
+        topic: Topic::ReassessmentFailed,
+        subject: last.id.clone(),
+        data,
+        at: now,
+    }
+}
+
+fn facts(last: &AssessmentRecord, reason: Reason) -> Map<String, Value> {
+    let facts = [
+        ("agent_id", json!(last.agent)),
+        ("last_assessment_id", json!(last.id)),
+        ("last_assessed_at", json!(last.created_at)),
+        ("reason", json!(reason.as_str())),
+    ];
+    facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
