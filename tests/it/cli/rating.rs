@@ -526,6 +526,16 @@ fn the_organization_and_its_webhooks_are_managed() {
     assert_eq!(change(&["--auditor", "kim"]).code, 2);
     let removed = change(&["--no-auditors"]).document();
     assert_eq!(removed["auditors"], json!([]));
+    let audit = |assessment: &str| {
+        let of = ["--organization", "0199c0de-0000-7000-8000-000000000001"];
+        let review = ["rating", "review", assessment, "--approve"];
+        home.run(&[&review[..], &of].concat())
+    };
+    assert_eq!(audit("triage").code, 2, "an id is needed");
+    let stranger = audit("0199c0de-0000-7000-8000-000000000003");
+    assert_eq!(stranger.code, 1, "{}", stranger.stdout);
+    let said = &stranger.stderr;
+    assert!(said.contains("no such organization"), "{said}");
     let policy = |arguments: &[&str]| {
         home.run(&[&["rating", "organization", "policy", "--json"], arguments].concat())
     };
