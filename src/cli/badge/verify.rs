@@ -10,7 +10,8 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
 use crate::cli::terminal::Terminal;
-use crate::domain::aaaf::badge::{Standing, Verification, agreement, pictured, verify};
+use crate::domain::aaaf::badge::agreement::{self, Agreement};
+use crate::domain::aaaf::badge::{Standing, Verification, pictured, verify};
 use crate::domain::credential::baking::{self, extract};
 use crate::domain::credential::did::DidDocument;
 use crate::domain::credential::{self, proof};
@@ -50,7 +51,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     let Presented {
         credential,
         is_drawn_of_it,
-        is_told_of_it,
+        agreement,
     } = badge(&arguments.file)?;
     let list = arguments.status_list.as_deref().map(document).transpose()?;
     let documents: Vec<DidDocument> = match &arguments.issuer_document {
@@ -65,8 +66,8 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     let verification = verify(&credential, &standing, SystemClock.now());
     let verification = verification
         .in_picture(is_drawn_of_it.unwrap_or(true))
-        .in_document(is_told_of_it);
-    let checked = Checked::new(&credential, &verification);
+        .in_document(&agreement.altered);
+    let checked = Checked::new(&credential, &verification, &agreement.unsigned);
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&checked);
@@ -93,10 +94,17 @@ struct Checked<'a> {
     issuer: Value,
     valid_from: Option<&'a str>,
     valid_until: Option<&'a str>,
+    /// Members of a JSON badge that its credential does not cover.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    unsigned_members: &'a [String],
 }
 
 impl<'a> Checked<'a> {
-    fn new(credential: &'a Value, verification: &'a Verification) -> Self {
+    fn new(
+        credential: &'a Value,
+        verification: &'a Verification,
+        unsigned_members: &'a [String],
+    ) -> Self {
         let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
         Self {
             ok: verification.valid,
@@ -110,6 +118,7 @@ impl<'a> Checked<'a> {
             issuer: json!({"id": proof::issuer(credential), "name": text("/issuer/name")}),
             valid_from: text("/validFrom"),
             valid_until: text("/validUntil"),
+            unsigned_members,
         }
     }
 
@@ -139,6 +148,10 @@ impl<'a> Checked<'a> {
         for reason in &self.verification.reasons {
             terminal.print(&format!("  {}: {}", reason.code, plain(&reason.message)));
         }
+        if !self.unsigned_members.is_empty() {
+            let members = plain(&self.unsigned_members.join(", "));
+            terminal.note(&format!("  not covered by the signature: {members}"));
+        }
         if self.verification.revoked.is_none() {
             terminal.note("  whether it was revoked is not known; --status-list FILE tells");
         }
@@ -150,8 +163,8 @@ struct Presented {
     credential: Value,
     /// Whether the picture is the one of its credential; `None` without a picture, and for credentials of other kinds.
     is_drawn_of_it: Option<bool>,
-    /// Whether the JSON badge around it says the same.
-    is_told_of_it: bool,
+    /// How the JSON badge around it compares with it.
+    agreement: Agreement,
 }
 
 fn badge(file: &Path) -> Result<Presented, Failure> {
@@ -169,7 +182,7 @@ fn badge(file: &Path) -> Result<Presented, Failure> {
         return Ok(Presented {
             credential: inner.clone(),
             is_drawn_of_it: None,
-            is_told_of_it: agreement::agrees(&credential, inner),
+            agreement: agreement::compared(&credential, inner),
         });
     }
     let is_picture = text != octets;
@@ -179,7 +192,7 @@ fn badge(file: &Path) -> Result<Presented, Failure> {
     Ok(Presented {
         credential,
         is_drawn_of_it,
-        is_told_of_it: true,
+        agreement: Agreement::default(),
     })
 }
 

@@ -376,7 +376,10 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
     std::fs::write(home.path("altered.json"), altered.to_string()).unwrap();
     let done = home.run(&["badge", "verify", "altered.json", "--json"]);
     assert_eq!(done.code, 1, "{}", done.stdout);
-    assert_eq!(done.document()["reasons"][0]["code"], "document_altered");
+    let reason = done.document()["reasons"][0].clone();
+    assert_eq!(reason["code"], "document_altered");
+    let message = reason["message"].as_str().unwrap();
+    assert!(message.contains(" in performance.tier;"), "{message}");
     for file in ["badge.png", "badge.svg", "badge.json", "credential.json"] {
         let done = home.run(&["badge", "verify", file]);
         assert_good(&done);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::standards::ALIGNMENT;
-use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME, Tier, axis_name, dimension_name};
+use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME, Tier, Window, axis_name, dimension_name};
 use crate::domain::credential::did::Signatory;
 use crate::domain::credential::proof::{self, Unsignable, moment};
 use crate::domain::credential::{
@@ -180,10 +180,23 @@ pub(super) const ASSESSMENT: &str = "Assessment ";
 /// What its description begins with, before the sources.
 pub(super) const RECORDED_BY: &str = "Events recorded by: ";
 
+/// Between the start and the end of a window.
+const UNTIL: &str = " until ";
+
+/// The window that a credential states.
+pub(super) fn window(credential: &Value) -> Option<Window> {
+    let text = credential.pointer("/evidence/1/description")?.as_str()?;
+    let (start, end) = text.split_once(UNTIL)?;
+    Some(Window {
+        start: start.parse().ok()?,
+        end: end.parse().ok()?,
+    })
+}
+
 /// The assessment, and its window where that is known.
 fn evidence(badge: &Badge) -> Vec<Value> {
     let window = badge.window.map(|window| {
-        let text = format!("{} until {}", moment(window.start), moment(window.end));
+        let text = format!("{}{UNTIL}{}", moment(window.start), moment(window.end));
         json!({"type": ["Evidence"], "name": "Assessment window", "description": text})
     });
     std::iter::once(assessment(badge)).chain(window).collect()

@@ -10,26 +10,17 @@ use crate::domain::aaaf::evidence::{Recorder, Sources};
 
 const VERIFY: &str = "/verify";
 const BADGES: &str = "/api/v1/badges/";
+const ACHIEVEMENT: &str = "/credentialSubject/achievement/id";
 
 /// Reads it; `None` for a credential of another kind, whose picture this program does not draw.
 pub fn pictured(credential: &Value) -> Option<Badge> {
     let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
     let url = text("/evidence/0/id")?;
     let (base_url, id) = url.strip_suffix(VERIFY)?.rsplit_once(BADGES)?;
-    let achievement = achievement_id(base_url);
-    if text("/credentialSubject/achievement/id")? != achievement {
+    if text(ACHIEVEMENT)? != achievement_id(base_url) {
         return None;
     }
-    let results = credential
-        .pointer("/credentialSubject/result")?
-        .as_array()?;
-    let result = |key: &str| {
-        let of = format!("{achievement}#{key}");
-        let named = results
-            .iter()
-            .find(|it| it.get("resultDescription").and_then(Value::as_str) == Some(&of));
-        named?.get("value")?.as_str()
-    };
+    let result = |key: &str| result(credential, key);
     let rating = |axis: Axis| {
         Some(AxisResult {
             score: result(axis.as_str())?.parse().ok()?,
@@ -71,6 +62,18 @@ pub fn pictured(credential: &Value) -> Option<Badge> {
         valid_until: text("/validUntil")?.parse().ok()?,
         verification_url: url.to_owned(),
     })
+}
+
+/// The value of a result of a credential.
+pub(super) fn result<'a>(credential: &'a Value, key: &str) -> Option<&'a str> {
+    let achievement = credential.pointer(ACHIEVEMENT)?.as_str()?;
+    let of = format!("{achievement}#{key}");
+    let results = credential.pointer("/credentialSubject/result")?;
+    let named = results
+        .as_array()?
+        .iter()
+        .find(|it| it.get("resultDescription").and_then(Value::as_str) == Some(&of));
+    named?.get("value")?.as_str()
 }
 
 fn sources(description: &str) -> Option<Sources> {

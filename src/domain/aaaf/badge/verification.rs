@@ -12,6 +12,9 @@ use crate::domain::credential::proof::{self, issuer};
 use crate::domain::credential::status_list::{self, has_type};
 use crate::domain::pack::keys::PublicKey;
 
+/// Members of an altered badge that are named.
+const NAMED: usize = 20;
+
 /// What a host has on record of a badge that it issued. A record can be changed by whoever gets at the database; what it says
 /// is believed only as far as a credential of the organization says the same.
 #[derive(Clone, Copy, Debug)]
@@ -99,14 +102,22 @@ impl Verification {
         self
     }
 
-    /// The same of a credential in a JSON badge, given whether the badge says what its credential says.
+    /// The same of a credential in a JSON badge, given the members of the badge that differ from the credential.
     #[must_use]
-    pub fn in_document(mut self, says_the_same: bool) -> Self {
-        if !says_the_same {
+    pub fn in_document(mut self, altered: &[String]) -> Self {
+        if !altered.is_empty() {
+            let shown: Vec<&str> = altered.iter().take(NAMED).map(String::as_str).collect();
+            let rest = match altered.len() - shown.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
             self.valid = false;
             self.reasons.push(Reason::new(
                 "document_altered",
-                "the badge does not say what its credential says; go by the credential alone",
+                format!(
+                    "the badge differs from its signed credential in {}{rest}; go by the credential alone",
+                    shown.join(", ")
+                ),
             ));
         }
         self
