@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::{FutureExt as _, TryStreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -23,6 +23,8 @@ use crate::service::fault::internal;
 
 /// Looks that bother others and are under way at the same time.
 const AT_ONCE: usize = 16;
+/// Cards of one ranking that are fetched and scored at the same time: a request leaves places for others.
+const RANKED_AT_ONCE: usize = 4;
 /// Cards one tenant watches.
 const MOST_WATCHED: u32 = 100;
 /// When a card is looked at again of which the last look could not be kept.
@@ -125,16 +127,24 @@ impl CardScores {
         candidates: Vec<(String, Subject)>,
         asking: Asking,
     ) -> Result<Ranking, Problem> {
-        let scored = candidates.into_iter().map(|(name, subject)| async move {
-            match self.score(caller, subject, asking).await {
-                Ok(scorecard) => Ok((name, Ok(scorecard))),
-                Err(problem) if problem.code == ErrorCode::AgentCardUnreachable => {
-                    Ok((name, Err(problem.message)))
+        // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
+        let mut scored = Vec::new();
+        for (name, subject) in candidates {
+            let score = self.score(caller, subject, asking);
+            let named = async move {
+                match score.await {
+                    Ok(scorecard) => Ok((name, Ok(scorecard))),
+                    Err(problem) if problem.code == ErrorCode::AgentCardUnreachable => {
+                        Ok((name, Err(problem.message)))
+                    }
+                    Err(problem) => Err(problem),
                 }
-                Err(problem) => Err(problem),
-            }
-        });
-        Ok(Ranking::of(weights, try_join_all(scored).await?))
+            };
+            scored.push(Ok(named.boxed()));
+        }
+        let scored = stream::iter(scored).try_buffered(RANKED_AT_ONCE);
+        let scored: Vec<_> = scored.try_collect().await?;
+        Ok(Ranking::of(weights, scored))
     }
 
     /// The looks at a card, newest first.

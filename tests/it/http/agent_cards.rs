@@ -1,8 +1,15 @@
 //! Agent cards over HTTP: scored, kept, and asked for by gates.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use touchstone::service::access::Scope;
 
 use super::host::{AGENT, Reply, TestHost};
@@ -130,6 +137,39 @@ async fn cards_and_urls_are_ranked_together() {
     assert_eq!(ranked["weights"]["trust"], 0);
     let history = host.get(&named("history", &agent.base())).await.json();
     assert_eq!(history["looks"].as_array().unwrap().len(), 1);
+}
+
+#[derive(Default)]
+struct Load {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+async fn slow(State(load): State<Arc<Load>>) -> StatusCode {
+    let now = load.now.fetch_add(1, Ordering::SeqCst) + 1;
+    load.most.fetch_max(now, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    load.now.fetch_sub(1, Ordering::SeqCst);
+    StatusCode::NOT_FOUND
+}
+
+#[tokio::test]
+async fn a_ranking_fetches_at_most_four_cards_at_the_same_time() {
+    let (host, load) = (TestHost::idle().await, Arc::new(Load::default()));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let router = Router::new().fallback(slow).with_state(load.clone());
+    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    host.outside.open(&place);
+    let candidates: Vec<Value> = (0..10)
+        .map(|it| json!({"url": format!("http://{place}/{it}.json")}))
+        .collect();
+    let ranked = host.post(RANK, &json!({"candidates": candidates})).await;
+    server.abort();
+    assert_eq!(ranked.status, StatusCode::OK, "{ranked:?}");
+    assert_eq!(ranked.json()["unranked"].as_array().unwrap().len(), 10);
+    let most = load.most.load(Ordering::SeqCst);
+    assert!((1..=4).contains(&most), "{most}");
 }
 
 #[rstest]
