@@ -17,7 +17,7 @@ use super::reach::Reach;
 )]
 pub enum Command {
     /// Score a card on three axes: spec compliance, trust, availability
-    #[command(after_help = score::EXAMPLES)]
+    #[command(visible_alias = "validate", after_help = score::EXAMPLES)]
     Score(Box<score::Arguments>),
     /// Rank several cards by the weighted mean of their scores
     #[command(after_help = rank::EXAMPLES)]

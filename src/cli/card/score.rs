@@ -36,6 +36,7 @@ Examples:
   touchstone card score https://agents.example --live
   touchstone card score agent-card.json --min-compliance 100 --min-trust 80
   touchstone card score agent-card.json --report card.html
+  touchstone card validate https://agents.example --detailed-scores --test-live
   touchstone card score http://127.0.0.1:9999 --live --allow-private 127.0.0.1:9999
   touchstone card score - --offline --min-compliance 90 --thresholds-only --json";
 
@@ -46,8 +47,11 @@ pub struct Arguments {
     #[arg(value_name = "FILE|URL")]
     card: String,
     /// Ask the agent, too: its endpoint, its interfaces, its provider's site
-    #[arg(long)]
+    #[arg(long, visible_alias = "test-live")]
     live: bool,
+    /// Accepted for commands written for the scoring guide: the scores are always detailed
+    #[arg(long = "detailed-scores")]
+    _detailed_scores: bool,
     /// Ask nobody: a signature whose key is not trusted here is unverifiable
     #[arg(long, conflicts_with = "live")]
     offline: bool,

@@ -96,6 +96,34 @@ fn the_document_is_the_scorecard() {
 }
 
 #[rstest]
+#[case::detailed(&["card.json", "--detailed-scores"])]
+#[case::document(&["card.json", "--detailed-scores", "--json"])]
+fn the_commands_of_the_scoring_guide_work(#[case] arguments: &[&str]) {
+    let home = home(&fixture::card());
+    let printed = home.run(&[&["card", "validate"], arguments].concat());
+    let own: Vec<&str> = arguments
+        .iter()
+        .copied()
+        .filter(|it| *it != "--detailed-scores")
+        .collect();
+    let scored = home.run(&[&["card", "score"], &own[..]].concat());
+    assert_eq!(printed.code, 1, "{}", printed.stderr);
+    assert!(printed.stdout.len() > 100, "{}", printed.stdout);
+    assert_eq!(printed.stdout, scored.stdout);
+}
+
+#[test]
+fn help_shows_the_commands_of_the_scoring_guide() {
+    let home = Home::empty();
+    let help = home.run(&["card", "--help"]).stdout;
+    assert!(help.contains("validate"), "{help}");
+    let help = home.run(&["card", "score", "--help"]).stdout;
+    for option in ["--test-live]", "--detailed-scores"] {
+        assert!(help.contains(option), "{option}: {help}");
+    }
+}
+
+#[rstest]
 #[case::ready_is_asked_for(&["--min-compliance", "10"], 1)]
 #[case::the_threshold_alone(&["--min-compliance", "10", "--thresholds-only"], 0)]
 #[case::the_threshold_alone_missed(&["--min-trust", "37", "--thresholds-only"], 1)]

@@ -50,6 +50,25 @@ async fn an_agent_with_a_good_certificate_gets_all_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_live_command_of_the_scoring_guide_works() {
+    let agent = Agent::start(&[]).await;
+    let (home, base, place) = (Home::empty(), agent.base(), agent.place());
+    let printed = [
+        "card",
+        "validate",
+        &base,
+        "--detailed-scores",
+        "--test-live",
+    ];
+    let more = ["--allow-private", &place, "--json"];
+    let arguments = printed.iter().chain(&more).map(|it| (*it).to_owned());
+    let done = run(&home, arguments.collect(), false).await;
+    let document = done.document();
+    assert_eq!(document["availability"]["tested"], true, "{document:#}");
+    assert_eq!(document["availability"]["total"], 95, "{document:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_card_behind_a_bad_certificate_is_not_fetched() {
     let agent = Agent::listen(&[], Some(acceptor("expired")), Spoken::Http1).await;
     let home = Home::empty();
