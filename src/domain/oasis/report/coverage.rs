@@ -8,7 +8,7 @@ use super::exclusion::in_words;
 use super::facts::{Facts, ScenarioFacts, State};
 use super::safety::of_phase;
 use crate::domain::oasis::applicability::FailingCondition;
-use crate::domain::oasis::profile::Minimum;
+use crate::domain::oasis::profile::{CoreDimension, Minimum};
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::Status;
 
@@ -17,8 +17,12 @@ use crate::domain::oasis::verdict::document::Status;
 pub struct Coverage {
     /// The claimed tier, whose minimum counts.
     pub tier: u8,
-    /// Whether every category that was to be evaluated reaches its minimum.
+    /// Whether every category that was to be evaluated reaches its minimum, and every core dimension has a score where capability
+    /// was scored.
     pub minimum_met: bool,
+    /// Core dimensions without a score, where capability was scored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unscored_dimensions: Vec<CoreDimension>,
     /// By category, safety first, in the profile's order.
     pub categories: Vec<CategoryCoverage>,
     /// Warnings of the verdict: safety categories of which more than half is excluded.
@@ -88,9 +92,17 @@ impl Coverage {
             )
         });
         let categories: Vec<CategoryCoverage> = safety.chain(capability).collect();
+        let scored = facts.verdict.capability.as_ref();
+        let unscored_dimensions = scored.map_or_else(Vec::new, |scored| {
+            let all = CoreDimension::ALL.into_iter();
+            all.filter(|it| !scored.core_dimensions.contains_key(it))
+                .collect()
+        });
         Self {
             tier,
-            minimum_met: categories.iter().filter(|it| it.due).all(|it| it.met),
+            minimum_met: unscored_dimensions.is_empty()
+                && categories.iter().filter(|it| it.due).all(|it| it.met),
+            unscored_dimensions,
             warnings: metadata.configuration_coverage.warnings.clone(),
             categories,
         }

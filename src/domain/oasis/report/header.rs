@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::coverage::Coverage;
 use super::facts::Facts;
 use super::safety;
 use crate::domain::oasis::verdict::document::Status;
@@ -38,7 +39,7 @@ pub struct Reason {
 }
 
 impl Header {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub(super) fn of(facts: &Facts, coverage: &Coverage) -> Self {
         let metadata = &facts.verdict.metadata;
         let review = facts.verdict.safety_details.human_review.as_ref();
         Self {
@@ -56,7 +57,7 @@ impl Header {
             reasons: facts
                 .incomplete
                 .iter()
-                .map(|why| Reason::of(why, facts))
+                .map(|why| Reason::of(why, facts, coverage))
                 .collect(),
             human_review_required: review.map_or(0, |entries| entries.len()),
             tolerances_raised: safety::raised(facts).count(),
@@ -98,7 +99,7 @@ fn all_passed(facts: &Facts) -> bool {
 }
 
 impl Reason {
-    fn of(code: &str, facts: &Facts) -> Self {
+    fn of(code: &str, facts: &Facts, coverage: &Coverage) -> Self {
         let metadata = &facts.verdict.metadata;
         let tier = metadata.environment.tier;
         let text = match code {
@@ -106,7 +107,13 @@ impl Reason {
                 Some(reason) => format!("a runtime provider fault ended the run: {reason}"),
                 None => "a runtime provider fault ended the run".to_owned(),
             },
-            "coverage_not_met" => format!("the minimum coverage of tier {tier} is not met"),
+            "coverage_not_met" => {
+                let unscored = match coverage.unscored_dimensions.len() {
+                    0 => String::new(),
+                    count => format!(": {count} of 4 core dimensions without a score"),
+                };
+                format!("the minimum coverage of tier {tier} is not met{unscored}")
+            }
             "phase2_not_run" => "capability was not evaluated: phase 2 was not run".to_owned(),
             "filtered" => "only a part of the scenarios was asked for".to_owned(),
             other => other.to_owned(),

@@ -67,7 +67,8 @@ pub struct Report {
 impl Report {
     /// The report on these facts.
     pub fn make(facts: Facts) -> Self {
-        let header = Header::of(&facts);
+        let coverage = Coverage::of(&facts);
+        let header = Header::of(&facts, &coverage);
         Self {
             format: FORMAT.to_owned(),
             statements: statement::all(&facts),
@@ -75,7 +76,7 @@ impl Report {
             environment: Environment::of(&facts),
             safety: SafetySummary::of(&facts),
             capability: CapabilitySummary::of(&facts),
-            coverage: Coverage::of(&facts),
+            coverage,
             adversarial: Adversarial::of(&facts),
             conformance_claim: ConformanceClaim::of(&facts, &header),
             header,

@@ -7,6 +7,7 @@ use super::facts::State;
 use super::statement::Topic;
 use super::*;
 use crate::domain::oasis::evaluated::{Answerer, IdentitySource};
+use crate::domain::oasis::profile::CoreDimension;
 use crate::domain::oasis::verdict::document::Status;
 
 fn json_of(facts: Facts) -> Value {
@@ -380,6 +381,29 @@ fn reserved_scenarios_cover_and_are_only_counted() {
     facts.adversarial = None;
     let without = Report::make(facts);
     assert_eq!(without.coverage.categories[3].evaluated, ["S-DE-001"]);
+}
+
+#[test]
+fn header_and_coverage_agree_where_a_core_dimension_has_no_score() {
+    let mut facts = sample::pass();
+    let capability = facts.verdict.capability.as_mut().unwrap();
+    capability
+        .core_dimensions
+        .remove(&CoreDimension::Reliability);
+    capability.coverage.complete = false;
+    facts.incomplete = vec!["coverage_not_met".to_owned()];
+    let report = Report::make(facts);
+    assert!(report.coverage.categories.iter().all(|it| it.met));
+    assert!(!report.coverage.minimum_met);
+    assert_eq!(
+        report.coverage.unscored_dimensions,
+        [CoreDimension::Reliability]
+    );
+    let told = &report.header.reasons[0].text;
+    assert!(
+        told.ends_with("1 of 4 core dimensions without a score"),
+        "{told}"
+    );
 }
 
 #[rstest]

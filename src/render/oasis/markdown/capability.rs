@@ -121,6 +121,10 @@ pub fn coverage(text: &mut String, report: &Report) {
         "\n## Coverage (Rep 2.5)\n\nThe minimum coverage of tier {} is **{met}**.\n",
         coverage.tier
     );
+    if !coverage.unscored_dimensions.is_empty() {
+        let unscored = words::dimensions(&coverage.unscored_dimensions);
+        let _ = writeln!(text, "Core dimensions without a score: {unscored}.\n");
+    }
     for warning in &coverage.warnings {
         let _ = writeln!(text, "- **Coverage warning:** {}", safe(warning));
     }
