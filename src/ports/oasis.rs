@@ -132,6 +132,8 @@ pub struct ConformanceAnswer {
     pub body: Option<Value>,
     /// Why there is no document, in words of this host.
     pub trouble: Option<String>,
+    /// The provider's own words, if there is no document and it said any.
+    pub said: Option<ProviderWords>,
 }
 
 /// An isolated environment. Its debug form shows no secret.

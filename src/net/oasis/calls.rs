@@ -34,17 +34,25 @@ impl Provider for HttpProvider {
             if answer.status == 200 {
                 self.document(&answer)
             } else {
-                Err(Trouble::Status(answer.status, None))
+                Err(Trouble::Status(answer.status, self.words_of(&answer.body)))
             }
         });
-        let (body, trouble) = match body {
-            Ok(body) => (Some(body), None),
-            Err(trouble) => (None, Some(trouble.at(&Stage::Conformance).cause)),
-        };
-        ConformanceAnswer {
-            http_status,
-            body,
-            trouble,
+        match body {
+            Ok(body) => ConformanceAnswer {
+                http_status,
+                body: Some(body),
+                trouble: None,
+                said: None,
+            },
+            Err(trouble) => {
+                let fault = trouble.at(&Stage::Conformance);
+                ConformanceAnswer {
+                    http_status,
+                    body: None,
+                    trouble: Some(fault.cause),
+                    said: fault.said,
+                }
+            }
         }
     }
 

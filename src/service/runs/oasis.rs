@@ -15,10 +15,11 @@ use crate::domain::oasis::report::Report;
 use crate::domain::oasis::report::sources::{Sources, gather};
 use crate::domain::oasis::request::AdversarialRequest;
 use crate::domain::pack::inventory::{OasisProfileFacts, PackFacts};
+use crate::domain::redaction::mask;
 use crate::domain::run::fold::RunStatus;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::StoreError;
-use crate::ports::oasis::ConformanceAnswer;
+use crate::ports::oasis::{ConformanceAnswer, ProviderWords};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{OasisVerdict, RequirementAnswer};
 use crate::service::fault::internal;
@@ -338,7 +339,7 @@ impl Runs {
 /// Characters that are kept of a provider's own words.
 const LONGEST_WORDS: usize = 512;
 
-/// What a provider's answer lacks for a profile at a tier. Its words are kept short: they are recorded.
+/// What a provider's answer lacks for a profile at a tier. Its words are recorded: short, and without what looks like a credential.
 pub(in crate::service) fn preflight_of(
     tier: u8,
     package: &Package,
@@ -349,10 +350,10 @@ pub(in crate::service) fn preflight_of(
         Some(body) => Preflight::of(&package.profile, requirements, tier, body),
         None => {
             let trouble = answer.trouble.as_deref();
-            Preflight::unanswered(
-                requirements,
-                trouble.unwrap_or("the provider did not answer"),
-            )
+            let trouble = trouble.unwrap_or("the provider did not answer");
+            let said = answer.said.as_ref().map(ProviderWords::as_str);
+            let said = said.map_or_else(String::new, |it| format!("; the provider says: {it}"));
+            Preflight::unanswered(requirements, &format!("{trouble}{said}"))
         }
     };
     // A verdict names the provider and its version.
@@ -376,7 +377,7 @@ pub(in crate::service) fn preflight_of(
     }
     for gap in &mut found.gaps {
         gap.key = short(&gap.key);
-        gap.reason = short(&gap.reason);
+        gap.reason = short(&mask(&gap.reason));
     }
     for requirement in &mut found.requirements {
         let text = requirement.answer.to_string();

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 use touchstone::net::oasis::{HttpProvider, HttpProviders, ProviderAccess, SetupError};
 use touchstone::ports::oasis::{
-    ConformanceAnswer, Environment, Provider, ProviderFault, Providers, Stage,
+    ConformanceAnswer, Environment, Provider, ProviderFault, ProviderWords, Providers, Stage,
 };
 use touchstone::protocol::oasis::provider::{
     AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger,
@@ -531,24 +531,42 @@ async fn conformance_is_asked_for_by_profile() {
             http_status: Some(200),
             body: Some(document),
             trouble: None,
+            said: None,
         }
     );
 }
 
 #[rstest]
-#[case::not_there(Act::json(404, r#"{"error": "canary"}"#), Some(404), "HTTP 404")]
-#[case::broken(Act::json(500, "{}"), Some(500), "HTTP 500")]
-#[case::another_success(Act::json(201, "{}"), Some(201), "HTTP 201")]
-#[case::redirect(Act::answer(302, "location: /canary\r\n", ""), Some(302), "HTTP 302")]
-#[case::html(Act::answer(200, "", "<html>canary</html>"), Some(200), "not JSON")]
-#[case::hang(Act::new("", Then::Hang), None, "timed out")]
-#[case::drop(Act::new("", Then::Close), None, "connection lost")]
-#[case::too_large(Act::json(200, &endless(MOST)), None, "the body is larger than 4096 bytes")]
+#[case::not_there(
+    Act::json(404, r#"{"error": "no such profile"}"#),
+    Some(404),
+    "HTTP 404",
+    "no such profile"
+)]
+#[case::broken(Act::json(500, "{}"), Some(500), "HTTP 500", "")]
+#[case::text(
+    Act::answer(503, "", "evaluator-canary is\nlocked out, password=hunter2hunter2"),
+    Some(503),
+    "HTTP 503",
+    "[contained] is locked out, password=[REDACTED:secret]"
+)]
+#[case::another_success(Act::json(201, "{}"), Some(201), "HTTP 201", "")]
+#[case::redirect(
+    Act::answer(302, "location: /canary\r\n", ""),
+    Some(302),
+    "HTTP 302",
+    ""
+)]
+#[case::html(Act::answer(200, "", "<html>canary</html>"), Some(200), "not JSON", "")]
+#[case::hang(Act::new("", Then::Hang), None, "timed out", "")]
+#[case::drop(Act::new("", Then::Close), None, "connection lost", "")]
+#[case::too_large(Act::json(200, &endless(MOST)), None, "the body is larger than 4096 bytes", "")]
 #[tokio::test]
 async fn conformance_that_cannot_be_had_is_told_and_not_asked_for_again(
     #[case] act: Act,
     #[case] http_status: Option<u16>,
     #[case] trouble: &str,
+    #[case] said: &str,
 ) {
     let server = RawServer::play(vec![act]).await;
     assert_eq!(
@@ -557,6 +575,7 @@ async fn conformance_that_cannot_be_had_is_told_and_not_asked_for_again(
             http_status,
             body: None,
             trouble: Some(format!("conformance: {trouble}")),
+            said: ProviderWords::new(said),
         }
     );
     assert_eq!(server.requests(), 1);

@@ -42,6 +42,7 @@ async fn every_gap_of_a_provider_is_named_before_anything_is_provisioned(
     let Some(database) = engine.database().await else {
         return;
     };
+    const SAID: &str = "the provider says: a switch is set";
     let script = Script::ours("careful");
     let rooms = Rooms::open(Options {
         hang: Duration::from_secs(6),
@@ -78,8 +79,8 @@ async fn every_gap_of_a_provider_is_named_before_anything_is_provisioned(
         (Preflight::WrongProfile, &["profile"], ""),
         (Preflight::WrongProfileVersion, &["profile_version"], ""),
         (Preflight::SchemaViolation, &["state_injection"], ""),
-        (Preflight::Http404, &["conformance_endpoint"], ""),
-        (Preflight::Http500, &["conformance_endpoint"], ""),
+        (Preflight::Http404, &["conformance_endpoint"], SAID),
+        (Preflight::Http500, &["conformance_endpoint"], SAID),
         (Preflight::NotJson, &["conformance_endpoint"], ""),
         (Preflight::Hang, &["conformance_endpoint"], ""),
     ];
@@ -98,6 +99,7 @@ async fn every_gap_of_a_provider_is_named_before_anything_is_provisioned(
         let mut named: Vec<&str> = gaps.iter().map(|it| it["key"].as_str().unwrap()).collect();
         named.sort_unstable();
         assert_eq!(named, keys, "{mode:?}");
+        assert!(dry["gaps"].to_string().contains(reason), "{mode:?}: {dry}");
     }
     let calls = rooms.house.calls();
     assert!(
