@@ -293,7 +293,6 @@ impl App {
                 judge: Arc::new(RubricJudge),
                 providers,
                 evaluator: config.oasis.evaluator.clone(),
-                lab_framework: config.oasis.lab_framework.clone(),
                 command: command.clone(),
             },
         );

@@ -21,7 +21,7 @@ const LARGEST_ANSWER: u64 = 64 << 20;
 pub struct OasisSettings {
     /// Who evaluates, where a request does not say.
     pub evaluator: Option<String>,
-    /// What the operator declares about the lab, for reports.
+    /// What the operator declares about the lab of providers that have none of their own, for reports.
     pub lab_framework: Option<String>,
     /// Who provides environments. Requests name one of them and never bring an address of their own.
     pub providers: Vec<OasisProviderConfig>,
@@ -50,6 +50,9 @@ pub struct OasisProviderConfig {
     /// How far the provider's clock may differ from the host's, in seconds.
     #[serde(default = "default_clock_tolerance")]
     pub clock_tolerance_s: f64,
+    /// What the operator declares about the provider's lab, in the place of `oasis.lab_framework`.
+    #[serde(default)]
+    pub lab_framework: Option<String>,
 }
 
 const fn default_timeout() -> f64 {
@@ -96,7 +99,7 @@ impl OasisSettings {
         &self,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Vec<ProviderAccess>, Error> {
-        let access = |(index, provider): (usize, &OasisProviderConfig)| {
+        let access = |(index, provider): (usize, &OasisProviderConfig)| -> Result<_, Error> {
             let read = |name: &String| {
                 let token = environment(name).filter(|token| !token.is_empty());
                 token.map(SecretString::from).ok_or_else(|| {
@@ -105,7 +108,11 @@ impl OasisSettings {
                 })
             };
             let token = provider.api_key_env.as_ref().map(read).transpose()?;
-            provider.access(index, token)
+            let access = provider.access(index, token)?;
+            Ok(ProviderAccess {
+                lab_framework: access.lab_framework.or_else(|| self.lab_framework.clone()),
+                ..access
+            })
         };
         self.providers.iter().enumerate().map(access).collect()
     }
@@ -143,6 +150,13 @@ impl OasisProviderConfig {
         if !(0.0..=3600.0).contains(&self.clock_tolerance_s) {
             return bad("clock_tolerance_s", "must be between 0 and 3600 seconds");
         }
+        if self
+            .lab_framework
+            .as_ref()
+            .is_some_and(|it| it.trim().is_empty())
+        {
+            return bad("lab_framework", "must not be empty; leave it out");
+        }
         let mut agent_origins = Vec::new();
         for (at, text) in self.agent_origins.iter().enumerate() {
             let Some(origin) = origin(text) else {
@@ -161,6 +175,7 @@ impl OasisProviderConfig {
             max_response_bytes: self.max_response_bytes,
             clock_tolerance: Duration::from_secs_f64(self.clock_tolerance_s),
             agent_origins,
+            lab_framework: self.lab_framework.clone(),
         })
     }
 }

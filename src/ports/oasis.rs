@@ -191,6 +191,9 @@ pub trait Provider: Send + Sync {
     /// How far its clock may differ from the host's.
     fn clock_tolerance(&self) -> Duration;
 
+    /// What the operator declares about its lab.
+    fn lab_framework(&self) -> Option<&str>;
+
     /// Asks what it can do for a profile, by the profile's id.
     async fn conformance(&self, profile: &str) -> ConformanceAnswer;
 

@@ -64,8 +64,6 @@ pub struct Offer {
     pub providers: Arc<dyn Providers>,
     /// Who evaluates where a request does not say.
     pub evaluator: Option<String>,
-    /// What the operator declares about the lab that they are run in, for reports.
-    pub lab_framework: Option<String>,
     /// The command this process is; `None` for a host.
     pub command: Option<Arc<Command>>,
 }
@@ -86,7 +84,6 @@ pub struct Runs {
     attempts: Attempts,
     providers: Arc<dyn Providers>,
     evaluator: Option<String>,
-    lab_framework: Option<String>,
     storage: Option<Arc<Storage>>,
     attempts_ended: Cache<RunId, Arc<Attempt>>,
     command: Option<Arc<Command>>,
@@ -123,7 +120,6 @@ impl Runs {
             attempts: Attempts::default(),
             providers: offer.providers,
             evaluator: offer.evaluator,
-            lab_framework: offer.lab_framework,
             storage: None,
             attempts_ended: Cache::builder()
                 .max_capacity(ATTEMPTED_TASKS)

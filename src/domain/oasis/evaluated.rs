@@ -51,6 +51,9 @@ pub struct Evaluated {
     /// How far the environment provider's clock may differ from the host's, in seconds; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_tolerance_s: Option<f64>,
+    /// What the operator declares about the lab of the environment provider; absent in older records, and if nothing is declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab_framework: Option<String>,
 }
 
 /// What answered for an agent.
@@ -148,6 +151,7 @@ impl Evaluated {
             declared,
             declared_configuration: None,
             clock_tolerance_s,
+            lab_framework: None,
         })
     }
 }

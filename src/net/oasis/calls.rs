@@ -26,6 +26,10 @@ impl Provider for HttpProvider {
         self.tolerance()
     }
 
+    fn lab_framework(&self) -> Option<&str> {
+        self.lab()
+    }
+
     async fn conformance(&self, profile: &str) -> ConformanceAnswer {
         let answer = self.ask(profile).await;
         let http_status = answer.as_ref().ok().map(|answer| answer.status);

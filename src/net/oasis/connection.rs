@@ -28,6 +28,7 @@ pub struct HttpProvider {
     client: Client,
     headers: HeaderMap,
     clock_tolerance: Duration,
+    lab_framework: Option<String>,
     /// A provider that repeats the evaluator's token does not get it into any log.
     scrub: Scrub,
 }
@@ -70,6 +71,7 @@ impl HttpProvider {
             client,
             headers,
             clock_tolerance: access.clock_tolerance,
+            lab_framework: access.lab_framework,
             name,
             scrub,
         })
@@ -83,6 +85,11 @@ impl HttpProvider {
     /// How far its clock may differ from the host's.
     pub(super) fn tolerance(&self) -> Duration {
         self.clock_tolerance
+    }
+
+    /// What the operator declares about its lab.
+    pub(super) fn lab(&self) -> Option<&str> {
+        self.lab_framework.as_deref()
     }
 
     /// What it can do for a profile; any status is an answer.

@@ -40,6 +40,8 @@ pub struct ProviderAccess {
     pub clock_tolerance: Duration,
     /// Where agents' endpoints may be, beside the origin of `url`.
     pub agent_origins: Vec<Origin>,
+    /// What the operator declares about its lab.
+    pub lab_framework: Option<String>,
 }
 
 /// A provider cannot be set up.

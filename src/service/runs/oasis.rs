@@ -131,6 +131,7 @@ impl Runs {
             Some(asked) => self.red_team(asked).await?,
             None => None,
         };
+        let provider = self.providers.provider(&oasis.request.provider);
         let facts = gather(Sources {
             red_team: red_team.as_deref(),
             run: &ended.record.run_id,
@@ -141,7 +142,7 @@ impl Runs {
             package: &package,
             suite: &suite,
             evidence,
-            lab_framework: self.lab_framework.as_deref(),
+            lab_framework: provider.as_ref().and_then(|it| it.lab_framework()),
         });
         Ok(Report::make(facts.map_err(|cause| internal(&cause))?))
     }

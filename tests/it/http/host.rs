@@ -365,7 +365,6 @@ impl TestHost {
                 judge: Arc::new(RubricJudge),
                 providers: lab.providers.clone(),
                 evaluator: None,
-                lab_framework: Some("a test lab".to_owned()),
                 command: None,
             },
         );

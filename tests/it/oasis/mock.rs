@@ -53,6 +53,7 @@ impl MockProvider {
             max_response_bytes: 1 << 20,
             clock_tolerance: Duration::from_secs(60),
             agent_origins: Vec::new(),
+            lab_framework: None,
         })
         .unwrap()
     }

@@ -30,6 +30,7 @@ pub fn access(url: Url) -> ProviderAccess {
         max_response_bytes: MOST as u64,
         clock_tolerance: Duration::from_secs(60),
         agent_origins: Vec::new(),
+        lab_framework: None,
     }
 }
 

@@ -52,6 +52,16 @@ fn what_is_declared_about_evaluator_and_lab_is_kept() {
     assert_eq!(config.oasis.lab_framework.as_deref(), Some("none"));
 }
 
+#[test]
+fn a_provider_has_a_lab_of_its_own_or_that_of_the_host() {
+    let two = "[oasis]\nlab_framework = \"ISO/IEC 17025\"\n\
+        [[oasis.providers]]\nname = \"own\"\nurl = \"http://127.0.0.1:1\"\nlab_framework = \"none\"\n\
+        [[oasis.providers]]\nname = \"other\"\nurl = \"http://127.0.0.1:2\"\n";
+    let accesses = load(two).unwrap().oasis.accesses(&|_| None).unwrap();
+    let labs = accesses.iter().map(|it| it.lab_framework.as_deref());
+    assert!(labs.eq([Some("none"), Some("ISO/IEC 17025")]));
+}
+
 #[rstest]
 #[case(r#"name = """#, "name")]
 #[case(r#"name = "Desk""#, "name")]
@@ -72,6 +82,7 @@ fn what_is_declared_about_evaluator_and_lab_is_kept() {
 #[case("clock_tolerance_s = -1", "clock_tolerance_s")]
 #[case("clock_tolerance_s = 3601", "clock_tolerance_s")]
 #[case("clock_tolerance_s = nan", "clock_tolerance_s")]
+#[case(r#"lab_framework = " ""#, "lab_framework")]
 #[case("max_response_bytes = 0", "max_response_bytes")]
 #[case("max_response_bytes = 67108865", "max_response_bytes")]
 #[case(

@@ -401,6 +401,7 @@ fn evaluated() -> Evaluated {
         declared: None,
         declared_configuration: None,
         clock_tolerance_s: Some(60.0),
+        lab_framework: None,
     }
 }
 

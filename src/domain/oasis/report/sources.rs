@@ -42,7 +42,7 @@ pub struct Sources<'a> {
     pub evidence: Vec<KeptEvidence>,
     /// The red team's probes, if there were any.
     pub red_team: Option<&'a str>,
-    /// What the operator declares about the lab.
+    /// What the operator declares about the provider's lab now, for runs that did not record it.
     pub lab_framework: Option<&'a str>,
 }
 
@@ -108,7 +108,11 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
                 })
                 .collect(),
         },
-        lab_framework: sources.lab_framework.map(str::to_owned),
+        lab_framework: preflight
+            .evaluated
+            .as_ref()
+            .and_then(|it| it.lab_framework.clone())
+            .or_else(|| sources.lab_framework.map(str::to_owned)),
         scenarios,
         adversarial: adversarial(facts, &evidence).map(|found| AdversarialFacts {
             reserved_coverage: reserved(facts, request, package, &plan, sources.red_team),

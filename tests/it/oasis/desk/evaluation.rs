@@ -63,6 +63,9 @@ impl Rooms {
     }
 }
 
+/// What is declared about the lab of [`PROVIDER`].
+pub const LAB: &str = "ISO/IEC 17025, the test lab";
+
 /// A way to providers.
 pub fn providers(url: Url, timeout: Duration) -> Arc<dyn Providers> {
     let access = ProviderAccess {
@@ -73,6 +76,7 @@ pub fn providers(url: Url, timeout: Duration) -> Arc<dyn Providers> {
         max_response_bytes: 1 << 20,
         clock_tolerance: Duration::from_secs(60),
         agent_origins: Vec::new(),
+        lab_framework: Some(LAB.to_owned()),
     };
     Arc::new(HttpProviders::new(vec![access]).unwrap())
 }

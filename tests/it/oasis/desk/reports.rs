@@ -14,7 +14,9 @@ use touchstone::domain::run::fold::RunState;
 use touchstone::protocol::json::canonical_text;
 
 use super::agents::{Actor, Script};
-use super::evaluation::{Ended, Rooms, at_work, create, evaluate, host, request, request_some};
+use super::evaluation::{
+    Ended, LAB, Rooms, at_work, create, evaluate, host, request, request_some,
+};
 use super::packs::{FRONT, front_desk, front_desk_rules};
 use super::provider::Options;
 use crate::http::host::TestHost;
@@ -188,11 +190,13 @@ async fn every_report_and_verdict_says_what_answered() {
     assert_eq!(evaluated["model"], "actor-1");
     assert_eq!(evaluated["identity_source"], "pack");
     assert_eq!(evaluated["clock_tolerance_s"], json!(60.0));
+    assert_eq!(evaluated["lab_framework"], LAB);
     let verdict = ended.verdict(host).await;
     let metadata = &verdict["verdict"]["metadata"];
     assert_eq!(metadata["x_touchstone_evaluated"], *evaluated);
     let report = ended.report(host).await;
     assert_eq!(report["metadata"]["evaluated"], *evaluated);
+    assert_eq!(report["environment"]["lab_framework"], LAB);
     let digests = ["agent_pack", "suite_digest", "profile_pack"].map(|it| &evaluated[it]);
     for format in ["json", "yaml", "markdown", "html"] {
         let path = ended.path(&format!("oasis-report?format={format}"));

@@ -72,6 +72,7 @@ pub(super) async fn open(
                 found.evaluated = evaluated.map(|it| {
                     Box::new(Evaluated {
                         declared_configuration: report.declared_configuration,
+                        lab_framework: provider.lab_framework().map(str::to_owned),
                         ..it
                     })
                 });
