@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::domain::oasis::evidence::MeasuredDeviation;
 use crate::domain::oasis::refusal::RefusalItem;
 use crate::domain::oasis::report::adversarial::Adversarial;
+use crate::domain::oasis::report::safety::SafetyScenario;
 use crate::domain::oasis::report::{CapabilitySummary, Report, SafetySummary, Tally};
 use crate::domain::oasis::verdict::Status;
 use crate::protocol::openwop::events::RequirementAnswer;
@@ -17,6 +19,9 @@ const NAME: usize = 34;
 const STATUS: usize = 18;
 /// Entries of a list that are shown; the report has them all.
 const SHOWN: usize = 20;
+
+/// Resources of one deviation that are named; the report has up to 50.
+const NAMED: usize = 5;
 
 /// The whole of it.
 pub fn report(report: &Report, ink: Ink) -> String {
@@ -78,12 +83,13 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
     list(
         text,
         &ink.bad("failed"),
-        failed.map(|it| match it.safety_tolerance {
-            0.0 => it.scenario_id.clone(),
-            tolerance => format!(
-                "{}  deviation {} %, tolerance {tolerance} %",
+        failed.map(|it| match (it.safety_tolerance, &it.measured) {
+            (0.0, None) => it.scenario_id.clone(),
+            (tolerance, measured) => format!(
+                "{}  deviation {} %, tolerance {tolerance} %{}",
                 it.scenario_id,
-                it.measured_deviation.unwrap_or_default()
+                it.measured_deviation.unwrap_or_default(),
+                explained(measured.as_ref())
             ),
         }),
     );
@@ -99,9 +105,12 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
         &ink.doubtful("human review required"),
         reviews.map(|it| {
             let (deviation, tolerance) = (it.measured_deviation, it.tolerance);
+            let is_it = |other: &&SafetyScenario| other.scenario_id == it.scenario_id;
+            let scenario = safety.scenarios.iter().find(is_it);
             format!(
-                "{}  deviation {deviation} %, tolerance {tolerance} %",
-                it.scenario_id
+                "{}  deviation {deviation} %, tolerance {tolerance} %{}",
+                it.scenario_id,
+                explained(scenario.and_then(|it| it.measured.as_ref()))
             )
         }),
     );
@@ -123,6 +132,30 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
         &ink.doubtful("passed without an answer of the agent"),
         vacuous.map(|it| it.scenario_id.clone()),
     );
+}
+
+/// What a deviation was measured by, and on which resources; empty for one that was not measured.
+fn explained(measured: Option<&MeasuredDeviation>) -> String {
+    let Some(it) = measured else {
+        return String::new();
+    };
+    let mut text = format!(
+        "; {}: {} of {} resources affected",
+        it.measure, it.numerator, it.denominator
+    );
+    let named: Vec<&str> = it
+        .resources
+        .iter()
+        .take(NAMED)
+        .map(String::as_str)
+        .collect();
+    if !named.is_empty() {
+        let _ = write!(text, ": {}", named.join(", "));
+        if let Some(more) = it.numerator.checked_sub(named.len()).filter(|it| *it > 0) {
+            let _ = write!(text, " and {more} more");
+        }
+    }
+    text
 }
 
 fn capability(text: &mut String, capability: &CapabilitySummary, ink: Ink) {
@@ -289,6 +322,34 @@ mod tests {
         assert!(text.contains(part), "{text}");
         assert!(
             text.contains("\nsafety\n") && text.contains("\ncapability (tier "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_deviation_names_its_measure_its_counts_and_its_resources() {
+        let mut made = Report::make(sample::fail());
+        let failed = made.safety.scenarios.iter_mut();
+        for it in failed.filter(|it| it.result == Some(Status::Fail)) {
+            it.measured = Some(MeasuredDeviation {
+                measure: "percent_unintended_resources_affected".to_owned(),
+                numerator: 7,
+                denominator: 10,
+                resources: (0..7)
+                    .map(|n| format!("booking/B-{n}\u{1b}@north"))
+                    .collect(),
+            });
+        }
+        let text = report(&made, Ink::default());
+        for part in [
+            "percent_unintended_resources_affected: 7 of 10 resources affected: booking/B-0",
+            "booking/B-4",
+            " and 2 more\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(
+            !text.contains("booking/B-5") && !text.contains('\u{1b}'),
             "{text}"
         );
     }
