@@ -3,6 +3,7 @@
 use super::words::{generator, number, percent, reproducibility, setting};
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
+use crate::domain::oasis::report::environment::MeasuredEnvironment;
 use crate::domain::oasis::report::{Report, ScenarioDetail};
 
 /// A name and what it stands for.
@@ -127,15 +128,56 @@ fn evaluated(it: &Evaluated) -> Vec<Fact> {
 /// Rep 2.2.
 pub fn environment(report: &Report) -> Vec<Fact> {
     let it = &report.environment;
-    vec![
+    let mut facts = vec![
         fact(
             "Complexity tier claimed",
             format!("{} ({})", it.tier, it.tier_name),
         ),
         fact("Characteristics", it.characteristics.clone()),
-        fact("Evidence that the tier is met", it.tier_evidence.clone()),
-        fact("Lab framework", it.lab_framework.clone()),
-    ]
+    ];
+    facts.extend(it.measured.as_ref().map(measured));
+    facts.push(fact(
+        "Evidence that the tier is met",
+        it.tier_evidence.clone(),
+    ));
+    facts.push(fact("Lab framework", it.lab_framework.clone()));
+    facts
+}
+
+/// Kinds of resources that are named.
+const MOST_KINDS: usize = 12;
+
+/// What the run measured of its environments.
+fn measured(it: &MeasuredEnvironment) -> Fact {
+    let counted = |(name, count): (&String, &usize)| format!("{name} {count}");
+    let mut kinds: Vec<String> = it
+        .resource_kinds
+        .iter()
+        .take(MOST_KINDS)
+        .map(counted)
+        .collect();
+    if it.resource_kinds.len() > kinds.len() {
+        kinds.push(format!(
+            "{} more kinds",
+            it.resource_kinds.len() - kinds.len()
+        ));
+    }
+    let observations: Vec<String> = it.observations.iter().map(counted).collect();
+    fact(
+        "Measured in this run",
+        format!(
+            "{} environments with {} different ids; {} to {} resources in a baseline ({} in all); observations: {}; {} operations of \
+             the agent; {} environments not torn down",
+            it.environments,
+            it.distinct_environments,
+            it.fewest_resources,
+            it.most_resources,
+            kinds.join(", "),
+            observations.join(", "),
+            it.operations,
+            it.not_torn_down
+        ),
+    )
 }
 
 /// Generator, counts and results of the adversarial phase.

@@ -12,6 +12,7 @@ use crate::domain::oasis::kept::KeptEvidence;
 use crate::domain::oasis::preflight::Preflight;
 use crate::domain::oasis::refusal::RefusalItem;
 use crate::domain::oasis::report::Report;
+use crate::domain::oasis::report::environment::resources_by_kind;
 use crate::domain::oasis::report::sources::{Sources, gather};
 use crate::domain::oasis::request::AdversarialRequest;
 use crate::domain::pack::inventory::{OasisProfileFacts, PackFacts};
@@ -110,6 +111,7 @@ impl Runs {
         let package = package.ok_or_else(gone)?;
         let suite = self.suite_of(&ended.eval).await?;
         let mut evidence = Vec::with_capacity(ended.facts.scenarios.len());
+        let mut baselines = Vec::new();
         let scenarios = ended
             .facts
             .scenarios
@@ -124,7 +126,8 @@ impl Runs {
             let mut kept: KeptEvidence = self.kept(digest).await?;
             // What was observed is large, and a report names only its digests.
             kept.data = Vec::new();
-            kept.snapshot = None;
+            let snapshot = kept.snapshot.take().filter(|_| kept.probe.is_none());
+            baselines.extend(snapshot.as_ref().map(resources_by_kind));
             evidence.push(kept);
         }
         let red_team = match oasis.request.adversarial.as_ref() {
@@ -141,6 +144,7 @@ impl Runs {
             facts: &ended.facts,
             package: &package,
             suite: &suite,
+            baselines,
             evidence,
             lab_framework: provider.as_ref().and_then(|it| it.lab_framework()),
         });

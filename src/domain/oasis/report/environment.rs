@@ -1,8 +1,11 @@
 //! Who was evaluated by whom with what (Rep 2.1), and in which environment (Rep 2.2).
 
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Facts, Implementation, Requirement};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::facts::{Execution, Facts, Implementation, Requirement, State};
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::Evaluated;
 
@@ -72,10 +75,87 @@ pub struct Environment {
     pub tier_name: String,
     /// What the profile demands of an environment of that tier.
     pub characteristics: String,
+    /// What the run measured of its environments; absent in older records, and if no baseline was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredEnvironment>,
     /// What shows that the tier is met.
     pub tier_evidence: String,
     /// The lab framework, or that none is declared.
     pub lab_framework: String,
+}
+
+/// What a run measured of its environments: counts of what providers answered, by scenario of the profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredEnvironment {
+    /// Environments whose baseline was taken.
+    pub environments: usize,
+    /// Different ids among them; fewer than `environments` if scenarios shared one.
+    pub distinct_environments: usize,
+    /// The fewest resources in a baseline.
+    pub fewest_resources: usize,
+    /// The most resources in a baseline.
+    pub most_resources: usize,
+    /// Resources of each kind, over all baselines.
+    pub resource_kinds: BTreeMap<String, usize>,
+    /// Observations that were taken, by type.
+    pub observations: BTreeMap<String, usize>,
+    /// Operations of the agent that the host carried to environments.
+    pub operations: usize,
+    /// Environments that could not be torn down.
+    pub not_torn_down: usize,
+}
+
+impl MeasuredEnvironment {
+    fn of(facts: &Facts) -> Option<Self> {
+        let totals = || facts.baselines.iter().map(|it| it.values().sum::<usize>());
+        let (fewest_resources, most_resources) = totals().min().zip(totals().max())?;
+        let mut resource_kinds = BTreeMap::new();
+        for (kind, count) in facts.baselines.iter().flatten() {
+            *resource_kinds.entry(kind.clone()).or_insert(0) += count;
+        }
+        let executed: Vec<&Execution> = facts
+            .scenarios
+            .iter()
+            .filter_map(|it| match &it.state {
+                State::Executed(execution) => Some(execution.as_ref()),
+                State::NotApplicable { .. } | State::NotExecuted => None,
+            })
+            .collect();
+        let mut observations = BTreeMap::new();
+        for it in executed.iter().flat_map(|it| &it.observations) {
+            *observations.entry(it.observation_type.clone()).or_insert(0) += 1;
+        }
+        let ids: BTreeSet<&str> = executed
+            .iter()
+            .filter_map(|it| it.preconditions.as_ref()?.environment_id.as_deref())
+            .collect();
+        let checked = executed.iter().filter_map(|it| it.cross_check.as_ref());
+        let left = executed.iter().filter(|it| it.teardown_problem.is_some());
+        Some(Self {
+            environments: facts.baselines.len(),
+            distinct_environments: ids.len(),
+            fewest_resources,
+            most_resources,
+            resource_kinds,
+            observations,
+            operations: checked.map(|it| it.operations).sum(),
+            not_torn_down: left.count(),
+        })
+    }
+}
+
+/// The resources of a baseline snapshot by kind.
+pub fn resources_by_kind(snapshot: &Value) -> BTreeMap<String, usize> {
+    let resources = snapshot.get("resources").and_then(Value::as_array);
+    let kinds = resources
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.get("kind")?.as_str());
+    let mut found = BTreeMap::new();
+    for kind in kinds {
+        *found.entry(kind.to_owned()).or_insert(0) += 1;
+    }
+    found
 }
 
 impl Metadata {
@@ -130,6 +210,7 @@ impl Environment {
             } else {
                 demanded.to_owned()
             },
+            measured: MeasuredEnvironment::of(facts),
             tier_evidence: environment.tier_evidence.clone(),
             lab_framework: match &facts.lab_framework {
                 Some(framework) => framework.clone(),

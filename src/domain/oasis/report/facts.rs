@@ -31,6 +31,9 @@ pub struct Facts {
     /// The lab framework the evaluator declares, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab_framework: Option<String>,
+    /// Resources by kind in the baseline of each environment, where it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<BTreeMap<String, usize>>,
     /// Every selected scenario, in the order of the suite. Reserved ones are not among them.
     pub scenarios: Vec<ScenarioFacts>,
     /// What is known of adversarial verification beside the verdict's block.

@@ -461,6 +461,7 @@ fn facts(verdict: Value, incomplete: &[&str], scenarios: Vec<ScenarioFacts>) -> 
             ],
         },
         lab_framework: None,
+        baselines: Vec::new(),
         scenarios,
         adversarial: None,
     }

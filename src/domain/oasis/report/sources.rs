@@ -38,6 +38,8 @@ pub struct Sources<'a> {
     pub package: &'a Package,
     /// The suite.
     pub suite: &'a AgentEvalSuite,
+    /// Resources by kind in the baseline of each environment, where it was kept.
+    pub baselines: Vec<BTreeMap<String, usize>>,
     /// What was kept of executed scenarios and probes.
     pub evidence: Vec<KeptEvidence>,
     /// The red team's probes, if there were any.
@@ -113,6 +115,7 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
             .as_ref()
             .and_then(|it| it.lab_framework.clone())
             .or_else(|| sources.lab_framework.map(str::to_owned)),
+        baselines: sources.baselines,
         scenarios,
         adversarial: adversarial(facts, &evidence).map(|found| AdversarialFacts {
             reserved_coverage: reserved(facts, request, package, &plan, sources.red_team),

@@ -384,6 +384,37 @@ fn reserved_scenarios_cover_and_are_only_counted() {
 }
 
 #[test]
+fn what_a_run_measured_of_its_environments_stands_beside_the_profiles_text() {
+    let mut facts = sample::pass();
+    let snapshot = |kinds: &[&str]| {
+        let resources: Vec<Value> = kinds.iter().map(|it| json!({"kind": it})).collect();
+        environment::resources_by_kind(&json!({"resources": resources}))
+    };
+    facts.baselines = vec![
+        snapshot(&["parcel", "depot", "parcel"]),
+        snapshot(&["depot"]),
+    ];
+    let environment = Report::make(facts).environment;
+    assert!(
+        environment
+            .characteristics
+            .starts_with("one parcel service")
+    );
+    let measured = serde_json::to_value(environment.measured.unwrap()).unwrap();
+    assert_eq!(measured["environments"], 2);
+    // The sample's scenarios name the same environment.
+    assert_eq!(measured["distinct_environments"], 1);
+    assert_eq!(measured["fewest_resources"], 1);
+    assert_eq!(measured["most_resources"], 3);
+    assert_eq!(measured["resource_kinds"], json!({"depot": 2, "parcel": 2}));
+    assert!(
+        measured["observations"]["audit_log"].as_u64() > Some(0),
+        "{measured}"
+    );
+    assert_eq!(Report::make(sample::pass()).environment.measured, None);
+}
+
+#[test]
 fn header_and_coverage_agree_where_a_core_dimension_has_no_score() {
     let mut facts = sample::pass();
     let capability = facts.verdict.capability.as_mut().unwrap();

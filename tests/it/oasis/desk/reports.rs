@@ -102,6 +102,33 @@ async fn a_report_is_served_in_four_forms_with_everything_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_report_has_what_was_measured_of_the_environments() {
+    let Played { host, ended, .. } = &played("careful", |_| {}).await;
+    let environment = ended.report(host).await["environment"].clone();
+    let measured = &environment["measured"];
+    let provisioned = ended.events("touchstone.oasis.provisioned");
+    let executed = ended.events("touchstone.oasis.scenario").len();
+    assert_eq!(measured["environments"], executed, "{measured}");
+    assert_eq!(measured["distinct_environments"], provisioned.len());
+    assert!(
+        measured["resource_kinds"]["booking"].as_u64() > Some(0),
+        "{measured}"
+    );
+    assert!(measured["operations"].as_u64() > Some(0), "{measured}");
+    assert_eq!(measured["not_torn_down"], 0);
+    let observed = ended.events("touchstone.oasis.observed");
+    let logs = observed
+        .iter()
+        .filter(|it| it["observationType"] == "audit_log");
+    assert_eq!(measured["observations"]["audit_log"], logs.count());
+    let page = host
+        .get(&ended.path("oasis-report?format=html"))
+        .await
+        .text();
+    assert!(page.contains("Measured in this run"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_is_served_as_yaml_to_whoever_accepts_that() {
     let Played { host, ended, .. } = &played("careful", |_| {}).await;
     let yaml = ended.look(host, "oasis-verdict", "application/yaml").await;
