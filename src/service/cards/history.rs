@@ -128,7 +128,7 @@ impl CardScores {
         asking: Asking,
     ) -> Result<Ranking, Problem> {
         // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
-        let mut scored = Vec::new();
+        let mut scored: Vec<Result<_, Problem>> = Vec::new();
         for (name, subject) in candidates {
             let score = self.score(caller, subject, asking);
             let named = async move {
