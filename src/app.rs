@@ -217,7 +217,7 @@ impl App {
             projections.clone(),
             eval,
         );
-        let worker = Worker::of(
+        let worker = Worker::new(
             store.clone(),
             clock.clone(),
             executor,

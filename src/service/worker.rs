@@ -74,19 +74,9 @@ struct Held {
 }
 
 impl Worker {
-    /// A worker named `owner`, unique among all replicas and starts.
+    /// A worker named `owner`, unique among all replicas and starts. With a `command` it claims only the runs that the command
+    /// was asked to execute.
     pub fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        executor: Arc<Executor>,
-        owner: String,
-        settings: WorkerSettings,
-    ) -> Arc<Self> {
-        Self::of(store, clock, executor, owner, settings, None)
-    }
-
-    /// The worker of a command, which claims only the runs that the command was asked to execute.
-    pub fn of(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         executor: Arc<Executor>,

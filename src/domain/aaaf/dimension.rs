@@ -132,12 +132,6 @@ impl Dimension {
         all.copied()
             .find(|it| it.as_str() == name || it.short() == name)
     }
-
-    /// The one of this key.
-    pub fn from_key(key: &str) -> Option<Self> {
-        let all = Self::PERFORMANCE.iter().chain(&Self::CAPABILITY);
-        all.copied().find(|it| it.as_str() == key)
-    }
 }
 
 impl fmt::Display for Dimension {

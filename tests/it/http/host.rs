@@ -480,6 +480,7 @@ impl TestHost {
             self.executor.clone(),
             "test".to_owned(),
             settings,
+            None,
         );
         let shutdown = self.shutdown.child_token();
         tokio::spawn(worker.work(shutdown.clone()));

@@ -110,7 +110,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
         ..WorkerSettings::default()
     };
     let (clock, owner) = (Arc::new(SystemClock), "replica".to_owned());
-    let worker = Worker::new(store, clock, bench.executor.clone(), owner, settings);
+    let worker = Worker::new(store, clock, bench.executor.clone(), owner, settings, None);
     let shutdown = CancellationToken::new();
     let working = tokio::spawn(worker.work(shutdown.clone()));
 

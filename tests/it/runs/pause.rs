@@ -30,6 +30,7 @@ fn worker(bench: &Bench) -> Arc<Worker> {
         bench.executor.clone(),
         "replica".to_owned(),
         settings,
+        None,
     )
 }
 

@@ -26,6 +26,7 @@ fn worker(bench: &Bench, max_runs: usize) -> Arc<Worker> {
         bench.executor.clone(),
         "replica".to_owned(),
         settings,
+        None,
     )
 }
 
