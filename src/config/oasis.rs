@@ -14,6 +14,9 @@ use crate::net::oasis::ProviderAccess;
 const LONGEST_NAME: usize = 64;
 /// Octets of an answer at most, whatever is set: it is held in memory.
 const LARGEST_ANSWER: u64 = 64 << 20;
+/// Bytes of a bearer token at least. The host takes the token out of a provider's answers, and a shorter one would be found in
+/// member names and ordinary words.
+const SHORTEST_TOKEN: usize = 8;
 
 /// OASIS evaluations.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -100,12 +103,19 @@ impl OasisSettings {
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Vec<ProviderAccess>, Error> {
         let access = |(index, provider): (usize, &OasisProviderConfig)| -> Result<_, Error> {
-            let read = |name: &String| {
+            let read = |name: &String| -> Result<SecretString, Error> {
                 let token = environment(name).filter(|token| !token.is_empty());
-                token.map(SecretString::from).ok_or_else(|| {
+                let token = token.ok_or_else(|| {
                     let rule = format!("names the environment variable {name}, which is not set");
                     wrong(index, "api_key_env", &rule)
-                })
+                })?;
+                if token.len() < SHORTEST_TOKEN {
+                    let rule = format!(
+                        "names the environment variable {name}, whose token must have at least {SHORTEST_TOKEN} bytes"
+                    );
+                    return Err(wrong(index, "api_key_env", &rule));
+                }
+                Ok(SecretString::from(token))
             };
             let token = provider.api_key_env.as_ref().map(read).transpose()?;
             let access = provider.access(index, token)?;

@@ -4,12 +4,16 @@ use serde_json::Value;
 
 /// What stands where a literal stood.
 const MARK: &str = "[contained]";
+/// Bytes of a token that is found inside words. A shorter one is found only as a word of its own: it may be a part of many words.
+const SHORTEST_INSIDE: usize = 8;
 
 /// The literals of one environment.
 #[derive(Clone, Default)]
 pub struct Scrub {
     /// The longest first: one may be a part of another.
     literals: Vec<String>,
+    /// Whether literals shorter than [`SHORTEST_INSIDE`] are found only as words of their own.
+    short_as_words: bool,
 }
 
 impl Scrub {
@@ -22,14 +26,28 @@ impl Scrub {
             .collect();
         literals.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         literals.dedup();
-        Self { literals }
+        Self {
+            literals,
+            short_as_words: false,
+        }
+    }
+
+    /// Of a bearer token, which the provider chose and which may be as short as a syllable.
+    pub fn of_token(token: Option<String>) -> Self {
+        Self {
+            short_as_words: true,
+            ..Self::of(token)
+        }
     }
 
     /// The text without them.
     pub fn text(&self, text: &str) -> String {
-        self.literals
-            .iter()
-            .fold(text.to_owned(), |text, literal| text.replace(literal, MARK))
+        self.literals.iter().fold(text.to_owned(), |text, literal| {
+            match self.short_as_words && literal.len() < SHORTEST_INSIDE {
+                true => without_word(&text, literal),
+                false => text.replace(literal, MARK),
+            }
+        })
     }
 
     /// Takes them out of every text and every name of a value.
@@ -56,6 +74,25 @@ impl Scrub {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+}
+
+/// The text without a literal where no letter and no digit adjoins it.
+fn without_word(text: &str, literal: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, found) in text.match_indices(literal) {
+        let end = at + found.len();
+        let before = text.get(..at).and_then(|it| it.chars().next_back());
+        let after = text.get(end..).and_then(|it| it.chars().next());
+        let adjoined = before.into_iter().chain(after).any(char::is_alphanumeric);
+        if !adjoined {
+            kept.push_str(text.get(from..at).unwrap_or_default());
+            kept.push_str(MARK);
+            from = end;
+        }
+    }
+    kept.push_str(text.get(from..).unwrap_or_default());
+    kept
 }
 
 /// As it stands inside a text that is JSON itself: what an agent or a tool said is often kept as one.
@@ -94,6 +131,19 @@ mod tests {
         let told = serde_json::json!({"result": {"key": key}}).to_string();
         let scrubbed = Scrub::of([key.to_owned()]).text(&told);
         assert_eq!(scrubbed, r#"{"result":{"key":"[contained]"}}"#);
+    }
+
+    #[test]
+    fn a_short_token_goes_as_a_word_and_leaves_other_words_whole() {
+        let told = "bearer s3c: s3cret s3c/x (s3c) as3c, s3c";
+        let scrubbed = Scrub::of_token(Some("s3c".to_owned())).text(told);
+        assert_eq!(
+            scrubbed,
+            "bearer [contained]: s3cret [contained]/x ([contained]) as3c, [contained]"
+        );
+        let long = Scrub::of_token(Some("s3cret-token".to_owned())).text("xs3cret-tokenx");
+        assert_eq!(long, "x[contained]x");
+        assert_eq!(Scrub::of_token(None).text(told), told);
     }
 
     proptest! {

@@ -84,7 +84,7 @@ impl Kit {
             .args(["--profile", profile, "--environment-type", environment])
             .args(["--port", "0"])
             .args(more)
-            .env("KIT_TOKEN", "s3cret")
+            .env("KIT_TOKEN", "s3cret-token")
             .stdout(Stdio::piped())
             .spawn()
             .expect("the provider kit needs python3, or the one of TOUCHSTONE_TEST_PYTHON");
@@ -255,7 +255,7 @@ fn the_kit_takes_calls_only_with_the_evaluators_token() {
     let settings = std::fs::read_to_string(home.config()).unwrap();
     std::fs::write(home.config(), settings + "api_key_env = \"KIT_TOKEN\"\n").unwrap();
     let mut command = home.touchstone();
-    command.args(preflight).env("KIT_TOKEN", "s3cret");
+    command.args(preflight).env("KIT_TOKEN", "s3cret-token");
     assert_eq!(Done::of(&mut command).code, 0);
 }
 

@@ -132,7 +132,7 @@ fn two_providers_have_two_names() {
 #[test]
 fn a_token_is_read_from_the_variable_that_is_named() {
     let config = load(&provider(r#"api_key_env = "DESK_TOKEN""#)).unwrap();
-    let set = |name: &str| (name == "DESK_TOKEN").then(|| "canary".to_owned());
+    let set = |name: &str| (name == "DESK_TOKEN").then(|| "canary-0".to_owned());
     let accesses = config.oasis.accesses(&set).unwrap();
     assert!(accesses[0].token.is_some());
     assert!(!format!("{accesses:?}").contains("canary"));
@@ -145,4 +145,18 @@ fn a_token_is_read_from_the_variable_that_is_named() {
         );
         assert!(refused.contains("DESK_TOKEN"), "{refused}");
     }
+}
+
+/// The host takes the token out of answers: a short one would take out other words as well.
+#[test]
+fn a_token_that_is_too_short_is_refused() {
+    let config = load(&provider(r#"api_key_env = "DESK_TOKEN""#)).unwrap();
+    let refused = config.oasis.accesses(&|_| Some("canary7".to_owned()));
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("`oasis.providers[0].api_key_env`")
+            && refused.contains("at least 8 bytes"),
+        "{refused}"
+    );
+    assert!(!refused.contains("canary"), "{refused}");
 }

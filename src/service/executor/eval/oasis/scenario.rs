@@ -205,8 +205,8 @@ impl Evaluation {
             Ok(outcome) => executed.outcome = outcome,
             Err(Interrupted::Fault(fault)) => {
                 let seen = scene.violation_seen();
-                let token = environment.token.iter();
-                let token = Scrub::of(token.map(|it| it.expose_secret().to_owned()));
+                let token = environment.token.as_ref();
+                let token = Scrub::of_token(token.map(|it| it.expose_secret().to_owned()));
                 let fault = fault.without(&scrub).without(&token);
                 break_down(&mut executed, &fault, seen);
             }
