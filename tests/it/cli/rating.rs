@@ -727,8 +727,105 @@ fn task_logs_become_evidence_once() {
     );
     let done = home.run(&[&collect[..], &["--json"]].concat());
     assert_eq!(done.document()["new"], 0);
+    // Of several logs the refusal names the one.
+    std::fs::create_dir(home.path("task_logs")).unwrap();
+    std::fs::write(home.path("task_logs/may.jsonl"), "{\"task_id\": 7}\n").unwrap();
+    let done = home.run(&["collect", "triage", "--source", "task_logs"]);
+    assert_eq!(done.stdout, "4 recorded, 1 refused\n", "{}", done.stderr);
+    assert!(
+        done.stderr.contains("task_logs/may.jsonl, line 1: "),
+        "{}",
+        done.stderr
+    );
     let done = Home::empty().run(&["collect", "triage", "--source", "task_logs"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
+}
+
+#[test]
+fn memory_files_become_evidence_once() {
+    let home = Home::empty();
+    assert_good(&home.run(&["enroll", "triage"]));
+    let task = |task: &str| {
+        format!(
+            "task_id: {task}\nassigned_at: {}\ncompleted_at: {}\nstatus: accepted\ncomplexity_level: 2\ndomain: code\n",
+            ago(7200),
+            ago(3600)
+        )
+    };
+    let folder = home.path("memory_files");
+    std::fs::create_dir_all(folder.join("april")).unwrap();
+    let first = format!("---\n{}---\nThe customer wanted a refund.\n", task("1"));
+    std::fs::write(folder.join("april/refund.md"), &first).unwrap();
+    std::fs::write(
+        folder.join("people.md"),
+        "---\ntitle: People\n---\nDana decides.\n",
+    )
+    .unwrap();
+    let collect = ["collect", "triage", "--source", "memory_files"];
+    let done = home.run(&collect);
+    assert_good(&done);
+    assert_eq!(done.stdout, "2 recorded\n");
+    // The same task in another file, one more, and one that grades itself.
+    let graded = format!("```task\n{}quality_score: 1.0\n```\n", task("3"));
+    let log = format!("{first}\n```task\n{}```\n\n{graded}", task("2"));
+    std::fs::write(home.path("log.md"), log).unwrap();
+    let done = home.run(&[&collect[..], &["--file", "log.md"]].concat());
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.stdout, "4 recorded, 1 refused\n");
+    assert!(
+        done.stderr
+            .contains("2 of them are new, 2 were known already")
+            && done
+                .stderr
+                .contains("log.md, line 20: `quality_score` is a grade"),
+        "{}",
+        done.stderr
+    );
+    let done = home.run(&[&collect[..], &["--json"]].concat());
+    assert_eq!(done.document()["new"], 0);
+    let done = Home::empty().run(&collect);
+    assert_eq!(done.code, 2, "{}", done.stderr);
+    assert!(done.stderr.contains("--file FOLDER"), "{}", done.stderr);
+}
+
+#[test]
+fn an_event_is_entered_by_hand_once() {
+    let home = Home::empty();
+    assert_good(&home.run(&["enroll", "triage"]));
+    let at = ago(3600);
+    let collect = ["collect", "triage", "--source", "manual", "--json"];
+    let revised = ["--event", "task_revised", "--at", &at, "--set", "task_id=7"];
+    let members = [
+        "--set",
+        "revision_number=1",
+        "--set",
+        "reason_code=minor",
+        "--set",
+        "changes=null",
+    ];
+    let entry = [&collect[..], &revised, &members].concat();
+    for new in [1, 0] {
+        let done = home.run(&entry);
+        assert_good(&done);
+        let document = done.document();
+        assert_eq!(
+            (&document["accepted"], &document["new"]),
+            (&json!(1), &json!(new))
+        );
+    }
+    let done = home.run(&[&collect[..], &revised].concat());
+    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    let error = done.document()["errors"][0]["error"].to_string();
+    assert!(error.contains("revision_number"), "{error}");
+    for wrong in [
+        [&collect[..], &["--event", "task_revised"]].concat(),
+        [&collect[..], &["--event", "task_dreamt", "--at", &at]].concat(),
+        vec!["collect", "--source", "events.jsonl", "--at", &at],
+        vec!["collect", "--source", "manual", "--file", "a.md"],
+    ] {
+        let done = home.run(&wrong);
+        assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
+    }
 }
 
 #[test]

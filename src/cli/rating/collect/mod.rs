@@ -1,11 +1,14 @@
-//! `touchstone collect`: evidence of a file, or of a host's own eval runs, recorded at a host.
+//! `touchstone collect`: evidence of a file, of a person, or of a host's own eval runs, recorded at a host.
 
+mod manual;
+mod memory;
 mod runs;
 mod source;
 mod tasks;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use axum::http::Method;
 use clap::Args;
@@ -40,6 +43,11 @@ once. Assessing does it by itself. A file of that name is ./host.
 `task_logs` stands for logs with a task a line, as JSON lines or as CSV with a header: those of --file, or else task_logs.jsonl,
 task_logs.csv and such files in task_logs/. docs/aaaf.md names their columns.
 
+`memory_files` stands for the Markdown files in which an agent notes its tasks: the file or folder of --file, or else
+memory_files/. docs/aaaf.md says how a task is noted.
+
+`manual` stands for one event that you enter by --event, --at and --set.
+
 FILE holds events as JSON lines, as a JSON array, or in a document with `events`; docs/aaaf.md says what an event looks like.
 An agent may be named by its name or its id. An event without `id` gets one of its content and its place in the file, so
 that collecting the same file again, or the same file with more lines, records nothing twice.
@@ -51,6 +59,10 @@ Examples:
   touchstone collect --source host --agent triage
   touchstone collect triage --source task_logs --from 2026-03-17
   touchstone collect triage --source task_logs --file march.csv
+  touchstone collect triage --source memory_files --file ~/.triage/memory
+  touchstone collect triage --source manual --event task_revised \
+    --at 2026-04-16T12:00:00Z --set task_id=T-17 --set revision_number=1 \
+    --set reason_code=minor --set changes=null
   touchstone collect --source events.json --from 2026-04-01 --agent triage
   jq -c '.[]' export.json | touchstone collect --source - --json";
 
@@ -61,12 +73,15 @@ pub struct Arguments {
     /// Whose the events are that do not say it, by name or id; of eval runs, those of this agent alone
     #[arg(value_name = "AGENT", conflicts_with = "agent")]
     of: Option<String>,
-    /// The events; `-` for stdin, `host` for the host's eval runs, `task_logs` for logs of tasks
-    #[arg(long, value_name = "FILE|host|task_logs")]
+    /// The events; `-` for stdin, `host` for the host's eval runs, `task_logs` for logs of tasks, `memory_files` for an agent's
+    /// notes, `manual` for one event
+    #[arg(long, value_name = "FILE|host|task_logs|memory_files|manual")]
     source: PathBuf,
-    /// With --source task_logs: the file of task logs
+    /// With --source task_logs: the file of task logs. With --source memory_files: the file, or the folder of them
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    manual: manual::Entry,
     /// Leave out what happened before this
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Timestamp>,
@@ -91,45 +106,84 @@ struct Collected {
 
 #[derive(Debug, PartialEq, Serialize)]
 struct Refused {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<Arc<str>>,
     line: usize,
     error: String,
 }
 
+/// What `--source` stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    Host,
+    TaskLogs,
+    MemoryFiles,
+    Manual,
+}
+
 impl Arguments {
+    fn kind(&self) -> Kind {
+        match self.source.to_str() {
+            Some("host") => Kind::Host,
+            Some(tasks::NAME) => Kind::TaskLogs,
+            Some(memory::NAME) => Kind::MemoryFiles,
+            Some(manual::NAME) => Kind::Manual,
+            _ => Kind::File,
+        }
+    }
+
+    /// Where the events come from.
+    fn open(&self) -> Result<Source, Failure> {
+        let kind = self.kind();
+        if self.file.is_some() && !matches!(kind, Kind::TaskLogs | Kind::MemoryFiles) {
+            let message = "--file is for --source task_logs and --source memory_files";
+            return Err(Failure::usage(message).or_try("--source FILE"));
+        }
+        if kind != Kind::Manual && self.manual.is_given() {
+            let message = "--event, --at and --set are for --source manual";
+            return Err(Failure::usage(message).or_try("--source manual"));
+        }
+        match kind {
+            Kind::TaskLogs => tasks::open(self.file.as_deref()),
+            Kind::MemoryFiles => memory::open(self.file.as_deref()),
+            Kind::Manual => self.manual.open(),
+            Kind::File | Kind::Host => Source::open(&self.source),
+        }
+    }
+
     fn agent(&self) -> Option<&str> {
         self.of.as_deref().or(self.agent.as_deref())
     }
 }
 
 impl Collected {
-    fn refuse(&mut self, line: usize, error: String) {
+    fn refuse(&mut self, (file, line): Place, error: String) {
         self.rejected += 1;
         if self.errors.len() < TOLD {
-            self.errors.push(Refused { line, error });
+            self.errors.push(Refused { file, line, error });
         }
     }
 }
 
+/// Where an event is from: the file, where there may be several, and the line.
+type Place = (Option<Arc<str>>, usize);
+
 /// Events on their way.
 #[derive(Default)]
 struct Batch {
-    lines: Vec<usize>,
+    places: Vec<Place>,
     events: Vec<Value>,
     octets: usize,
 }
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    if arguments.source == Path::new("host") {
-        return runs::collect(context, arguments).await;
-    }
-    let is_task_logs = arguments.source == Path::new(tasks::NAME);
-    if arguments.file.is_some() && !is_task_logs {
-        return Err(Failure::usage("--file is for --source task_logs").or_try("--source FILE"));
-    }
-    let mut source = match is_task_logs {
-        true => tasks::open(arguments.file.as_deref())?,
-        false => Source::open(&arguments.source)?,
+    let mut source = match arguments.kind() {
+        Kind::Host if arguments.file.is_none() && !arguments.manual.is_given() => {
+            return runs::collect(context, arguments).await;
+        }
+        _ => arguments.open()?,
     };
     let session = context.look().await?;
     let terminal = context.terminal();
@@ -170,7 +224,10 @@ async fn collect(
         None => Counted::open(terminal),
     };
     let (mut batch, mut ordinal) = (Batch::default(), 0_u64);
+    // What a task log, a memory file or a person says is the same wherever it stands.
+    let is_placed = arguments.kind() == Kind::File;
     while let Some(Placed {
+        file,
         line,
         octets,
         event,
@@ -180,7 +237,7 @@ async fn collect(
         let mut event = match event {
             Ok(event) => event,
             Err(fault) => {
-                collected.refuse(line, fault);
+                collected.refuse((file, line), fault);
                 continue;
             }
         };
@@ -189,14 +246,12 @@ async fn collect(
             continue;
         }
         whose.tell(&mut event);
-        // A task is the same one wherever it stands in a log.
-        let is_placed = arguments.source != Path::new(tasks::NAME);
         named(&mut event, if is_placed { ordinal } else { 0 });
         if batch.events.len() == BATCH || batch.octets + octets > BATCH_OCTETS {
             send(client, std::mem::take(&mut batch), collected).await?;
             bar.reach(ordinal, format!("{} recorded", collected.accepted));
         }
-        batch.lines.push(line);
+        batch.places.push((file, line));
         batch.events.push(event);
         batch.octets += octets;
     }
@@ -298,8 +353,8 @@ async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Resul
         collected.new = Some(collected.new.unwrap_or_default() + new);
     }
     for Indexed { index, error } in answer.errors {
-        let line = batch.lines.get(index).copied().unwrap_or_default();
-        collected.refuse(line, error);
+        let place = batch.places.get(index).cloned().unwrap_or_default();
+        collected.refuse(place, error);
     }
     Ok(())
 }
@@ -314,7 +369,11 @@ fn show(terminal: &Terminal, collected: &Collected) {
         return;
     }
     for refused in collected.errors.iter().take(TOLD_TO_PEOPLE) {
-        terminal.note(&format!("line {}: {}", refused.line, plain(&refused.error)));
+        let place = match &refused.file {
+            Some(file) => format!("{}, line {}", plain(file), refused.line),
+            None => format!("line {}", refused.line),
+        };
+        terminal.note(&format!("{place}: {}", plain(&refused.error)));
     }
     let more = collected.rejected.saturating_sub(TOLD_TO_PEOPLE as u64);
     if more > 0 {

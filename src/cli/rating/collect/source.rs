@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -17,11 +18,13 @@ const MAX_DOCUMENT: u64 = 256 << 20;
 /// Octets of a line.
 const MAX_LINE: u64 = 1 << 20;
 
-type Reader = BufReader<Box<dyn Read + Send>>;
+pub type Reader = BufReader<Box<dyn Read + Send>>;
 
 /// An event, or what stands in its place.
 #[derive(Debug, PartialEq)]
 pub struct Placed {
+    /// The file it is from, where there may be several.
+    pub file: Option<Arc<str>>,
     /// The line it begins on, from 1.
     pub line: usize,
     /// How many octets it takes.
@@ -37,16 +40,10 @@ pub struct Source {
 }
 
 enum Form {
-    /// Made from something else.
-    Made(std::vec::IntoIter<Placed>),
+    /// Made from something else while that is read.
+    Made(Box<dyn Iterator<Item = Result<Placed, Failure>> + Send>),
     /// JSON lines.
-    Lines {
-        reader: Reader,
-        /// The line that was read to find out what this is.
-        first: Option<Vec<u8>>,
-        /// How many lines have been read.
-        line: usize,
-    },
+    Lines(Lines),
     /// A JSON array, or a document with `events`.
     Document {
         text: String,
@@ -60,23 +57,22 @@ impl Source {
     /// # Errors
     /// A file that cannot be read, or that holds no events.
     pub fn open(file: &Path) -> Result<Self, Failure> {
-        let input: Box<dyn Read + Send> = if file == Path::new("-") {
-            Box::new(std::io::stdin())
-        } else {
-            Box::new(File::open(file).map_err(|cause| unreadable(file, &cause))?)
-        };
-        let mut reader: Reader = BufReader::new(input);
-        let (first, line) = first_line(&mut reader).map_err(|cause| unreadable(file, &cause))?;
+        let Start {
+            reader,
+            first,
+            line,
+        } = Start::of(file)?;
         let name = file.to_owned();
         let is_lines = serde_json::from_slice::<Value>(&first)
             .is_ok_and(|it| it.is_object() && it.get("events").is_none());
         let form = match first.trim_ascii_start().first() {
             None => return Err(unusable(file, "there is no event in it")),
-            Some(b'{') if is_lines => Form::Lines {
+            Some(b'{') if is_lines => Form::Lines(Lines {
+                name: name.clone(),
                 reader,
                 first: Some(first),
                 line,
-            },
+            }),
             Some(b'{' | b'[') => document(file, reader, &first, line)?,
             Some(_) => {
                 return Err(unusable(
@@ -88,18 +84,21 @@ impl Source {
         Ok(Self { name, form })
     }
 
-    /// Of events that were made from something else.
-    pub fn of(name: PathBuf, placed: Vec<Placed>) -> Self {
-        let form = Form::Made(placed.into_iter());
+    /// Of events that are made from something else while that is read.
+    pub fn of(
+        name: PathBuf,
+        made: impl Iterator<Item = Result<Placed, Failure>> + Send + 'static,
+    ) -> Self {
+        let form = Form::Made(Box::new(made));
         Self { name, form }
     }
 
     /// How many events there will be, if that is known without reading them all.
     pub fn len(&self) -> Option<u64> {
         match &self.form {
-            Form::Lines { .. } => lines_of(&self.name),
+            Form::Lines(_) => lines_of(&self.name),
             Form::Document { places, .. } => Some(places.len() as u64),
-            Form::Made(placed) => Some(placed.len() as u64),
+            Form::Made(_) => None,
         }
     }
 
@@ -109,46 +108,108 @@ impl Source {
     /// The file cannot be read any further.
     pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
         match &mut self.form {
-            Form::Made(placed) => Ok(placed.next()),
+            Form::Made(made) => made.next().transpose(),
+            Form::Lines(lines) => lines.next(),
             Form::Document { text, places } => Ok(places.next().map(|(line, range)| {
                 let raw = text.get(range).unwrap_or_default();
                 Placed {
+                    file: None,
                     line,
                     octets: raw.len(),
                     event: serde_json::from_str(raw).map_err(|fault| no_json(&fault)),
                 }
             })),
-            Form::Lines {
-                reader,
-                first,
-                line,
-            } => loop {
-                let octets = match first.take() {
-                    Some(first) => first,
-                    None => {
-                        let read = read_line(reader);
-                        let octets = read.map_err(|cause| unreadable(&self.name, &cause))?;
-                        if octets.is_empty() {
-                            return Ok(None);
-                        }
-                        *line += 1;
-                        octets
+        }
+    }
+}
+
+/// A file that was opened, and its first line that is not blank.
+pub struct Start {
+    pub reader: Reader,
+    /// The line, or its first octets if it is too long; empty if the file has none.
+    pub first: Vec<u8>,
+    /// Its number, from 1.
+    pub line: usize,
+}
+
+impl Start {
+    /// Opens a file; `-` is stdin.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of(file: &Path) -> Result<Self, Failure> {
+        let input: Box<dyn Read + Send> = if file == Path::new("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(File::open(file).map_err(|cause| unreadable(file, &cause))?)
+        };
+        let mut reader: Reader = BufReader::new(input);
+        let (first, line) = first_line(&mut reader).map_err(|cause| unreadable(file, &cause))?;
+        Ok(Self {
+            reader,
+            first,
+            line,
+        })
+    }
+}
+
+/// JSON lines, each within a bound; blank ones are passed over.
+pub struct Lines {
+    name: PathBuf,
+    reader: Reader,
+    /// The line that was read to find out what this is.
+    first: Option<Vec<u8>>,
+    /// How many lines have been read.
+    line: usize,
+}
+
+impl Lines {
+    /// All lines of a file that was just opened.
+    pub fn of(file: &Path, start: Start) -> Self {
+        Self {
+            name: file.to_owned(),
+            reader: start.reader,
+            first: Some(start.first),
+            line: start.line,
+        }
+    }
+
+    /// The next line as JSON; none after the last.
+    ///
+    /// # Errors
+    /// The file cannot be read any further.
+    pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
+        loop {
+            let octets = match self.first.take() {
+                Some(first) => first,
+                None => {
+                    let read = read_start(&mut self.reader);
+                    let octets = read.map_err(|cause| unreadable(&self.name, &cause))?;
+                    if octets.is_empty() {
+                        return Ok(None);
                     }
-                };
-                if octets.trim_ascii().is_empty() {
-                    continue;
+                    self.line += 1;
+                    octets
                 }
-                let event = if octets.len() as u64 > MAX_LINE {
-                    Err(format!("it has more than {MAX_LINE} octets"))
-                } else {
-                    serde_json::from_slice(&octets).map_err(|fault| no_json(&fault))
-                };
-                return Ok(Some(Placed {
-                    line: *line,
-                    octets: octets.len(),
-                    event,
-                }));
-            },
+            };
+            let is_too_long = octets.len() as u64 > MAX_LINE;
+            if is_too_long && octets.last() != Some(&b'\n') {
+                let skipped = self.reader.skip_until(b'\n');
+                skipped.map_err(|cause| unreadable(&self.name, &cause))?;
+            }
+            if octets.trim_ascii().is_empty() {
+                continue;
+            }
+            let event = match is_too_long {
+                true => Err(format!("it has more than {MAX_LINE} octets")),
+                false => serde_json::from_slice(&octets).map_err(|fault| no_json(&fault)),
+            };
+            return Ok(Some(Placed {
+                file: None,
+                line: self.line,
+                octets: octets.len(),
+                event,
+            }));
         }
     }
 }
@@ -172,15 +233,6 @@ fn first_line(reader: &mut Reader) -> std::io::Result<(Vec<u8>, usize)> {
 fn read_start(reader: &mut Reader) -> std::io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     reader.take(MAX_LINE + 1).read_until(b'\n', &mut octets)?;
-    Ok(octets)
-}
-
-/// The same, and of one that is too long the rest is passed over.
-fn read_line(reader: &mut Reader) -> std::io::Result<Vec<u8>> {
-    let octets = read_start(reader)?;
-    if octets.len() as u64 > MAX_LINE && octets.last() != Some(&b'\n') {
-        reader.skip_until(b'\n')?;
-    }
     Ok(octets)
 }
 
@@ -225,11 +277,11 @@ fn no_json(fault: &serde_json::Error) -> String {
     format!("no JSON: {fault}")
 }
 
-fn unreadable(file: &Path, cause: &std::io::Error) -> Failure {
+pub fn unreadable(file: &Path, cause: &std::io::Error) -> Failure {
     unusable(file, &format!("it cannot be read: {cause}"))
 }
 
-fn unusable(file: &Path, fault: &str) -> Failure {
+pub fn unusable(file: &Path, fault: &str) -> Failure {
     let message = plain(&format!("{}: {fault}", file.display()));
     Failure::new(Exit::Negative, "INVALID_REQUEST", message)
         .or_try("see docs/aaaf.md for what an event looks like")

@@ -1,18 +1,19 @@
-//! Task logs as evidence: one row a task, as JSON lines or CSV, made into the events of that task.
+//! Task logs as evidence: one row a task, as JSON lines or CSV, made into the events of that task while the file is read.
 
+use std::io::{Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::source::{Placed, Source};
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::files;
+use super::source::{Lines, Placed, Reader, Source, Start, unreadable, unusable};
+use crate::cli::exit::Failure;
 
 /// Stands for task logs on the command line, and for where they are looked for.
 pub const NAME: &str = "task_logs";
-/// Bytes of a file.
-const MAX_FILE: u64 = 256 << 20;
+/// Bytes of a row of CSV, not counting what the reader has buffered.
+const MAX_ROW: usize = 1 << 20;
 /// Errors of a task, as many as a list of an event holds.
 const MOST_ERRORS: u64 = 500;
 
@@ -50,16 +51,13 @@ pub fn open(file: Option<&Path>) -> Result<Source, Failure> {
         let message = "there is no task_logs.jsonl, task_logs.csv or task_logs/ with such files";
         return Err(Failure::usage(message).or_try("--file FILE"));
     }
-    let mut placed = Vec::new();
-    for file in &files {
-        let octets = files::read(file, MAX_FILE).map_err(|failure| Failure {
-            exit: Exit::Negative,
-            ..failure
-        })?;
-        placed.extend(rows(&octets));
-    }
-    let name = files.into_iter().next().unwrap_or_default();
-    Ok(Source::of(name, placed))
+    let name = files.first().cloned().unwrap_or_default();
+    let logs = Logs {
+        several: files.len() > 1,
+        files: files.into_iter(),
+        open: None,
+    };
+    Ok(Source::of(name, logs))
 }
 
 fn usual() -> Vec<PathBuf> {
@@ -80,74 +78,208 @@ fn usual() -> Vec<PathBuf> {
     found
 }
 
+/// The files, one after the other.
+struct Logs {
+    several: bool,
+    files: std::vec::IntoIter<PathBuf>,
+    open: Option<Log>,
+}
+
+impl Iterator for Logs {
+    type Item = Result<Placed, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(log) = &mut self.open {
+                match log.next() {
+                    Ok(None) => self.open = None,
+                    placed => return placed.transpose(),
+                }
+            }
+            let file = self.files.next()?;
+            match Log::of(&file, self.several) {
+                Ok(log) => self.open = Some(log),
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+    }
+}
+
+/// A file that is read row by row.
+struct Log {
+    /// What it is called, where there are several.
+    file: Option<Arc<str>>,
+    rows: Rows,
+    /// The events of the last row.
+    ready: std::vec::IntoIter<Placed>,
+}
+
+impl Log {
+    fn of(file: &Path, several: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            file: several.then(|| file.display().to_string().into()),
+            rows: Rows::of(file)?,
+            ready: Vec::new().into_iter(),
+        })
+    }
+
+    /// The next event with the line of its row; none after the last.
+    fn next(&mut self) -> Result<Option<Placed>, Failure> {
+        loop {
+            if let Some(placed) = self.ready.next() {
+                return Ok(Some(placed));
+            }
+            let Some((line, row)) = self.rows.next()? else {
+                return Ok(None);
+            };
+            let made = row.and_then(|row| events(&row));
+            self.ready = placed(self.file.as_ref(), line, made).into_iter();
+        }
+    }
+}
+
+/// Events with the place that they are from, or in their place why there are none.
+pub fn placed(
+    file: Option<&Arc<str>>,
+    line: usize,
+    made: Result<Vec<Value>, String>,
+) -> Vec<Placed> {
+    let place = |event: Result<Value, String>| Placed {
+        file: file.cloned(),
+        line,
+        octets: event.as_ref().map_or(0, |it| it.to_string().len()),
+        event,
+    };
+    match made {
+        Ok(events) => events.into_iter().map(|it| place(Ok(it))).collect(),
+        Err(fault) => vec![place(Err(fault))],
+    }
+}
+
 /// A row with its line, or why it cannot be read.
 type Row = (usize, Result<Map<String, Value>, String>);
 
-/// The events of a file, each with the line of its row.
-fn rows(octets: &[u8]) -> Vec<Placed> {
-    let is_json = octets.trim_ascii_start().first() == Some(&b'{');
-    let rows: Vec<Row> = if is_json {
-        let lines = (1..).zip(octets.split(|octet| *octet == b'\n'));
-        let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
-        lines
-            .map(|(at, line)| {
-                let row = serde_json::from_slice(line);
-                (at, row.map_err(|fault| format!("no JSON object: {fault}")))
-            })
-            .collect()
-    } else {
-        table(octets)
-    };
-    let mut placed = Vec::new();
-    for (line, row) in rows {
-        let place = |event: Result<Value, String>| Placed {
-            line,
-            octets: event.as_ref().map_or(0, |it| it.to_string().len()),
-            event,
-        };
-        match row.and_then(|row| events(&row)) {
-            Ok(events) => placed.extend(events.into_iter().map(|it| place(Ok(it)))),
-            Err(fault) => placed.push(place(Err(fault))),
-        }
-    }
-    placed
+/// The rows of a file.
+enum Rows {
+    Lines(Lines),
+    Table(Box<Table>),
 }
 
-/// Rows of CSV by the names of its header. An empty cell says nothing.
-fn table(octets: &[u8]) -> Vec<Row> {
-    let mut reader = csv::Reader::from_reader(octets);
-    let header = match reader.headers() {
-        Ok(header) => header.clone(),
-        Err(fault) => return vec![(1, Err(fault.to_string()))],
-    };
-    let mut rows = Vec::new();
-    for (place, record) in (2_usize..).zip(reader.records()) {
-        let record = match record {
-            Ok(record) => record,
-            Err(fault) => {
-                rows.push((place, Err(fault.to_string())));
-                continue;
-            }
-        };
-        let line = record.position().and_then(|it| it.line().try_into().ok());
-        let cells = header.iter().map(str::trim).zip(record.iter());
-        let cells = cells.filter(|(_, cell)| !cell.trim().is_empty());
-        let row = cells.map(|(name, cell)| (name.to_owned(), value(name, cell.trim())));
-        rows.push((line.unwrap_or(place), Ok(row.collect())));
+impl Rows {
+    fn of(file: &Path) -> Result<Self, Failure> {
+        let start = Start::of(file)?;
+        Ok(match start.first.trim_ascii_start().first() {
+            Some(b'{') => Self::Lines(Lines::of(file, start)),
+            _ => Self::Table(Box::new(Table::of(file, start)?)),
+        })
     }
-    rows
+
+    fn next(&mut self) -> Result<Option<Row>, Failure> {
+        let lines = match self {
+            Self::Lines(lines) => lines,
+            Self::Table(table) => return table.next(),
+        };
+        let row = |it: Placed| {
+            let object = it.event.and_then(|row| match row {
+                Value::Object(row) => Ok(row),
+                _ => Err("expected a JSON object".to_owned()),
+            });
+            (it.line, object)
+        };
+        Ok(lines.next()?.map(row))
+    }
+}
+
+/// Rows of CSV by the names of its header.
+struct Table {
+    name: PathBuf,
+    reader: csv::Reader<Metered>,
+    header: csv::StringRecord,
+    /// Blank lines before the header.
+    blank: usize,
+}
+
+impl Table {
+    fn of(file: &Path, start: Start) -> Result<Self, Failure> {
+        let mut reader = csv::Reader::from_reader(Metered {
+            from: Cursor::new(start.first).chain(start.reader),
+            octets: 0,
+        });
+        let header = reader.headers().cloned();
+        let header = header.map_err(|fault| unusable(file, &format!("its header: {fault}")))?;
+        Ok(Self {
+            name: file.to_owned(),
+            reader,
+            header,
+            blank: start.line.saturating_sub(1),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Row>, Failure> {
+        self.reader.get_mut().octets = 0;
+        let mut record = csv::StringRecord::new();
+        let line = |position: Option<&csv::Position>| {
+            let line = position.and_then(|it| usize::try_from(it.line()).ok());
+            line.unwrap_or_default() + self.blank
+        };
+        Ok(match self.reader.read_record(&mut record) {
+            Ok(false) => None,
+            Ok(true) => {
+                let row = cells(&self.header, &record);
+                Some((line(record.position()), Ok(row)))
+            }
+            Err(fault) => match fault.kind() {
+                csv::ErrorKind::Io(cause) => return Err(unreadable(&self.name, cause)),
+                _ => Some((line(fault.position()), Err(fault.to_string()))),
+            },
+        })
+    }
+}
+
+/// A row by the names of the header. An empty cell says nothing.
+fn cells(header: &csv::StringRecord, record: &csv::StringRecord) -> Map<String, Value> {
+    let cells = header.iter().map(str::trim).zip(record.iter());
+    let cells = cells.filter(|(_, cell)| !cell.trim().is_empty());
+    cells
+        .map(|(name, cell)| (name.to_owned(), value(name, cell.trim())))
+        .collect()
+}
+
+/// Fails once a row has taken too many bytes, as after a quote that nothing closes.
+struct Metered {
+    from: Chain<Cursor<Vec<u8>>, Reader>,
+    /// Bytes since the row began.
+    octets: usize,
+}
+
+impl Read for Metered {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.octets > MAX_ROW {
+            let fault = format!("a row has more than {MAX_ROW} bytes: is a quote left open?");
+            return Err(std::io::Error::other(fault));
+        }
+        let octets = self.from.read(buffer)?;
+        self.octets += octets;
+        Ok(octets)
+    }
 }
 
 /// A cell: numbers, booleans and JSON as such, anything else as text.
-fn value(name: &str, cell: &str) -> Value {
-    match name {
-        "task_id" | "agent" | "agent_id" | "domain" | "task_group" => json!(cell),
-        _ => serde_json::from_str(cell).unwrap_or_else(|_| json!(cell)),
+pub fn value(name: &str, cell: &str) -> Value {
+    match is_text(name) {
+        true => json!(cell),
+        false => serde_json::from_str(cell).unwrap_or_else(|_| json!(cell)),
     }
 }
 
+/// Whether a member of a row is text, whatever it looks like.
+pub fn is_text(name: &str) -> bool {
+    const TEXTS: [&str; 5] = ["task_id", "agent", "agent_id", "domain", "task_group"];
+    TEXTS.contains(&name)
+}
+
 /// The events of a task.
-fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
+pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
     let task = match row.get("task_id") {
         Some(Value::String(task)) if !task.is_empty() => task,
         _ => return Err("`task_id` is missing".to_owned()),
@@ -227,6 +359,17 @@ fn moment(row: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, Str
 mod tests {
     use super::*;
 
+    fn all(octets: &[u8]) -> Result<Vec<Placed>, Failure> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), octets).unwrap();
+        let mut source = open(Some(file.path()))?;
+        let mut all = Vec::new();
+        while let Some(placed) = source.next()? {
+            all.push(placed);
+        }
+        Ok(all)
+    }
+
     #[test]
     fn a_row_becomes_an_assignment_and_a_completion_in_either_form() {
         let csv =
@@ -236,7 +379,8 @@ mod tests {
             "completion_status": "accepted", "complexity_level": 2, "domain": "code", "errors": [{"severity": "major"}]}"#;
         let json: Vec<u8> = json.iter().copied().filter(|it| *it != b'\n').collect();
         let read = |octets: &[u8]| -> Vec<Value> {
-            rows(octets)
+            all(octets)
+                .unwrap()
                 .into_iter()
                 .map(|it| it.event.unwrap())
                 .collect()
@@ -254,17 +398,30 @@ mod tests {
 
     #[test]
     fn what_a_row_lacks_is_said_with_its_line() {
-        let found = rows(b"task_id,completed_at\nt1,2026-04-16T12:05:00Z\nt2,yesterday\nt3,\n");
+        let found =
+            all(b"\ntask_id,completed_at\nt1,2026-04-16T12:05:00Z\nt2,yesterday\nt3,\nt4\n");
         let told: Vec<(usize, String)> = found
+            .unwrap()
             .into_iter()
             .map(|it| (it.line, it.event.unwrap_err()))
             .collect();
         assert_eq!(
             told.iter().map(|it| it.0).collect::<Vec<usize>>(),
-            [2, 3, 4]
+            [3, 4, 5, 6]
         );
         assert!(told[0].1.contains("`completion_status`"), "{told:?}");
         assert!(told[1].1.contains("`completed_at` must be"), "{told:?}");
         assert!(told[2].1.contains("`assigned_at`"), "{told:?}");
+    }
+
+    #[test]
+    fn a_quote_that_nothing_closes_does_not_take_the_rest_of_the_file_into_memory() {
+        let rest = "t2,2026-04-16T12:05:00Z\n".repeat(60_000);
+        let log = format!("task_id,completed_at\nt1,\"open\n{rest}");
+        let failure = all(log.as_bytes()).unwrap_err();
+        assert!(
+            failure.message.contains("is a quote left open?"),
+            "{failure}"
+        );
     }
 }

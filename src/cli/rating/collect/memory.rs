@@ -1,0 +1,186 @@
+//! Memory files of agents as evidence: Markdown in which an agent notes the tasks that it has done, as front matter or as fenced
+//! blocks. What else an agent remembers is passed over.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::source::{Placed, Source};
+use super::tasks::{events, is_text, placed};
+use crate::cli::exit::Failure;
+use crate::cli::files;
+use crate::domain::aaaf::evidence::is_grade;
+
+/// Stands for memory files on the command line, and for the folder where they are looked for.
+pub const NAME: &str = "memory_files";
+/// Bytes of a file.
+const MAX_FILE: u64 = 1 << 20;
+/// Folders within one another.
+const DEEPEST: usize = 16;
+/// The lines around front matter.
+const FRONT: &str = "---";
+/// The line before a fenced task,
+const FENCE: &str = "```task";
+/// and after it.
+const FENCE_END: &str = "```";
+
+/// Opens a memory file or a folder of them; without one the folder `memory_files`.
+pub fn open(place: Option<&Path>) -> Result<Source, Failure> {
+    let place = place.unwrap_or_else(|| Path::new(NAME));
+    let mut files = Vec::new();
+    match place.is_dir() {
+        true => find(place, DEEPEST, &mut files),
+        false => files.push(place.to_owned()),
+    }
+    if files.is_empty() || !place.exists() {
+        let message = format!("{} has no memory files (.md)", place.display());
+        return Err(Failure::usage(message).or_try("--file FILE or --file FOLDER"));
+    }
+    let made = files.into_iter().flat_map(|file| tasks_of(&file));
+    Ok(Source::of(place.to_owned(), made.map(Ok)))
+}
+
+/// The Markdown files of a folder and of those in it, by name. Links to folders are not followed.
+fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let mut entries: Vec<std::fs::DirEntry> = entries.flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
+        if is_folder && depth > 0 {
+            find(&path, depth - 1, found);
+        } else if path.extension().is_some_and(|it| it == "md") && path.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+/// The events of a file.
+fn tasks_of(file: &Path) -> Vec<Placed> {
+    let name: Arc<str> = file.display().to_string().into();
+    let text = files::read(file, MAX_FILE)
+        .map_err(|failure| failure.message)
+        .and_then(|octets| String::from_utf8(octets).map_err(|fault| fault.to_string()));
+    match text {
+        Ok(text) => {
+            let tasks = blocks(&text).into_iter();
+            let events = tasks.flat_map(|block| {
+                let made = row(&block.text).and_then(|row| events(&row));
+                placed(Some(&name), block.line, made)
+            });
+            events.collect()
+        }
+        Err(fault) => placed(Some(&name), 1, Err(fault)),
+    }
+}
+
+/// A task as it is noted.
+#[derive(Debug, PartialEq)]
+struct Block {
+    /// The line before it, from 1.
+    line: usize,
+    /// What is said of it, in YAML.
+    text: String,
+}
+
+/// The tasks that a memory file notes: front matter that names a task, and fenced blocks.
+fn blocks(text: &str) -> Vec<Block> {
+    let names_task = |block: &Block| block.text.lines().any(|it| it.starts_with("task_id:"));
+    let mut found = Vec::new();
+    let mut open: Option<(&str, Block)> = None;
+    for (line, text) in (1..).zip(text.lines()) {
+        let text = text.trim_end();
+        let begin = |end| {
+            let text = String::new();
+            (end, Block { line, text })
+        };
+        open = match open.take() {
+            Some((end, block)) if text == end => {
+                if end == FENCE_END || names_task(&block) {
+                    found.push(block);
+                }
+                None
+            }
+            Some((end, mut block)) => {
+                block.text.push_str(text);
+                block.text.push('\n');
+                Some((end, block))
+            }
+            None if line == 1 && text == FRONT => Some(begin(FRONT)),
+            None if text == FENCE => Some(begin(FENCE_END)),
+            None => None,
+        };
+    }
+    // A fence that nothing closes reaches to the end; front matter that nothing closes is a line across the page.
+    found.extend(open.filter(|(end, _)| *end == FENCE_END).map(|it| it.1));
+    found
+}
+
+/// The members of a task.
+fn row(yaml: &str) -> Result<Map<String, Value>, String> {
+    let read: Value = serde_saphyr::from_str(yaml).map_err(|fault| {
+        // The library draws the place; the first line says what and where.
+        let words = fault.to_string();
+        format!("no YAML: {}", words.lines().next().unwrap_or_default())
+    })?;
+    let Value::Object(mut row) = read else {
+        return Err("expected names and values in YAML".to_owned());
+    };
+    if let Some(grade) = row.keys().find(|name| is_grade(name)) {
+        return Err(format!(
+            "`{grade}` is a grade, and an agent cannot grade its own work: leave it out"
+        ));
+    }
+    for (name, value) in &mut row {
+        if is_text(name) && (value.is_number() || value.is_boolean()) {
+            *value = json!(value.to_string());
+        }
+    }
+    Ok(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn block(line: usize, text: &str) -> Block {
+        let text = text.to_owned();
+        Block { line, text }
+    }
+
+    #[rstest]
+    #[case::front_matter("---\ntask_id: 7\nstatus: accepted\n---\n# Notes\n", vec![block(1, "task_id: 7\nstatus: accepted\n")])]
+    #[case::fences(
+        "# Notes\n```task\ntask_id: 7\n```\n\n```yaml\na: 1\n```\n```task\ntask_id: 8\n",
+        vec![block(2, "task_id: 7\n"), block(9, "task_id: 8\n")]
+    )]
+    #[case::a_note("---\ntitle: Refunds\n---\nRefunds take two days.\n", Vec::new())]
+    #[case::a_line_across("---\ntask_id: 7\n", Vec::new())]
+    #[case::front_matter_elsewhere("# Notes\n---\ntask_id: 7\n---\n", Vec::new())]
+    #[case::nothing("", Vec::new())]
+    fn tasks_are_told_from_notes(#[case] text: &str, #[case] tasks: Vec<Block>) {
+        assert_eq!(blocks(text), tasks);
+    }
+
+    #[rstest]
+    #[case("task_id: 7\nquality_score: 1.0\n", "`quality_score` is a grade")]
+    #[case("- task_id: 7\n", "expected names and values")]
+    #[case("task_id: [7\n", "no YAML")]
+    fn what_is_no_task_is_refused(#[case] yaml: &str, #[case] told: &str) {
+        let fault = row(yaml).unwrap_err();
+        assert!(fault.contains(told), "{fault}");
+    }
+
+    #[test]
+    fn ids_are_texts_and_numbers_are_numbers() {
+        let row = row("task_id: 7\nrevision_count: 1\n").unwrap();
+        assert_eq!(row.get("task_id"), Some(&json!("7")));
+        assert_eq!(row.get("revision_count"), Some(&json!(1)));
+    }
+}
