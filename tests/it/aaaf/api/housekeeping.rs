@@ -220,6 +220,52 @@ async fn results_of_stress_tests_are_deleted_after_a_year(
     assert_eq!(listed(&site, &path).await.len(), 0);
 }
 
+/// Evidence is deleted in time; what follows from it is not.
+#[rstest]
+#[tokio::test]
+async fn assessments_scores_badges_and_appeals_outlive_every_retention(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let assessment = appeals::rated(&site).await;
+    let appeal = appeals::filed(&site, &assessment, &["speed"]).await;
+    appeals::reject(&site, &appeal).await;
+    let text = |of: &Value, name: &str| of[name].as_str().unwrap().to_owned();
+    let (id, agent) = (text(&assessment, "id"), text(&assessment, "agent_id"));
+    let badge = text(&assessment, "badge_id");
+    let paths = [
+        format!("assessments/{id}"),
+        format!("assessments?agent_id={agent}"),
+        format!("assessments/{id}/appeals"),
+        format!("assessments/{id}/appeals/{}", text(&appeal, "id")),
+        format!("badges/{badge}"),
+        format!("badges/{badge}/credential"),
+        format!("badges/{badge}/verify"),
+    ];
+    let served = async || {
+        let mut served = Vec::new();
+        for path in &paths {
+            let reply = site.get(path).await;
+            assert_eq!(reply.status, 200, "{path}: {reply:?}");
+            served.push(reply.json());
+        }
+        served
+    };
+    let before = served().await;
+    let accuracy = &before[0]["result"]["performance"]["dimensions"]["accuracy"];
+    assert!(accuracy["score"].is_number(), "{accuracy}");
+    let house = House::of(&site);
+    for years in [1, 10, 100] {
+        house.keep(years * 366 * DAY).await;
+        let path = format!("events?agent_id={agent}");
+        assert_eq!(listed(&site, &path).await, [] as [Value; 0]);
+        let after = served().await;
+        for (path, (before, after)) in paths.iter().zip(before.iter().zip(&after)) {
+            assert_eq!(before, after, "{path}");
+        }
+    }
+}
+
 #[rstest]
 #[tokio::test]
 async fn deliveries_that_are_over_are_deleted_after_a_month(
