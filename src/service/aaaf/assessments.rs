@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use moka::future::Cache;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::collection::{About, CollectError, collect};
+use super::collection::{About, CHUNK, CollectError, collect};
 use super::issuer::{Keeps, NotIssued};
 use super::{Aaaf, Member, config, is_id, not_there, stress_tests};
 use crate::domain::aaaf::badge::Unissuable;
@@ -14,8 +16,8 @@ use crate::domain::aaaf::{Assessment, Config, Insufficient, Kind, Scoring, Unsco
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::aaaf::{
-    AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding, BadgeState,
-    Finding, OrganizationNumber, Position, Reviewed, Stage,
+    AgentNumber, AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord,
+    BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Reviewed, Stage,
 };
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -30,6 +32,32 @@ pub struct Progress {
     pub performance: (usize, usize),
     /// Tasks that capability is of.
     pub capability: (usize, usize),
+}
+
+/// How long the progress of an agent with more than [`CHUNK`] events in its window is kept.
+const PROGRESS_KEPT: std::time::Duration = std::time::Duration::from_secs(30);
+/// Agents whose progress is kept.
+const PROGRESS_OF: u64 = 10_000;
+/// Windows that are counted at once for progress.
+const COUNTED_AT_ONCE: usize = 2;
+
+/// Progress that is counted for whoever asks: a large window is folded once in [`PROGRESS_KEPT`], and few are folded at once.
+pub(super) struct Counting {
+    /// By agent and revision of the organization, whose settings say what is needed.
+    recent: Cache<(AgentNumber, i64), Progress>,
+    places: Semaphore,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self {
+            recent: Cache::builder()
+                .max_capacity(PROGRESS_OF)
+                .time_to_live(PROGRESS_KEPT)
+                .build(),
+            places: Semaphore::new(COUNTED_AT_ONCE),
+        }
+    }
 }
 
 /// How long scoring takes at most, whatever the evidence.
@@ -161,12 +189,22 @@ impl Aaaf {
     }
 
     /// How much of the evidence that an assessment of an agent needs is there, as an assessment over the usual window would count
-    /// it now.
+    /// it now. Of more than 5,000 events the answer may be half a minute old.
     ///
     /// # Errors
     /// `not_found`; `validation_error` for more evidence than an assessment looks at.
     pub async fn progress(&self, member: &Member, agent: &str) -> Result<Progress, Problem> {
         let agent = self.agent(member, agent).await?;
+        let key = (agent.number, member.organization.revision);
+        if let Some(recent) = self.counting.recent.get(&key).await {
+            return Ok(recent);
+        }
+        let place = self.counting.places.acquire().await;
+        let _place = place.map_err(|cause| internal(&cause))?;
+        // Whoever had the place before may have counted the same.
+        if let Some(recent) = self.counting.recent.get(&key).await {
+            return Ok(recent);
+        }
         let config = config::of(&member.organization)?;
         let rules = config.rules.clone();
         let window_end = self.clock.now();
@@ -195,12 +233,17 @@ impl Aaaf {
         };
         let scoring = Scoring::new(assessment.clone(), config);
         let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
-        let (performance, capability) = collected.map_err(uncollected)?.state.tasks();
-        Ok(Progress {
+        let collected = collected.map_err(uncollected)?;
+        let (performance, capability) = collected.state.tasks();
+        let progress = Progress {
             window: assessment,
             performance: (performance, rules.minimum_tasks_performance),
             capability: (capability, rules.minimum_tasks_capability),
-        })
+        };
+        if collected.events > CHUNK {
+            self.counting.recent.insert(key, progress.clone()).await;
+        }
+        Ok(progress)
     }
 
     /// An assessment of the organization.

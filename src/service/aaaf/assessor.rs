@@ -276,6 +276,7 @@ impl Assessor {
         let Collected {
             state: scoring,
             recorded_until: until,
+            ..
         } = match collected {
             Ok(collected) => collected,
             Err(CollectError::Store(cause)) => return Err(cause),

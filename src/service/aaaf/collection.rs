@@ -18,7 +18,7 @@ use crate::ports::{Store, StoreError};
 /// Events of one assessment: more are refused, so that it cannot take a host for ever.
 pub const MOST: usize = 1_000_000;
 /// Events that are folded at once, unless one task has more.
-const CHUNK: usize = 5_000;
+pub const CHUNK: usize = 5_000;
 /// Events of one task.
 const MOST_OF_TASK: usize = 50_000;
 /// Octets of what the events say that are folded at once, unless one task has more.
@@ -60,6 +60,8 @@ pub struct Collected<S> {
     pub state: S,
     /// When the last of them was recorded.
     pub recorded_until: Option<Timestamp>,
+    /// How many events were folded.
+    pub events: usize,
 }
 
 /// Which evidence of which agent.
@@ -95,6 +97,7 @@ pub async fn collect<S: Send + 'static>(
     let mut collected = Collected {
         state,
         recorded_until: None,
+        events: 0,
     };
     let (mut chunk, mut after) = (Chunk::default(), None);
     // Events that others recorded, and those of the agent itself or of an unknown principal.
@@ -134,7 +137,9 @@ pub async fn collect<S: Send + 'static>(
             }
         }
     }
-    chunk.fold(collected, add).await
+    let mut collected = chunk.fold(collected, add).await?;
+    collected.events = read + own;
+    Ok(collected)
 }
 
 /// The task an event is about.
@@ -237,6 +242,7 @@ impl Chunk {
         let Collected {
             mut state,
             recorded_until,
+            events,
         } = collected;
         let folded = tokio::task::spawn_blocking(move || {
             self.settle();
@@ -245,6 +251,7 @@ impl Chunk {
         Ok(Collected {
             state: folded.await??,
             recorded_until,
+            events,
         })
     }
 

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use self::assessments::Counting;
 use self::badges::Gallery;
 use super::access::{Caller, Scope};
 use super::fault::internal;
@@ -71,6 +72,7 @@ pub struct Aaaf {
     gallery: Gallery,
     notifier: Arc<dyn Notifier>,
     runs: Arc<Runs>,
+    counting: Counting,
 }
 
 /// Who asks, in whose name.
@@ -107,6 +109,7 @@ impl Aaaf {
             gallery: deps.gallery,
             notifier: deps.notifier,
             runs: deps.runs,
+            counting: Counting::default(),
         }
     }
 

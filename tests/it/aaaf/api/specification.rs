@@ -542,6 +542,30 @@ async fn progress_counts_the_tasks_that_an_assessment_would(
 }
 
 #[tokio::test]
+async fn progress_of_much_evidence_is_not_counted_for_every_call() {
+    site!(Engine::Sqlite => site);
+    let agent = site.enrol("security-auditor").await;
+    let path = format!("agents/{agent}/progress");
+    let counted = async || site.get(&path).await.json()["capability"]["tasks"].clone();
+    for part in 0..6 {
+        work(&site, &agent, &format!("part-{part}"), 500, "accepted").await;
+    }
+    assert_eq!(counted().await, 3000);
+    work(&site, &agent, "later", 1, "accepted").await;
+    assert_eq!(counted().await, 3000);
+    // Other settings need another number of tasks.
+    let body = json!({"minimum_tasks_capability": 40});
+    let config = format!("organizations/{}/config", site.ours.id);
+    let changed = site.send(Method::PATCH, &config, Some(&body)).await;
+    assert_eq!(changed.status, StatusCode::OK, "{changed:?}");
+    let progress = site.get(&path).await.json()["capability"].clone();
+    assert_eq!(
+        progress,
+        json!({"tasks": 3001, "required": 40, "enough": true})
+    );
+}
+
+#[tokio::test]
 async fn a_person_who_verifies_a_badge_sees_a_page_with_its_dimensions() {
     site!(Engine::Sqlite => site);
     let found = super::appeals::rated(&site).await;
