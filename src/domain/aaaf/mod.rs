@@ -28,6 +28,7 @@ mod measure;
 pub mod notice;
 pub mod order;
 pub mod organization;
+pub mod overview;
 pub mod own_task;
 mod performance;
 pub mod place;

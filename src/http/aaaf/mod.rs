@@ -8,6 +8,7 @@ mod assessments;
 mod audits;
 mod badges;
 mod config;
+mod dimensions;
 mod door;
 pub(super) mod envelope;
 mod events;

@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
 use super::{
-    agents, appeals, assessments, audits, badges, config, events, issuer_keys, organizations,
+    agents, appeals, assessments, audits, badges, config, dimensions, events, issuer_keys, organizations,
     profiles, stress_tests, webhooks,
 };
 use crate::http::HttpState;
@@ -376,6 +376,12 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/api/v1/agents/{agentId}/progress",
             member(Scope::EventsRead),
             agents::progress,
+        )
+        .add(
+            "GET",
+            "/api/v1/dimensions",
+            member(Scope::AssessmentsRead),
+            dimensions::list,
         )
         .add(
             "PATCH",

@@ -12,6 +12,7 @@ mod collection;
 pub mod config;
 pub mod corrections;
 pub mod deliveries;
+pub mod dimensions;
 pub mod evidence;
 pub mod gathering;
 pub mod housekeeping;

@@ -8,6 +8,7 @@ mod audits;
 pub mod badges;
 mod config;
 mod corrections;
+mod dimensions;
 mod events;
 mod gates;
 mod housekeeping;

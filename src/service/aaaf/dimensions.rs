@@ -1,0 +1,79 @@
+//! Dimensions over all agents of an organization.
+
+use super::{Aaaf, Member};
+use crate::domain::aaaf::agent::Status;
+use crate::domain::aaaf::overview::{DimensionOverview, RatedAgent, overview};
+use crate::ports::aaaf::{AgentRecord, Finding};
+use crate::protocol::error::Problem;
+use crate::service::fault::internal;
+
+/// Agents that are looked at, the first enrolled.
+const MOST_AGENTS: usize = 1000;
+/// Agents that are read at once.
+const PAGE: u32 = 200;
+
+/// Every dimension over the agents of an organization.
+#[derive(Debug)]
+pub struct Dimensions {
+    /// How many agents are looked at.
+    pub agents: usize,
+    /// Those of them without a rating.
+    pub not_rated: Vec<AgentRecord>,
+    /// Whether there are more than are looked at.
+    pub more: bool,
+    /// The dimensions, weakest first.
+    pub dimensions: Vec<DimensionOverview>,
+}
+
+impl Aaaf {
+    /// Every dimension over the agents that are neither suspended nor archived, by the rating that is published of each.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn dimensions(&self, member: &Member) -> Result<Dimensions, Problem> {
+        let (mut rated, mut not_rated) = (Vec::new(), Vec::new());
+        let (mut agents, mut more, mut after) = (0, false, None);
+        while !more {
+            let page = self
+                .agents(member, Some(Status::Active), after.as_ref(), PAGE)
+                .await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.position());
+            for agent in page {
+                if agents == MOST_AGENTS {
+                    more = true;
+                    break;
+                }
+                agents += 1;
+                match self.rated_agent(&agent).await? {
+                    Some(it) => rated.push(it),
+                    None => not_rated.push(agent),
+                }
+            }
+        }
+        let dimensions = super::assessments::on_its_own_thread(move || overview(&rated)).await?;
+        Ok(Dimensions {
+            agents,
+            not_rated,
+            more,
+            dimensions,
+        })
+    }
+
+    async fn rated_agent(&self, agent: &AgentRecord) -> Result<Option<RatedAgent>, Problem> {
+        let rating = self.standing_rating(agent.number).await;
+        let rating = rating.map_err(|cause| internal(&cause))?;
+        Ok(rating.and_then(|it| match it.finding {
+            Some(Finding::Scored {
+                result, intervals, ..
+            }) => Some(RatedAgent {
+                agent_id: agent.id.clone(),
+                name: agent.name.clone(),
+                assessment_id: it.id,
+                result,
+                intervals,
+            }),
+            _ => None,
+        }))
+    }
+}
