@@ -20,6 +20,7 @@ use super::exit::{Exit, Failure};
 use super::patience::persistently;
 use crate::domain::aaaf::Insufficient;
 use crate::render::plain;
+use crate::render::rating::progress::CollectionProgress;
 use crate::render::rating::view::Assessed;
 
 /// Where the API is.
@@ -141,6 +142,12 @@ pub(super) async fn assessment(client: &Client, named: &str) -> Result<Assessed,
     let agent = agent(client, named).await?;
     let past = report::Past::of(client, &agent).await?;
     past.last.ok_or_else(|| unrated(&agent))
+}
+
+/// How much of the evidence that a rating needs is there.
+async fn progress(client: &Client, agent: &str) -> Result<CollectionProgress, Failure> {
+    let path = format!("{API}/agents/{agent}/progress");
+    persistently(|| client.get(&path)).await
 }
 
 /// Nobody goes on with what was asked for.

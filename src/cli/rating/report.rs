@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{API, Agent, Pages, active, agent, told, unrated};
+use super::{API, Agent, Pages, active, agent, progress, told, unrated};
 use crate::cli::client::Client;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
@@ -16,6 +16,7 @@ use crate::cli::patience::persistently;
 use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::Axis;
 use crate::ports::Clock as _;
+use crate::render::rating::dimensions::Dimensions;
 use crate::render::rating::view::Assessed;
 use crate::render::report::{
     Badge, Format, HISTORY, Line, Moment, NoPage, Report, Subject, Summary,
@@ -335,24 +336,33 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
             past.take(assessed, false);
         }
     }
-    let line = |agent: Subject| {
+    let mut lines = Vec::new();
+    for agent in agents {
         let past = pasts.remove(&agent.id).unwrap_or_default();
         let failed = past.failed.and_then(|it| it.error);
-        Line {
+        let progress = match progress(client, &agent.id).await {
+            Ok(progress) => Some(progress),
+            // The key may not know, or there is more evidence than a host counts.
+            Err(failure) if matches!(&*failure.code, "FORBIDDEN" | "INVALID_REQUEST") => None,
+            Err(failure) => return Err(failure),
+        };
+        lines.push(Line {
             now: past.last.as_ref().and_then(Moment::of),
             review_required: past.last.is_some_and(|it| it.review_required),
             failed_since: failed.map(|fault| fault.message),
+            progress,
             agent,
-        }
-    };
-    let mut agents: Vec<Line> = agents.into_iter().map(line).collect();
-    if let Some(sort) = sort {
-        sort.apply(&mut agents);
+        });
     }
+    if let Some(sort) = sort {
+        sort.apply(&mut lines);
+    }
+    let found: Dimensions = get(client, "dimensions").await?;
     Ok(Summary {
         made_at: SystemClock.now(),
         organization: organization_name,
-        agents,
+        agents: lines,
+        dimensions: found.dimensions,
     })
 }
 

@@ -1,5 +1,7 @@
 //! A rating for people: both axes at a glance, then what they are made of.
 
+pub mod dimensions;
+pub mod progress;
 pub mod view;
 
 use std::fmt::Write as _;
@@ -151,7 +153,7 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
         notes.push("the top tier takes all of them".to_owned());
     }
     let bar = match rating.composite_score {
-        Some(score) if style.table => format!("  {}", bar(score.as_f64())),
+        Some(score) if style.table => format!("  {}", bar(score.as_f64(), BAR)),
         _ => String::new(),
     };
     let tier = ink.strong(&format!("{score} {tier}"));
@@ -163,10 +165,11 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
 }
 
 /// Filled up to the score.
-fn bar(score: f64) -> String {
-    // 0..=BAR: a score lies within 0 and 1.
-    let filled = (score.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-    format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
+fn bar(score: f64, cells: usize) -> String {
+    // 0..=cells: a score lies within 0 and 1.
+    let filled = (score.clamp(0.0, 1.0) * cells as f64).round() as usize;
+    let left = cells.saturating_sub(filled);
+    format!("{}{}", "█".repeat(filled), "░".repeat(left))
 }
 
 fn dimensions(text: &mut String, axis: Axis, rating: &AxisFound, config: &Config, style: Style) {
@@ -191,7 +194,7 @@ fn dimensions(text: &mut String, axis: Axis, rating: &AxisFound, config: &Config
             Some(score) => [
                 name,
                 right(format!("{:.2}", score.as_f64())),
-                Cell::new(bar(score.as_f64())),
+                Cell::new(bar(score.as_f64(), BAR)),
                 weight,
                 right(measure.sample_size.to_string()),
                 right(measure.evidence_count.to_string()),

@@ -4,7 +4,7 @@
 use askama::Template;
 
 use super::chart::{self, Plane};
-use super::rows::{self, CLAIM, Fact, Headline, Row};
+use super::rows::{self, CLAIM, Evidence, Fact, Gap, Headline, Row};
 use super::{Line, Moment, NoPage, Report, Standing, Summary};
 use crate::domain::aaaf::Axis;
 use crate::domain::aaaf::badge::{FRAMEWORK_VERSION, axis_name};
@@ -90,6 +90,8 @@ struct SummaryPage {
     counts: String,
     plane: Plane,
     agents: Vec<Listed>,
+    gathered: Vec<Evidence>,
+    gaps: Vec<Gap>,
 }
 
 struct Listed {
@@ -153,6 +155,8 @@ pub fn summary(summary: &Summary) -> Result<String, NoPage> {
         counts: rows::counts(summary),
         plane,
         agents: numbered().map(listed).collect(),
+        gathered: rows::gathered(summary),
+        gaps: rows::gaps(summary),
     };
     Ok(page.render()?)
 }

@@ -209,8 +209,55 @@ pub fn summary(summary: &Summary) -> String {
             ),
         };
     }
+    gathered(&mut text, summary);
+    gaps(&mut text, summary);
     foot(&mut text, &summary.made_at.to_string());
     text
+}
+
+/// How far the collection of evidence is.
+fn gathered(text: &mut String, summary: &Summary) {
+    let gathered = rows::gathered(summary);
+    if gathered.is_empty() {
+        return;
+    }
+    text.push_str("\n## Evidence collected\n\n| Agent | Performance | | Capability | |\n| --- | --- | --- | --- | --- |\n");
+    for it in gathered {
+        let _ = writeln!(
+            text,
+            "| {} | `{}` | {} | `{}` | {} |",
+            escaped(&it.name),
+            bar(it.performance.share),
+            it.performance.count,
+            bar(it.capability.share),
+            it.capability.count
+        );
+    }
+}
+
+/// Every dimension over all agents.
+fn gaps(text: &mut String, summary: &Summary) {
+    if summary.dimensions.is_empty() {
+        return;
+    }
+    text.push_str("\n## Dimensions, weakest first\n");
+    for gap in rows::gaps(summary) {
+        let _ = writeln!(text, "\n### {}\n\n{}", gap.name, gap.standing);
+        if gap.agents.is_empty() {
+            continue;
+        }
+        text.push_str("\n| Agent | Score | 95 % interval | Tier |\n| --- | ---: | --- | --- |\n");
+        for it in &gap.agents {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} |",
+                escaped(&it.name),
+                it.score.as_deref().unwrap_or("not assessed"),
+                it.interval,
+                escaped(&it.tier)
+            );
+        }
+    }
 }
 
 fn foot(text: &mut String, made_at: &str) {

@@ -9,7 +9,9 @@ mod rows;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::rating::progress::CollectionProgress;
 use super::rating::view::Assessed;
+use crate::domain::aaaf::overview::DimensionOverview;
 use crate::domain::aaaf::{Axis, Score, Tier};
 
 /// How many earlier ratings are listed.
@@ -152,6 +154,8 @@ pub struct Summary {
     pub organization: Option<String>,
     /// The agents, as they were enrolled.
     pub agents: Vec<Line>,
+    /// Every dimension over them, weakest first.
+    pub dimensions: Vec<DimensionOverview>,
 }
 
 /// An agent in a summary.
@@ -165,6 +169,8 @@ pub struct Line {
     pub review_required: bool,
     /// Why the last attempt came to nothing, if it is newer.
     pub failed_since: Option<String>,
+    /// How much of the evidence that a rating needs is there, where the key may know.
+    pub progress: Option<CollectionProgress>,
 }
 
 /// Why there is no page.

@@ -8,8 +8,11 @@ use crate::domain::aaaf::badge::{Shown, axis_name, dimension_name};
 use crate::domain::aaaf::evidence::{Sources, in_words};
 use crate::domain::aaaf::improvement::Area;
 use crate::domain::aaaf::interval::ScoreInterval;
-use crate::domain::aaaf::{Axis, Config, Dimension, standards};
+use crate::domain::aaaf::overview::{AgentScore, DimensionOverview};
+use crate::domain::aaaf::{Axis, Config, Dimension, Score, standards};
 use crate::render::plain;
+use crate::render::rating::dimensions::interval;
+use crate::render::rating::progress::TaskCount;
 use crate::render::rating::view::Assessed;
 
 /// What a report claims of standards: no more than its mapping does.
@@ -309,6 +312,93 @@ pub fn latest_first(history: &[Moment]) -> impl Iterator<Item = &Moment> {
 /// What is to be known of an agent in a summary.
 pub fn note(line: &Line) -> String {
     line.failed_since.as_deref().map(plain).unwrap_or_default()
+}
+
+/// An agent in a dimension.
+pub struct Ranked {
+    pub name: String,
+    /// `None` if the dimension is not assessed.
+    pub score: Option<String>,
+    pub share: f64,
+    /// Its 95 % interval; empty where it is not known.
+    pub interval: String,
+    pub tier: String,
+}
+
+impl Ranked {
+    /// Its score as a part of 100.
+    pub fn percent(&self) -> String {
+        percent(self.share)
+    }
+}
+
+/// A dimension over all agents.
+pub struct Gap {
+    pub name: &'static str,
+    /// How the agents stand in it together.
+    pub standing: String,
+    /// Weakest first. Empty if none is assessed.
+    pub agents: Vec<Ranked>,
+}
+
+/// The dimensions over all agents, weakest first.
+pub fn gaps(summary: &Summary) -> Vec<Gap> {
+    let ranked = |agent: &AgentScore| Ranked {
+        name: plain(&agent.name),
+        score: agent.score.map(|score| Shown::of(score).to_string()),
+        share: agent.score.map_or(0.0, Score::as_f64),
+        interval: interval(agent),
+        tier: plain(agent.tier.as_deref().unwrap_or_default()),
+    };
+    let gap = |it: &DimensionOverview| Gap {
+        name: dimension_name(it.dimension),
+        standing: match it.mean {
+            Some(mean) => format!("Mean {} of {} assessed.", Shown::of(mean), it.assessed),
+            None => "No agent is assessed.".to_owned(),
+        },
+        agents: match it.assessed {
+            0 => Vec::new(),
+            _ => it.agents.iter().map(ranked).collect(),
+        },
+    };
+    summary.dimensions.iter().map(gap).collect()
+}
+
+/// The tasks of an axis, against what a rating needs.
+pub struct Gathered {
+    pub count: String,
+    pub share: f64,
+}
+
+impl Gathered {
+    /// What is there as a part of 100.
+    pub fn percent(&self) -> String {
+        percent(self.share)
+    }
+}
+
+/// The evidence about an agent.
+pub struct Evidence {
+    pub name: String,
+    pub performance: Gathered,
+    pub capability: Gathered,
+}
+
+/// The evidence about the agents, as far as it is known.
+pub fn gathered(summary: &Summary) -> Vec<Evidence> {
+    let count = |count: &TaskCount| Gathered {
+        count: count.to_string(),
+        share: count.share(),
+    };
+    let of = |line: &Line| {
+        let progress = line.progress.as_ref()?;
+        Some(Evidence {
+            name: plain(&line.agent.name),
+            performance: count(&progress.performance),
+            capability: count(&progress.capability),
+        })
+    };
+    summary.agents.iter().filter_map(of).collect()
 }
 
 /// The name of a summary.

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Badge, Line, Moment, Report, Subject, Summary};
-use crate::domain::aaaf::{Config, Event, score};
+use crate::domain::aaaf::overview::{AgentScore, DimensionOverview};
+use crate::domain::aaaf::{Axis, Config, Dimension, Event, Score, score};
+use crate::render::rating::progress::{CollectionProgress, TaskCount};
 
 /// What an assessment of a vector says.
 fn document(name: &str, id: &str, ended: &str) -> Value {
@@ -95,7 +97,50 @@ pub fn summary() -> Summary {
         now,
         review_required: name == "intake",
         failed_since: failed.map(str::to_owned),
+        progress: (name == "idle").then(|| CollectionProgress {
+            window_start: report.now.at,
+            window_end: report.made_at,
+            performance: TaskCount {
+                tasks: 15,
+                required: 20,
+                enough: false,
+            },
+            capability: TaskCount {
+                tasks: 30,
+                required: 30,
+                enough: true,
+            },
+        }),
     };
+    let score = |name: &str, score: Option<f64>, tier: Option<&str>| AgentScore {
+        agent_id: format!("id-{name}"),
+        name: name.to_owned(),
+        assessment_id: format!("of-{name}"),
+        score: score.map(Score::of),
+        low: score.map(|it| Score::of(it - 0.1)),
+        high: score.map(|it| Score::of(it + 0.1)),
+        tier: tier.map(str::to_owned),
+    };
+    let dimensions = vec![
+        DimensionOverview {
+            dimension: Dimension::Speed,
+            axis: Axis::Performance,
+            assessed: 2,
+            mean: Some(Score::of(0.5)),
+            agents: vec![
+                score("intake", Some(0.3), Some("Novice")),
+                score("triage", Some(0.7), Some("Proficient")),
+                score("drafts", None, None),
+            ],
+        },
+        DimensionOverview {
+            dimension: Dimension::OrchestrationSkills,
+            axis: Axis::Capability,
+            assessed: 0,
+            mean: None,
+            agents: vec![score("triage", None, None)],
+        },
+    ];
     Summary {
         made_at: report.made_at,
         organization: report.organization,
@@ -109,5 +154,6 @@ pub fn summary() -> Summary {
             ),
             line("idle", None, None),
         ],
+        dimensions,
     }
 }

@@ -742,6 +742,83 @@ fn task_logs_become_evidence_once() {
 }
 
 #[test]
+fn progress_is_shown_against_what_a_rating_needs() {
+    let home = with_evidence(24);
+    assert_good(&home.run(&["enroll", "idle"]));
+    let done = home.run(&["rating", "progress"]);
+    assert_good(&done);
+    assert_eq!(
+        done.stdout,
+        "triage  performance 24 of 20 tasks, capability 24 of 30 tasks\n\
+         idle  performance 0 of 20 tasks, capability 0 of 30 tasks\n"
+    );
+    let done = home.run(&["rating", "progress", "triage", "--json"]);
+    assert_good(&done);
+    let agents = &done.document()["agents"];
+    assert_eq!(agents.as_array().unwrap().len(), 1);
+    assert_eq!(
+        agents[0]["capability"],
+        json!({"tasks": 24, "required": 30, "enough": false})
+    );
+    let done = Done::of(
+        home.touchstone()
+            .env("CLICOLOR_FORCE", "1")
+            .env("COLUMNS", "120")
+            .args(["rating", "progress", "triage"]),
+    );
+    assert_good(&done);
+    let full = "█".repeat(12);
+    let part = format!("{}{}", "█".repeat(10), "░".repeat(2));
+    assert!(
+        done.stdout.contains(&full) && done.stdout.contains(&part),
+        "{}",
+        done.stdout
+    );
+    // The page for everybody shows it as well.
+    assert_good(&home.run(&["report", "--summary", "--output", "all.html"]));
+    let page = std::fs::read_to_string(home.path("all.html")).unwrap();
+    assert!(
+        page.contains("24 of 30 tasks") && page.contains("0 of 20 tasks"),
+        "{page}"
+    );
+    assert_eq!(home.run(&["rating", "progress", "nobody"]).code, 1);
+}
+
+#[test]
+fn dimensions_are_shown_over_all_agents() {
+    let home = with_evidence(36);
+    assert_good(&home.run(&["enroll", "idle"]));
+    assert_good(&home.run(&["assess", "triage"]));
+    let done = home.run(&["rating", "dimensions"]);
+    assert_good(&done);
+    for told in [
+        "tool proficiency  mean 0.",
+        "of 1 assessed",
+        "orchestration skills  no agent is assessed",
+        "not rated  idle",
+    ] {
+        assert!(done.stdout.contains(told), "{told}: {}", done.stdout);
+    }
+    let only = ["rating", "dimensions", "--dimension", "tools", "--json"];
+    let done = home.run(&only);
+    assert_good(&done);
+    let found = done.document();
+    assert_eq!(found["dimensions"].as_array().unwrap().len(), 1);
+    let agent = &found["dimensions"][0]["agents"][0];
+    assert_eq!(
+        (&agent["name"], agent["score"].is_number()),
+        (&json!("triage"), true)
+    );
+    let done = home.run(&["report", "--summary"]);
+    assert_good(&done);
+    assert!(
+        done.stdout.contains("### Tool Proficiency") && done.stdout.contains("| triage | 0."),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
 fn memory_files_become_evidence_once() {
     let home = Home::empty();
     assert_good(&home.run(&["enroll", "triage"]));

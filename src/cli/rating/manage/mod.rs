@@ -3,8 +3,10 @@
 
 mod appeal;
 mod baselines;
+mod dimensions;
 mod organization;
 mod policy;
+mod progress;
 mod review;
 mod webhook;
 mod weights;
@@ -24,7 +26,7 @@ use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::Insufficient;
 use crate::render::plain;
 
-/// Manage ratings: reviews, appeals, the organization, weights, taxonomy, webhooks
+/// Manage ratings: progress, dimensions, reviews, appeals, the organization, weights, taxonomy, webhooks
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone rating appeal list triage\n  touchstone rating weights show\n  touchstone rating webhook list"
@@ -32,6 +34,8 @@ use crate::render::plain;
 pub enum Command {
     Review(review::Arguments),
     Baselines(baselines::Arguments),
+    Progress(progress::Arguments),
+    Dimensions(dimensions::Arguments),
     #[command(subcommand)]
     Appeal(appeal::Command),
     #[command(subcommand)]
@@ -51,6 +55,8 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     let done = match command {
         Command::Review(arguments) => review::run(client, terminal, &arguments).await,
         Command::Baselines(arguments) => baselines::run(client, terminal, &arguments).await,
+        Command::Progress(arguments) => progress::run(client, terminal, &arguments).await,
+        Command::Dimensions(arguments) => dimensions::run(client, terminal, &arguments).await,
         Command::Appeal(command) => appeal::run(client, terminal, &command).await,
         Command::Organization(command) => organization::run(client, terminal, &command).await,
         Command::Weights(command) => weights::run(client, terminal, &command).await,

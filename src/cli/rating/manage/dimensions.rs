@@ -1,0 +1,49 @@
+//! `touchstone rating dimensions`: one dimension over all agents.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{get, show};
+use crate::cli::client::Client;
+use crate::cli::exit::Failure;
+use crate::cli::terminal::Terminal;
+use crate::domain::aaaf::Dimension;
+use crate::render::rating::dimensions::{self, Dimensions};
+
+const EXAMPLES: &str = "\
+The last rating of every agent that is neither suspended nor archived, by dimension: dimensions by the mean of their scores and
+agents by their score, weakest first.
+
+Exit codes: 0 shown, 1 error, 2 bad usage.
+
+Examples:
+  touchstone rating dimensions
+  touchstone rating dimensions --dimension accuracy --json";
+
+/// Show every dimension over all agents, weakest first
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[group(skip)]
+pub struct Arguments {
+    /// Only this dimension
+    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension)]
+    dimension: Option<Dimension>,
+}
+
+pub async fn run(
+    client: &Client,
+    terminal: &Terminal,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    let mut found: Dimensions = get(client, "dimensions").await?;
+    if let Some(only) = arguments.dimension {
+        found.dimensions.retain(|it| it.dimension == only);
+    }
+    if terminal.json() {
+        show(terminal, json!(found));
+        return Ok(());
+    }
+    let text = dimensions::dimensions(&found, terminal.style());
+    terminal.print(text.trim_end());
+    Ok(())
+}
