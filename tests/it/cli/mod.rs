@@ -20,7 +20,7 @@ mod keys;
 mod live_tools;
 mod oasis;
 mod ownership;
-mod rating;
+pub mod rating;
 mod readme;
 mod serve;
 mod small_model;

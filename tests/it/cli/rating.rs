@@ -36,8 +36,13 @@ pub fn write(home: &Home, file: &str, events: &[Value]) {
 
 /// A folder in which an agent is enrolled, with so many tasks.
 pub fn with_evidence(many: usize) -> Home {
+    with_evidence_about("triage", many)
+}
+
+/// The same with an agent of this name.
+pub fn with_evidence_about(agent: &str, many: usize) -> Home {
     let home = Home::empty();
-    let enroll = ["enroll", "triage", "--domain", "code", "--tool", "grep"];
+    let enroll = ["enroll", agent, "--domain", "code", "--tool", "grep"];
     let done = home.run(&[&enroll[..], &["--json"]].concat());
     assert_good(&done);
     let enrolled = done.document();
@@ -48,7 +53,7 @@ pub fn with_evidence(many: usize) -> Home {
     if many == 0 {
         return home;
     }
-    write(&home, "events.jsonl", &tasks("triage", many));
+    write(&home, "events.jsonl", &tasks(agent, many));
     let done = home.run(&["collect", "--source", "events.jsonl"]);
     assert_good(&done);
     assert_eq!(done.stdout, format!("{} recorded\n", many * 2));

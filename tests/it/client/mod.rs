@@ -1,13 +1,15 @@
 //! Independent programs drive a host: they read the protocol, or our description of it, with other eyes than ours.
 //!
-//! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt` installed, and
-//! `TOUCHSTONE_TEST_NODE_MODULES` a folder `node_modules` with the packages of `tests/node/package.json`; `./test` makes both.
+//! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt` installed,
+//! `TOUCHSTONE_TEST_NODE_MODULES` a folder `node_modules` with the packages of `tests/node/package.json`, and
+//! `TOUCHSTONE_TEST_CHROMIUM` a browser; `./test` makes them.
 
 use std::path::PathBuf;
 
 mod attestation;
 mod badges;
 mod mcp_sdk;
+mod pages;
 mod published_client;
 mod reference_checker;
 mod schemathesis;
