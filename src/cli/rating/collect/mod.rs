@@ -60,8 +60,8 @@ Examples:
   touchstone collect triage --source task_logs --from 2026-03-17
   touchstone collect triage --source task_logs --file march.csv
   touchstone collect triage --source memory_files --file ~/.triage/memory
-  touchstone collect triage --source manual --event task_revised \
-    --at 2026-04-16T12:00:00Z --set task_id=T-17 --set revision_number=1 \
+  touchstone collect triage --source manual --event task_revised \\
+    --at 2026-04-16T12:00:00Z --set task_id=T-17 --set revision_number=1 \\
     --set reason_code=minor --set changes=null
   touchstone collect --source events.json --from 2026-04-01 --agent triage
   jq -c '.[]' export.json | touchstone collect --source - --json";
