@@ -303,7 +303,7 @@ impl App {
             issuer.clone(),
             ids.mint("replica"),
             AssessorSettings::default(),
-            Bench::new(store.clone(), clock.clone(), runs.clone(), packs.clone()),
+            Bench::new(store.clone(), clock.clone(), runs.clone()),
         );
         let schedule_owner = ids.mint("replica");
         let streams = CancellationToken::new();

@@ -156,6 +156,9 @@ pub(super) fn sqlite() -> Migrator {
             52,
             "auditors and schedules",
             include_str!("migrations/sqlite/0052_auditors_and_schedules.sql"),
+            56,
+            "unlisted stress suites",
+            include_str!("migrations/sqlite/0056_unlisted_stress_suites.sql"),
         ),
     ])
 }
@@ -329,6 +332,9 @@ pub(super) fn postgres() -> Migrator {
             52,
             "auditors and schedules",
             include_str!("migrations/postgres/0052_auditors_and_schedules.sql"),
+            56,
+            "unlisted stress suites",
+            include_str!("migrations/postgres/0056_unlisted_stress_suites.sql"),
         ),
     ])
 }

@@ -25,7 +25,6 @@ use crate::ports::aaaf::{
 use crate::ports::{CancelRequest, Clock, Head, Store, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::command::Command;
-use crate::service::packs::{ImportError, Packs};
 use crate::service::runs::Runs;
 
 /// How long the runs of an assessment may take together.
@@ -48,7 +47,6 @@ pub struct Bench {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
-    packs: Arc<Packs>,
 }
 
 /// The run of a test of an assessment.
@@ -153,18 +151,8 @@ fn inputs(suite: &Value) -> impl Iterator<Item = &Value> {
 
 impl Bench {
     /// One over these.
-    pub fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        runs: Arc<Runs>,
-        packs: Arc<Packs>,
-    ) -> Self {
-        Self {
-            store,
-            clock,
-            runs,
-            packs,
-        }
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, runs: Arc<Runs>) -> Self {
+        Self { store, clock, runs }
     }
 
     /// The command this process is; `None` for a host.
@@ -233,17 +221,9 @@ impl Bench {
         let Some(Prepared { suite, profile }) = library::prepare(test, &stress.plan.subject) else {
             return Ok(Err(Problem::validation("", "its suite cannot be read")));
         };
-        let imported = self
-            .packs
-            .import_suite(&stress.tenant, suite.to_string().as_bytes())
-            .await;
-        match imported {
-            Ok(_) => {}
-            Err(ImportError::Problem(problem)) => return Ok(Err(problem)),
-            Err(ImportError::Faults(_)) => {
-                return Ok(Err(Problem::validation("", "its suite is not sound")));
-            }
-        }
+        let Ok(suite) = read_suite(suite.to_string().as_bytes()) else {
+            return Ok(Err(Problem::validation("", "its suite is not sound")));
+        };
         // Before there is a run that somebody could take up as evidence for everything.
         let kept_apart = Gathered {
             run: run.clone(),
@@ -269,7 +249,7 @@ impl Bench {
         let principal = &assessment.asked.triggered_by;
         let made = self
             .runs
-            .create_as(&stress.tenant, principal, run.clone(), &body);
+            .create_as(&stress.tenant, principal, run.clone(), &suite, &body);
         Ok(made.await)
     }
 
@@ -314,8 +294,7 @@ impl Bench {
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {
             return Ok(Err("it is not there any more"));
         };
-        // The run names the suite by id and version. A member can remove a suite and import another one in its place, before
-        // the run is created.
+        // Earlier versions of this host took the suite from the tenant's suites, where a member could replace it.
         let octets = prepared.suite.to_string();
         let of_library = read_suite(octets.as_bytes()).map(|it| it.digest());
         let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());

@@ -3,13 +3,16 @@
 use serde_json::{Value, json};
 
 use super::Runs;
+use crate::domain::eval::suite_rules::SuiteDocument;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunStatus;
 use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{RunRecord, RunSpec};
-use crate::domain::run::request::{Request, parse, plan_workflow};
+use crate::domain::run::request::{CreateRun, Request, parse, plan_workflow};
 use crate::domain::storage::Usage;
-use crate::ports::{IdempotencyClaim, IdempotencyCompletion, StoreError, WebhookRecord};
+use crate::ports::{
+    IdempotencyClaim, IdempotencyCompletion, StoreError, SuiteRecord, WebhookRecord,
+};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
@@ -100,28 +103,68 @@ impl Runs {
         self.record_run(caller, spec, callback, claim).await
     }
 
-    /// Creates an eval run under an id that its asker derives from what it is for: asked again, it is the same run.
+    /// Creates an eval run of this suite under an id that its asker derives from what it is for: asked again, it is the same
+    /// run. The suite is stored for its runs and is not among the tenant's suites, so no other request can name it.
     ///
     /// # Errors
-    /// As above, as far as it is about eval runs.
+    /// As above, as far as it is about eval runs; `quota_exceeded`.
     pub async fn create_as(
         &self,
         tenant: &TenantId,
         principal: &str,
         run_id: RunId,
+        suite: &SuiteDocument,
         body: &Value,
     ) -> Result<(), Problem> {
         let Request::Eval(request) = parse(body)? else {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
         };
+        let (digest, octets) = (suite.digest(), suite.canonical.as_bytes());
+        let put = self.store.put(&digest, octets).await;
+        put.map_err(|cause| internal(&cause))?;
+        let created = self
+            .create_over(tenant, principal, run_id, suite, *request)
+            .await;
+        let kept = match &created {
+            // A removal may have deleted the same bytes just before the record referred to them.
+            Ok(()) => self.store.put(&digest, octets).await,
+            Err(_) => self.store.drop_unreferenced(&digest).await,
+        };
+        created?;
+        kept.map_err(|cause| internal(&cause))?;
+        self.store.notify_work().await;
+        Ok(())
+    }
+
+    /// Creates an eval run of a suite whose bytes are stored.
+    async fn create_over(
+        &self,
+        tenant: &TenantId,
+        principal: &str,
+        run_id: RunId,
+        suite: &SuiteDocument,
+        request: CreateRun,
+    ) -> Result<(), Problem> {
+        let now = self.clock.now();
+        let unlisted = SuiteRecord {
+            tenant: tenant.clone(),
+            suite_id: suite.suite.suite_id.clone(),
+            version: suite.suite.version.clone(),
+            digest: suite.digest(),
+            task_count: u32::try_from(suite.suite.tasks.len()).unwrap_or(u32::MAX),
+            pack: None,
+            signed: false,
+            added_at: now,
+        };
         let record = RunRecord {
             run_id,
             tenant: tenant.clone(),
             principal: principal.to_owned(),
-            created_at: self.clock.now(),
-            spec: self.plan(tenant, *request).await?,
+            created_at: now,
+            spec: self.plan_over(tenant, request, Some(unlisted)).await?,
             fork: None,
         };
+        self.reserve_run(&record).await?;
         match self.store.create(&record, None).await {
             Ok(()) | Err(StoreError::Exists(_)) => {}
             Err(cause) => return Err(internal(&cause)),
@@ -129,7 +172,6 @@ impl Runs {
         if let Some(command) = &self.command {
             command.take_on(record.run_id);
         }
-        self.store.notify_work().await;
         Ok(())
     }
 

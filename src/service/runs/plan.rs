@@ -48,16 +48,23 @@ impl Runs {
     pub(super) async fn plan(
         &self,
         tenant: &TenantId,
+        request: CreateRun,
+    ) -> Result<RunSpec, Problem> {
+        let (id, version) = (&request.suite.suite_id, &request.suite.version);
+        let suite = self.store.suite(tenant, id, version).await;
+        let suite = suite.map_err(|cause| internal(&cause))?;
+        self.plan_over(tenant, request, suite).await
+    }
+
+    /// The same over a suite that need not be among the tenant's.
+    pub(super) async fn plan_over(
+        &self,
+        tenant: &TenantId,
         mut request: CreateRun,
+        suite: Option<SuiteRecord>,
     ) -> Result<RunSpec, Problem> {
         self.pin_channel(tenant, &mut request).await?;
         let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
-        let (id, version) = (&request.suite.suite_id, &request.suite.version);
-        let suite = self
-            .store
-            .suite(tenant, id, version)
-            .await
-            .map_err(|cause| fail(&cause))?;
         let document = match &suite {
             Some(suite) => self
                 .library

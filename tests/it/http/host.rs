@@ -494,8 +494,7 @@ impl TestHost {
             ..AssessorSettings::default()
         };
         let clock = self.clock.clone();
-        let packs = Arc::new(Packs::new(self.store.clone(), clock.clone()));
-        let bench = Bench::new(self.store.clone(), clock.clone(), self.runs.clone(), packs);
+        let bench = Bench::new(self.store.clone(), clock.clone(), self.runs.clone());
         let assessor = Assessor::new(
             self.store.clone(),
             clock,

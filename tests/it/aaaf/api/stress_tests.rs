@@ -413,6 +413,56 @@ async fn an_organizations_own_tasks_are_run_and_scored_like_the_librarys(
     assert_eq!(refused.json()["error"]["details"]["field"], "dimension");
 }
 
+#[rstest]
+#[tokio::test]
+async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let face = face(&site).await;
+    let agent = enrol(&site, &face, &clerk()).await;
+    let made = send(&site, &face, "stress-tests", &own_task("OWN=1")).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    site.host.work();
+    site.host.assess();
+    let path = format!("agents/{agent}/stress-test");
+    let order = json!({"dimension": "complexity"});
+    let found = ended(&site, &face, &send(&site, &face, &path, &order).await).await;
+    assert_eq!(found["status"], "completed", "{found}");
+    let tests = found["stress_test"]["tests"].as_array().unwrap();
+    let own = tests
+        .iter()
+        .find(|it| it["test"] == "own-complexity-ceiling")
+        .unwrap();
+    let run = own["run_id"].as_str().unwrap();
+    let report = format!("/v1/host/touchstone/runs/{run}/report");
+    let before = site.host.get(&report).await.json();
+    let suite = &before["suite"];
+    let id = suite["suiteId"].as_str().unwrap();
+    let version = suite["version"].as_str().unwrap();
+    assert_eq!(id, "organization.aaaf.evals.own-complexity-ceiling");
+
+    // A key that may read suites and create runs neither lists it nor runs it by name.
+    let listed = site.host.get("/v1/host/touchstone/suites").await.json();
+    let listed = listed["suites"].as_array().unwrap();
+    assert!(listed.iter().all(|it| it["suiteId"] != id), "{listed:?}");
+    let one = format!("/v1/host/touchstone/suites/{id}/{version}");
+    assert_eq!(site.host.get(&one).await.status, StatusCode::NOT_FOUND);
+    let named =
+        json!({"mode": "eval", "evalSuiteRef": format!("{id}@{version}"), "agentId": CLERK});
+    let refused = site.host.post("/v1/runs", &named).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert_eq!(refused.json()["details"]["field"], "evalSuiteRef");
+
+    // Without the task there is no such suite any more, but for what is recorded.
+    let task = format!("stress-tests/{}", made.json()["id"].as_str().unwrap());
+    let removed = site.send_as(&face, Method::DELETE, &task, None).await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT, "{removed:?}");
+    assert_eq!(site.host.get(&report).await.json(), before);
+    let digest = suite["digest"].as_str().unwrap();
+    assert!(site.host.store.get(digest).await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn stress_tasks_are_bounded_alone_and_together() {
     site!(Engine::Sqlite => site);
