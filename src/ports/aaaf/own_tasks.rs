@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{OrganizationNumber, Position};
+use super::{OrganizationNumber, OrganizationRecord, Position};
 use crate::domain::aaaf::own_task::OwnTask;
+use crate::domain::audit::Decision;
 use crate::ports::StoreError;
 
 /// A task as it is kept.
@@ -29,11 +30,12 @@ impl OwnTaskRecord {
 /// Stress tasks of organizations. A task never changes.
 #[async_trait]
 pub trait OwnTasks: Send + Sync {
-    /// Adds one.
+    /// Adds one, together with the entry of the audit log.
     async fn add_own_task(
         &self,
-        organization: OrganizationNumber,
+        organization: &OrganizationRecord,
         record: &OwnTaskRecord,
+        decision: &Decision,
     ) -> Result<(), StoreError>;
     /// Those after a position, in the order in which they were added.
     async fn own_tasks(
@@ -42,10 +44,11 @@ pub trait OwnTasks: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<OwnTaskRecord>, StoreError>;
-    /// Removes one; `false` if there was none.
+    /// Removes one, together with the entry of the audit log; `false` if there was none.
     async fn remove_own_task(
         &self,
-        organization: OrganizationNumber,
+        organization: &OrganizationRecord,
         id: &str,
+        decision: &Decision,
     ) -> Result<bool, StoreError>;
 }

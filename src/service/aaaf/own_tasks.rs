@@ -42,8 +42,11 @@ impl Aaaf {
             task,
             created_at: self.clock.now(),
         };
-        let organization = member.organization.number;
-        let added = self.store.add_own_task(organization, &record).await;
+        let decision = self.decided(&member.caller, "stress-tests:add", &record.task.id);
+        let added = self
+            .store
+            .add_own_task(&member.organization, &record, &decision)
+            .await;
         added.map_err(|cause| internal(&cause))?;
         Ok(record)
     }
@@ -82,8 +85,11 @@ impl Aaaf {
         if !is_id(id) {
             return Err(not_there("stress task"));
         }
-        let organization = member.organization.number;
-        let removed = self.store.remove_own_task(organization, id).await;
+        let decision = self.decided(&member.caller, "stress-tests:remove", id);
+        let removed = self
+            .store
+            .remove_own_task(&member.organization, id, &decision)
+            .await;
         match removed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
             false => Err(not_there("stress task")),

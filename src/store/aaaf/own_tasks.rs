@@ -2,8 +2,12 @@
 
 use async_trait::async_trait;
 
+use crate::domain::audit::Decision;
 use crate::ports::StoreError;
-use crate::ports::aaaf::{OrganizationNumber, OwnTaskRecord, OwnTasks, Position};
+use crate::ports::aaaf::{
+    OrganizationNumber, OrganizationRecord, OwnTaskRecord, OwnTasks, Position,
+};
+use crate::store::audit::record;
 use crate::store::convert::{Column, backend, column};
 use crate::store::{PostgresStore, SqliteStore};
 
@@ -31,19 +35,22 @@ macro_rules! own_tasks {
         impl OwnTasks for $store {
             async fn add_own_task(
                 &self,
-                organization: OrganizationNumber,
+                organization: &OrganizationRecord,
                 record: &OwnTaskRecord,
+                decision: &Decision,
             ) -> Result<(), StoreError> {
                 let document = at("document").text(&record.task)?;
+                let mut transaction = self.begin_write().await?;
                 sqlx::query(ADD)
-                    .bind(organization.0)
+                    .bind(organization.number.0)
                     .bind(&record.task.id)
                     .bind(&document)
                     .bind(record.created_at.as_microsecond())
-                    .execute(self.writer()?)
+                    .execute(&mut *transaction)
                     .await
                     .map_err(|cause| super::taken(cause, "a stress task of this id"))?;
-                Ok(())
+                record!(transaction, &organization.tenant, decision);
+                transaction.commit().await.map_err(backend)
             }
 
             async fn own_tasks(
@@ -65,16 +72,24 @@ macro_rules! own_tasks {
 
             async fn remove_own_task(
                 &self,
-                organization: OrganizationNumber,
+                organization: &OrganizationRecord,
                 id: &str,
+                decision: &Decision,
             ) -> Result<bool, StoreError> {
+                let mut transaction = self.begin_write().await?;
                 let removed = sqlx::query(REMOVE)
-                    .bind(organization.0)
+                    .bind(organization.number.0)
                     .bind(id)
-                    .execute(self.writer()?)
+                    .execute(&mut *transaction)
                     .await
                     .map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
+                if removed.rows_affected() == 0 {
+                    transaction.rollback().await.map_err(backend)?;
+                    return Ok(false);
+                }
+                record!(transaction, &organization.tenant, decision);
+                transaction.commit().await.map_err(backend)?;
+                Ok(true)
             }
         }
     };

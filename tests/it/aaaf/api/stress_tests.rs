@@ -463,6 +463,43 @@ async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
     assert!(site.host.store.get(digest).await.unwrap().is_some());
 }
 
+#[rstest]
+#[tokio::test]
+async fn adding_and_removing_stress_tasks_is_audited_without_their_content(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let made = site.post("stress-tests", &own_task("OWN=1")).await.json();
+    let id = made["id"].as_str().unwrap();
+    let one = format!("stress-tests/{id}");
+    // A removal that removes nothing is no decision.
+    for status in [StatusCode::NO_CONTENT, StatusCode::NOT_FOUND] {
+        let removed = site.send(Method::DELETE, &one, None).await;
+        assert_eq!(removed.status, status, "{removed:?}");
+    }
+    let audit = site
+        .host
+        .store
+        .audit_entries(&site.ours.id.as_str().into(), 0, 100)
+        .await
+        .unwrap();
+    assert!(audit.iter().all(|it| !it.body.contains("OWN=1")));
+    let entries = audit
+        .iter()
+        .map(|it| serde_json::from_str::<Value>(&it.body).unwrap());
+    let said: Vec<(Value, Value)> = entries
+        .filter(|it| it["resource"] == id)
+        .map(|it| (it["action"].clone(), it["outcome"].clone()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (json!("stress-tests:add"), json!("done")),
+            (json!("stress-tests:remove"), json!("done"))
+        ]
+    );
+}
+
 #[tokio::test]
 async fn stress_tasks_are_bounded_alone_and_together() {
     site!(Engine::Sqlite => site);
