@@ -245,7 +245,7 @@ impl PackSettings {
     /// What is published, if anything is.
     ///
     /// # Errors
-    /// [`Error`] for settings that name no tenant or no pack, or hold a name that no pack can have.
+    /// [`Error`] for settings that name no tenant or no pack, or hold a name that no pack can have; as [`PackSettings::trust`].
     pub fn publication(&self) -> Result<Option<Publication>, Error> {
         let Some(registry) = &self.registry else {
             return Ok(None);
@@ -275,6 +275,7 @@ impl PackSettings {
             None => Ok(Some(Publication {
                 tenant: TenantId::from(registry.tenant.as_str()),
                 namespaces: Namespaces::These(registry.namespaces.clone()),
+                trust: self.trust()?,
             })),
         }
     }

@@ -10,7 +10,7 @@ use semver::Version;
 use serde_json::{Value, json};
 
 use super::fault::internal;
-use crate::domain::pack::archive::{self, EMBEDDED_SIGNATURE};
+use crate::domain::pack::archive;
 use crate::domain::pack::inventory::PackFacts;
 use crate::domain::pack::keys::SIGNATURE_OCTETS;
 use crate::domain::pack::manifest;
@@ -161,25 +161,12 @@ impl Publications {
                 ErrorCode::PackNotFound => unavailable(),
                 _ => problem,
             })?;
-        let recorded = release.facts.checked_signature.as_ref();
-        let recorded = recorded.and_then(|signature| STANDARD.decode(&signature.value).ok());
-        let signature = match recorded {
-            Some(signature) => Bytes::from(signature),
-            // Installed before signatures were recorded; under `manual` the archive has it too.
-            None => {
-                let octets = self.octets(&release).await?;
-                let read = tokio::task::spawn_blocking(move || archive::read(&octets)).await;
-                let archive = read.map_err(|cause| internal(&cause))?.ok();
-                archive
-                    .and_then(|mut archive| archive.files.remove(EMBEDDED_SIGNATURE))
-                    .ok_or_else(unavailable)?
-            }
-        };
-        if signature.len() == SIGNATURE_OCTETS {
-            Ok(signature)
-        } else {
-            Err(unavailable())
-        }
+        let recorded = release.facts.checked_signature;
+        recorded
+            .and_then(|signature| STANDARD.decode(signature.value).ok())
+            .filter(|signature| signature.len() == SIGNATURE_OCTETS)
+            .map(Bytes::from)
+            .ok_or_else(unavailable)
     }
 
     /// The keys that signed published versions of a pack.

@@ -2,7 +2,8 @@
 //! §Signing keychain).
 //!
 //! Nothing is published unless the operator names a tenant and the pack names to publish. Of what that tenant has
-//! installed, a version is published if its name is covered and its signature was verified.
+//! installed, a version is published if its name is covered and its signature was verified with a key that the operator
+//! still trusts.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::inventory::PackFacts;
 use super::keys::PublicKey;
-use super::name::Namespaces;
-use super::verify::{SignatureCoverage, SigningMethod};
+use super::name::{Namespaces, PackId};
+use super::verify::{SignatureCoverage, SigningMethod, Trust, TrustMode};
 use crate::domain::ids::TenantId;
 use crate::protocol::openwop::pack::{Endpoints, RegistryDiscovery, SigningKey};
 
@@ -24,6 +25,8 @@ pub struct Publication {
     pub tenant: TenantId,
     /// Their names.
     pub namespaces: Namespaces,
+    /// Whom the operator trusts now. A pack may have been installed when that was somebody else.
+    pub trust: Trust,
 }
 
 impl Publication {
@@ -31,7 +34,17 @@ impl Publication {
     pub fn covers(&self, facts: &PackFacts) -> bool {
         self.namespaces.cover(&facts.name)
             && facts.signature.coverage != SignatureCoverage::None
-            && facts.signature.key_id.is_some()
+            && self.trusts(facts)
+    }
+
+    fn trusts(&self, facts: &PackFacts) -> bool {
+        let key_id = facts.signature.key_id.as_deref();
+        let trusted = key_id.and_then(|id| self.trust.keys.find(id, &facts.name).ok());
+        // Another key may have this id by now.
+        let is_same = trusted.is_some_and(|it| signer(facts) == Some(it.key));
+        let id = PackId::new(&facts.name, &facts.version);
+        let approved = || id.is_some_and(|id| self.trust.approves(&id));
+        is_same && (self.trust.mode != TrustMode::Allowlist || approved())
     }
 }
 
@@ -47,12 +60,6 @@ pub struct Release {
 }
 
 impl Release {
-    /// The key that signed it, if its signature is on record: packs installed by earlier versions of this host have none.
-    pub fn public_key(&self) -> Option<PublicKey> {
-        let signature = self.facts.checked_signature.as_ref()?;
-        PublicKey::from_text(&signature.public_key).ok()
-    }
-
     fn file(&self, extension: &str) -> String {
         let (name, version) = (&self.facts.name, &self.facts.version);
         format!("/v1/packs/{name}/-/{version}.{extension}")
@@ -70,6 +77,12 @@ impl Release {
             "keyId": self.facts.signature.key_id,
         })
     }
+}
+
+/// The key that signed a pack, if its signature is on record: packs installed by earlier versions of this host have none.
+fn signer(facts: &PackFacts) -> Option<PublicKey> {
+    let signature = facts.checked_signature.as_ref()?;
+    PublicKey::from_text(&signature.public_key).ok()
 }
 
 /// The version to prefer: the highest that is not a pre-release, else the highest.
@@ -208,7 +221,7 @@ fn signed(releases: &[Release]) -> impl Iterator<Item = (&str, PublicKey, &Relea
     };
     releases.iter().filter_map(move |release| {
         let key_id = release.facts.signature.key_id.as_deref().filter(plain)?;
-        Some((key_id, release.public_key()?, release))
+        Some((key_id, signer(&release.facts)?, release))
     })
 }
 
@@ -269,6 +282,21 @@ mod tests {
         }
     }
 
+    fn trust(key_id: &str, secret: u8, namespaces: Namespaces) -> Trust {
+        let mut trust = Trust::default();
+        let key = SecretKey::from_random([secret; 32]).public();
+        trust.keys.pin(key_id, key, namespaces);
+        trust
+    }
+
+    fn publication(namespaces: &[&str], trust: Trust) -> Publication {
+        Publication {
+            tenant: "acme".into(),
+            namespaces: Namespaces::These(namespaces.iter().map(|&it| it.to_owned()).collect()),
+            trust,
+        }
+    }
+
     #[rstest]
     #[case::covered(&["vendor.acme.*"], true)]
     #[case::named(&["vendor.acme.triage"], true)]
@@ -278,14 +306,46 @@ mod tests {
         #[case] namespaces: &[&str],
         #[case] published: bool,
     ) {
-        let publication = Publication {
-            tenant: "acme".into(),
-            namespaces: Namespaces::These(namespaces.iter().map(|&it| it.to_owned()).collect()),
-        };
+        let publication = publication(namespaces, trust("acme-1", 7, Namespaces::Any));
         let mut release = release("1.0.0");
         assert_eq!(publication.covers(&release.facts), published);
         release.facts.signature.coverage = SignatureCoverage::None;
         assert!(!publication.covers(&release.facts), "unsigned");
+    }
+
+    #[rstest]
+    #[case::trusted("acme-1", 7, Namespaces::Any, true)]
+    #[case::dropped("acme-2", 7, Namespaces::Any, false)]
+    #[case::replaced("acme-1", 8, Namespaces::Any, false)]
+    #[case::for_another_name("acme-1", 7, Namespaces::These(vec!["vendor.acme.other".to_owned()]), false)]
+    fn only_what_a_trusted_key_signed_is_published(
+        #[case] key_id: &str,
+        #[case] secret: u8,
+        #[case] namespaces: Namespaces,
+        #[case] published: bool,
+    ) {
+        let publication = publication(&["vendor.acme.*"], trust(key_id, secret, namespaces));
+        let mut release = release("1.0.0");
+        assert_eq!(publication.covers(&release.facts), published);
+        release.facts.checked_signature = None;
+        assert!(!publication.covers(&release.facts), "not on record");
+    }
+
+    #[rstest]
+    #[case::named("vendor.acme.triage", true)]
+    #[case::this_version("vendor.acme.triage@1.0.0", true)]
+    #[case::another_version("vendor.acme.triage@1.1.0", false)]
+    fn under_an_allowlist_only_approved_packs_are_published(
+        #[case] approved: &str,
+        #[case] published: bool,
+    ) {
+        let trust = Trust {
+            mode: TrustMode::Allowlist,
+            approved: vec![approved.to_owned()],
+            ..trust("acme-1", 7, Namespaces::Any)
+        };
+        let publication = publication(&["vendor.acme.*"], trust);
+        assert_eq!(publication.covers(&release("1.0.0").facts), published);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use touchstone::domain::pack::template::new_pack;
 use touchstone::domain::pack::verify::{Policy, SigningMethod, Trust, TrustMode};
 use touchstone::http::HttpSettings;
 use touchstone::net::{Client, Policy as NetPolicy};
+use touchstone::ports::Store;
 use touchstone::registry::HttpRegistry;
 use touchstone::service::packs::fetch_and_verify;
 use touchstone::store;
@@ -80,19 +81,28 @@ fn upload(pack: &SignedPack) -> Value {
     })
 }
 
-/// A host that publishes `vendor.bench.*` of the first tenant, or nothing.
-async fn publishing(location: &str, publishes: bool) -> TestHost {
+fn publication(trust: Trust) -> Publication {
+    Publication {
+        tenant: "acme".into(),
+        namespaces: Namespaces::These(vec!["vendor.bench.*".to_owned()]),
+        trust,
+    }
+}
+
+async fn host(store: Arc<dyn Store>, trust: Trust, publishes: bool) -> TestHost {
     let lab = Lab {
-        trust: trust(),
-        publication: publishes.then(|| Publication {
-            tenant: "acme".into(),
-            namespaces: Namespaces::These(vec!["vendor.bench.*".to_owned()]),
-        }),
+        publication: publishes.then(|| publication(trust.clone())),
+        trust,
         ..Lab::default()
     };
-    let store = store::open(location, host_keys::usual()).await.unwrap();
     let place = Place::public("https://assess.example.org").unwrap();
-    let host = TestHost::lab(store, HttpSettings::default(), place, lab).await;
+    TestHost::lab(store, HttpSettings::default(), place, lab).await
+}
+
+/// A host that publishes `vendor.bench.*` of the first tenant, or nothing.
+async fn publishing(location: &str, publishes: bool) -> TestHost {
+    let store = store::open(location, host_keys::usual()).await.unwrap();
+    let host = host(store, trust(), publishes).await;
     for (name, method) in [
         (PUBLIC, SigningMethod::Ed25519),
         (SECOND, SigningMethod::Manual),
@@ -233,6 +243,43 @@ async fn a_client_installs_from_it_and_trusts_a_key_for_what_is_published_only()
         discovery["signingKeys"][0]["permittedNamespaces"],
         json!([PUBLIC, SECOND])
     );
+}
+
+#[rstest]
+#[case::dropped("bench-2", 42)]
+#[case::replaced("bench-1", 43)]
+#[tokio::test]
+async fn what_a_key_signed_that_is_trusted_no_longer_is_not_published(
+    #[case] key_id: &str,
+    #[case] secret: u8,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("host.db");
+    let before = publishing(file.to_str().unwrap(), true).await;
+    let version = signed(PUBLIC, SigningMethod::Ed25519).id.version;
+    let mut trust = trust();
+    trust.keys = KeyRing::default();
+    let other = SecretKey::from_random([secret; 32]).public();
+    trust.keys.pin(key_id, other, Namespaces::Any);
+    let after = host(before.store.clone(), trust, true).await;
+    let one = format!("/v1/packs/{PUBLIC}");
+    let signature = format!("{one}/-/{version}.sig");
+    for path in [
+        one.clone(),
+        format!("{one}/-/keychain"),
+        format!("{one}/-/{version}.json"),
+        format!("{one}/-/{version}.tgz"),
+        signature,
+        "/keys/bench-1.pub".to_owned(),
+    ] {
+        assert_eq!(get(&before, &path).await.status, StatusCode::OK, "{path}");
+        let gone = get(&after, &path).await.status;
+        assert_eq!(gone, StatusCode::NOT_FOUND, "{path}");
+    }
+    let listed = get(&after, "/v1/packs").await.json();
+    assert_eq!(listed["packs"], json!([]));
+    let discovery = get(&after, "/.well-known/openwop-registry").await.json();
+    assert_eq!(discovery["signingKeys"], json!([]));
 }
 
 #[rstest]
