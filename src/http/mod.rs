@@ -257,8 +257,9 @@ impl HttpState {
             deps.ids.clone(),
         );
         let publication = deps.pack_rules.publication.clone();
-        let publications =
-            publication.map(|publication| Publications::new(deps.store.clone(), publication));
+        let publications = publication.map(|publication| {
+            Publications::new(deps.store.clone(), deps.clock.clone(), publication)
+        });
         Ok(Arc::new(Self {
             publications,
             attestations: Attestations::new(

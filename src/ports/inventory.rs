@@ -63,6 +63,12 @@ pub trait Inventory: Send + Sync {
     ) -> Result<bool, StoreError>;
     /// All packs of a tenant by name and version.
     async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError>;
+    /// The versions of one pack of a tenant, in any order.
+    async fn installs_of(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Vec<InstallRecord>, StoreError>;
     /// Adds an imported suite. [`StoreError::Exists`] as in `install`.
     async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError>;
     /// Removes an imported suite; `false` if it was not there or came with a pack.

@@ -1,6 +1,7 @@
 //! The registry of this host: what is published, read from what is installed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use moka::future::Cache;
 use semver::Version;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::fault::internal;
 use crate::domain::pack::archive;
@@ -16,19 +18,25 @@ use crate::domain::pack::keys::SIGNATURE_OCTETS;
 use crate::domain::pack::manifest;
 use crate::domain::pack::name::is_pack_name;
 use crate::domain::pack::publication::{self, Publication, Release};
-use crate::ports::Store;
+use crate::ports::{Clock, InstallRecord, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::RegistryDiscovery;
 
 /// Manifests that are kept at hand, in bytes.
 const CACHED_MANIFESTS: u64 = 64 * 1024 * 1024;
+/// How long the list of everything that is published is used again: requests need no key, and reading it takes longer the
+/// more is installed. Requests for one pack read its versions each time.
+const LIST_HOLDS: Duration = Duration::from_secs(5);
 
 /// The use cases of the registry.
 pub struct Publications {
     store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
     publication: Publication,
     /// By digest of the archive.
     manifests: Cache<String, Arc<Manifest>>,
+    /// Everything that is published, and when it was read.
+    everything: Mutex<Option<(Duration, Arc<[Release]>)>>,
 }
 
 struct Manifest {
@@ -57,15 +65,17 @@ impl Page {
 
 impl Publications {
     /// What `publication` covers of the packs in `store`.
-    pub fn new(store: Arc<dyn Store>, publication: Publication) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, publication: Publication) -> Self {
         let manifests = Cache::builder()
             .max_capacity(CACHED_MANIFESTS)
             .weigher(|_, manifest: &Arc<Manifest>| manifest.size)
             .build();
         Self {
             store,
+            clock,
             publication,
             manifests,
+            everything: Mutex::default(),
         }
     }
 
@@ -79,7 +89,7 @@ impl Publications {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page, Problem> {
-        let releases = self.releases().await?;
+        let releases = self.everything().await?;
         let mut page = Page {
             packs: Vec::new(),
             next: None,
@@ -93,7 +103,10 @@ impl Publications {
             if after.is_some_and(|after| name <= after) {
                 continue;
             }
-            let manifest = self.manifest(latest).await?;
+            // The pack may have been removed since the list was read.
+            let Some(manifest) = self.find_manifest(latest).await? else {
+                continue;
+            };
             if !publication::matches(&manifest.document, term) {
                 continue;
             }
@@ -183,7 +196,7 @@ impl Publications {
     /// # Errors
     /// A fault of ours.
     pub async fn discovery(&self) -> Result<RegistryDiscovery, Problem> {
-        Ok(publication::discovery(&self.releases().await?))
+        Ok(publication::discovery(&self.everything().await?))
     }
 
     /// A key in PEM.
@@ -191,15 +204,16 @@ impl Publications {
     /// # Errors
     /// `not_found` for one that signed nothing that is published.
     pub async fn key(&self, key_id: &str) -> Result<String, Problem> {
-        publication::key(&self.releases().await?, key_id)
+        publication::key(&self.everything().await?, key_id)
             .map(|key| key.to_pem())
             .ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such signing key"))
     }
 
     async fn of_pack(&self, name: &str) -> Result<Vec<Release>, Problem> {
         well_formed(name)?;
-        let mut releases = self.releases().await?;
-        releases.retain(|release| release.facts.name == name);
+        let tenant = &self.publication.tenant;
+        let installs = self.store.installs_of(tenant, name).await;
+        let releases = self.published(installs.map_err(|cause| internal(&cause))?)?;
         if releases.is_empty() {
             return Err(not_published(name));
         }
@@ -222,10 +236,26 @@ impl Publications {
     }
 
     /// Everything that is published, by name and version.
-    async fn releases(&self) -> Result<Vec<Release>, Problem> {
+    async fn everything(&self) -> Result<Arc<[Release]>, Problem> {
+        // Requests that come while it is read wait for it.
+        let mut known = self.everything.lock().await;
+        let now = self.clock.uptime();
+        if let Some((read_at, releases)) = &*known
+            && now.saturating_sub(*read_at) < LIST_HOLDS
+        {
+            return Ok(releases.clone());
+        }
         let installs = self.store.installs(&self.publication.tenant).await;
+        let installs = installs.map_err(|cause| internal(&cause))?;
+        let releases: Arc<[Release]> = self.published(installs)?.into();
+        *known = Some((now, releases.clone()));
+        Ok(releases)
+    }
+
+    /// What is published of these, by name and version.
+    fn published(&self, installs: Vec<InstallRecord>) -> Result<Vec<Release>, Problem> {
         let mut releases = Vec::new();
-        for install in installs.map_err(|cause| internal(&cause))? {
+        for install in installs {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
             if let (true, Ok(version)) = (
@@ -250,22 +280,30 @@ impl Publications {
             .ok_or_else(|| missing(release))
     }
 
-    /// The manifest of an archive. Its digest names it, so it never changes.
     async fn manifest(&self, release: &Release) -> Result<Arc<Manifest>, Problem> {
+        let found = self.find_manifest(release).await?;
+        found.ok_or_else(|| missing(release))
+    }
+
+    /// The manifest of an archive, unless that is missing or damaged. Its digest names it, so it never changes.
+    async fn find_manifest(&self, release: &Release) -> Result<Option<Arc<Manifest>>, Problem> {
         let digest = &release.facts.integrity;
         if let Some(manifest) = self.manifests.get(digest).await {
-            return Ok(manifest);
+            return Ok(Some(manifest));
         }
-        let octets = self.octets(release).await?;
+        let octets = self.store.get(digest).await;
+        let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
+            return Ok(None);
+        };
         let read = tokio::task::spawn_blocking(move || read_manifest(&octets)).await;
-        let manifest = read
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(|| missing(release))?;
+        let Some(manifest) = read.map_err(|cause| internal(&cause))? else {
+            return Ok(None);
+        };
         let manifest = Arc::new(manifest);
         self.manifests
             .insert(digest.clone(), manifest.clone())
             .await;
-        Ok(manifest)
+        Ok(Some(manifest))
     }
 }
 

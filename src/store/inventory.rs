@@ -18,6 +18,7 @@ const REVISION: &str = "SELECT revision FROM deployment WHERE tenant = $1 AND ag
 const REMOVE_PACK: &str = "DELETE FROM pack WHERE tenant = $1 AND name = $2 AND version = $3";
 const PACKS: &str =
     "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1";
+const PACK_VERSIONS: &str = "SELECT tenant, name, version, integrity, installed_at, facts FROM pack WHERE tenant = $1 AND name = $2";
 
 const ADD_SUITE: &str = "INSERT INTO suite (tenant, suite_id, version, pack, digest, task_count, signed, added_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, suite_id, version, pack) DO NOTHING";
@@ -196,6 +197,20 @@ macro_rules! inventory {
                         .then_with(|| by_version(&a.version, &b.version))
                 });
                 Ok(packs)
+            }
+
+            async fn installs_of(
+                &self,
+                tenant: &TenantId,
+                name: &str,
+            ) -> Result<Vec<InstallRecord>, StoreError> {
+                let rows: Vec<PackRow> = sqlx::query_as(PACK_VERSIONS)
+                    .bind(tenant.as_str())
+                    .bind(name)
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(pack_of).collect()
             }
 
             async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {

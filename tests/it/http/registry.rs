@@ -1,10 +1,13 @@
 //! The registry of a host: what the operator publishes, to everybody, and nothing else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::place::Place;
@@ -16,10 +19,13 @@ use touchstone::domain::pack::template::new_pack;
 use touchstone::domain::pack::verify::{Policy, SigningMethod, Trust, TrustMode};
 use touchstone::http::HttpSettings;
 use touchstone::net::{Client, Policy as NetPolicy};
-use touchstone::ports::Store;
+use touchstone::ports::{Clock, Store};
+use touchstone::protocol::error::ErrorCode;
 use touchstone::registry::HttpRegistry;
 use touchstone::service::packs::fetch_and_verify;
+use touchstone::service::publications::Publications;
 use touchstone::store;
+use touchstone::system::SystemClock;
 use url::Url;
 
 use super::host::{Lab, Reply, TestHost};
@@ -28,6 +34,7 @@ use crate::support::postgres::TestDatabase;
 
 const PUBLIC: &str = "vendor.bench.labels";
 const SECOND: &str = "vendor.bench.mail";
+const THIRD: &str = "vendor.bench.third";
 const SECRET: &str = "vendor.secret.labels";
 const UNSIGNED: &str = "vendor.bench.unsigned";
 /// Installed by another tenant.
@@ -45,6 +52,7 @@ fn files(name: &str) -> Files {
     document["version"] = match name {
         SECOND => "0.2.0",
         UNSIGNED => "0.3.0",
+        THIRD => "0.4.0",
         _ => "0.1.0",
     }
     .into();
@@ -213,6 +221,56 @@ async fn what_is_published_is_listed_searched_and_served(#[values(false, true)] 
     assert!(key().public().to_pem().contains(listed));
     let pem = get(&host, "/keys/bench-1.pub").await;
     assert_eq!(pem.text(), key().public().to_pem());
+}
+
+/// A clock whose uptime the test sets, in seconds.
+#[derive(Default)]
+struct Uptime(AtomicU64);
+
+impl Clock for Uptime {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+async fn listed(registry: &Publications) -> Vec<String> {
+    let page = registry.list("", None, 10).await.unwrap();
+    let names = page.packs.iter().map(|it| it["name"].as_str().unwrap());
+    names.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn everything_is_read_at_most_every_five_seconds_and_one_pack_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("host.db");
+    let host = publishing(file.to_str().unwrap(), true).await;
+    let clock = Arc::new(Uptime::default());
+    let registry = || Publications::new(host.store.clone(), clock.clone(), publication(trust()));
+    let (registry, other) = (registry(), registry());
+    assert_eq!(listed(&registry).await, [PUBLIC, SECOND]);
+    assert_eq!(other.discovery().await.unwrap().signing_keys.len(), 1);
+
+    let third = signed(THIRD, SigningMethod::Ed25519);
+    install(&host, &host.key, &upload(&third)).await;
+    let version = signed(SECOND, SigningMethod::Manual).id.version;
+    let path = format!("/v1/host/touchstone/packs/{SECOND}/{version}");
+    let removed = host.request(Method::DELETE, &path).key(&host.key);
+    let removed = removed.send().await;
+    assert_eq!(removed.status, StatusCode::OK, "{removed:?}");
+    clock.0.store(4, Ordering::SeqCst);
+    assert_eq!(listed(&registry).await, [PUBLIC, SECOND]);
+    assert!(registry.catalogue(THIRD).await.is_ok());
+    let gone = registry.catalogue(SECOND).await.unwrap_err();
+    assert_eq!(gone.code, ErrorCode::PackNotFound);
+    // It knows of the removed pack, but not its manifest.
+    assert_eq!(listed(&other).await, [PUBLIC]);
+
+    clock.0.store(5, Ordering::SeqCst);
+    assert_eq!(listed(&registry).await, [PUBLIC, THIRD]);
 }
 
 #[tokio::test]
