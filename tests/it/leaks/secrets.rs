@@ -126,6 +126,32 @@ async fn a_host_hides_its_secrets_and_its_key_is_replaced_while_it_serves(
     site.run(&["key", "list"]);
 }
 
+#[rstest]
+#[case::open(0o644, true)]
+#[case::private(0o600, false)]
+fn a_host_warns_of_key_files_that_others_can_read(#[case] bits: u32, #[case] warns: bool) {
+    let site = Site::embedded();
+    site.write(
+        "touchstone.toml",
+        "[secrets]\nkey_file = \"host.pem\"\n[attest]\nkey_file = \"attest.pem\"\n",
+    );
+    let files = ["host.pem", "attest.pem"].map(|name| site.folder().join(name));
+    for file in &files {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        site.run_on_files(&["pack", "keygen", "--out", name, "--key-id", "host"]);
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(bits)).unwrap();
+    }
+    let host = site.serve("touchstone.toml");
+    let log = host.log();
+    for file in &files {
+        let name = file.to_str().unwrap();
+        let warning = |line: &str| line.contains(name) && line.contains("chmod 600");
+        assert_eq!(log.lines().any(warning), warns, "{name}: {log}");
+        // The operator's own files keep their permissions.
+        assert_eq!(mode(file), bits);
+    }
+}
+
 /// A process may be killed between any two steps of a rotation: the key file then holds both keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_rotation_goes_on() {
