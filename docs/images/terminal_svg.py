@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draws what a terminal shows: text with ANSI colours on stdin, SVG on stdout. The same text gives the same picture.
 
-    CLICOLOR_FORCE=1 COLUMNS=104 target/release/touchstone demo | python3 docs/images/terminal_svg.py > docs/images/demo.svg
+    export PATH=$PWD/target/release:$PATH
+    CLICOLOR_FORCE=1 COLUMNS=104 touchstone demo | python3 docs/images/terminal_svg.py > docs/images/demo.svg
 """
 
 import re

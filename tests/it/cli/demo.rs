@@ -1,5 +1,9 @@
 //! The demo, from end to end.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use regex::Regex;
 use tokio_util::sync::CancellationToken;
 use touchstone::demo::standin;
 
@@ -23,14 +27,58 @@ fn it_goes_as_told_on_one_screen() {
     }
     assert!(done.stdout.lines().count() <= 66, "{}", done.stdout);
     assert!(!done.stdout.contains('\u{1b}'));
-    let coloured = Done::of(
+}
+
+/// The lines that hold anything, without blanks and colours, and without what differs from run to run.
+fn told(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let masks = [
+        ("\u{1b}\\[[0-9;]*m", ""),
+        (r"127\.0\.0\.1:\d+", "PORT"),
+        (r"SQLite in \S+", "SQLite in FOLDER"),
+        (r"run_[0-9a-f]{32}", "RUN"),
+        // A program that is named by its path prints it.
+        (r"\S*/touchstone ", "touchstone "),
+        (r"[\d.]+ m?s\b", "TIME"),
+        // As wide as the table, whose width depends on the times.
+        ("─+", "─"),
+        (r"\s", ""),
+    ];
+    let masks = masks.map(|(what, by)| (Regex::new(what).unwrap(), by));
+    let mask = |line: String| {
+        masks.iter().fold(line, |line, (what, by)| {
+            what.replace_all(&line, *by).into_owned()
+        })
+    };
+    lines.map(mask).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_picture_of_the_readme_shows_what_it_prints() {
+    let done = Done::of(
         touchstone()
             .arg("demo")
             .env("CLICOLOR_FORCE", "1")
-            .env("COLUMNS", "110"),
+            .env("COLUMNS", "104"),
     );
-    assert!(coloured.stdout.contains('\u{1b}'));
-    assert!(coloured.stdout.lines().count() <= 66, "{}", coloured.stdout);
+    assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
+    assert!(done.stdout.contains('\u{1b}'));
+    assert!(done.stdout.lines().count() <= 66, "{}", done.stdout);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images/demo.svg");
+    let picture = std::fs::read_to_string(file).unwrap();
+    let picture = roxmltree::Document::parse(&picture).unwrap();
+    let mut rows: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for text in picture
+        .descendants()
+        .filter(|it| it.tag_name().name() == "text")
+    {
+        let row = text.attribute("y").unwrap().parse().unwrap();
+        rows.entry(row).or_default().push(text.text().unwrap());
+    }
+    assert_eq!(
+        told(rows.values().map(|parts| parts.join(" "))),
+        told(done.stdout.lines().map(str::to_owned)),
+        "draw it again with the command at the top of docs/images/terminal_svg.py"
+    );
 }
 
 #[test]
