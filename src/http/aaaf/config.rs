@@ -17,8 +17,40 @@ use crate::ports::aaaf::OrganizationRecord;
 use crate::service::aaaf::{Member, config};
 use crate::service::access::Caller;
 
-const WEIGHTS: &[&str] = &["performance_weights", "capability_weights"];
-const TAXONOMY: &[&str] = &["domain_taxonomy"];
+const WEIGHTS: Part = Part {
+    members: &["performance_weights", "capability_weights"],
+    shown: weights_of,
+};
+const TAXONOMY: Part = Part {
+    members: &["domain_taxonomy"],
+    shown: taxonomy_of,
+};
+
+/// A part of an organization's configuration with routes of its own.
+struct Part {
+    members: &'static [&'static str],
+    shown: fn(&Config) -> Value,
+}
+
+impl Part {
+    fn read(&self, organization: &OrganizationRecord) -> Answer {
+        json(StatusCode::OK, &(self.shown)(&config::of(organization)?))
+    }
+
+    async fn replace(
+        &self,
+        state: &HttpState,
+        caller: &Caller,
+        organization: OrganizationRecord,
+        body: &Value,
+    ) -> Answer {
+        let replaced = state
+            .aaaf
+            .replace_config(caller, organization, body, self.members)
+            .await?;
+        json(StatusCode::OK, &(self.shown)(&replaced))
+    }
+}
 
 /// `GET /api/v1/organizations/{organizationId}/config`.
 pub async fn get(
@@ -44,10 +76,7 @@ pub async fn change(
 
 /// `GET /api/v1/config/weights`.
 pub async fn weights(Extension(member): Extension<Member>) -> Answer {
-    json(
-        StatusCode::OK,
-        &weights_of(&config::of(&member.organization)?),
-    )
+    WEIGHTS.read(&member.organization)
 }
 
 /// `PUT /api/v1/config/weights`.
@@ -56,15 +85,10 @@ pub async fn set_weights(
     Extension(member): Extension<Member>,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    set(
-        &state,
-        &member.caller,
-        own(&member),
-        &body,
-        WEIGHTS,
-        weights_of,
-    )
-    .await
+    let organization = member.organization.as_ref().clone();
+    WEIGHTS
+        .replace(&state, &member.caller, organization, &body)
+        .await
 }
 
 /// `GET /api/v1/organizations/{organizationId}/config/weights`.
@@ -74,10 +98,7 @@ pub async fn organization_weights(
     path: PathParameters,
 ) -> Answer {
     let organization = state.aaaf.organization(&caller, path.get("organizationId"));
-    json(
-        StatusCode::OK,
-        &weights_of(&config::of(&organization.await?)?),
-    )
+    WEIGHTS.read(&organization.await?)
 }
 
 /// `PUT /api/v1/organizations/{organizationId}/config/weights`.
@@ -88,23 +109,14 @@ pub async fn set_organization_weights(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let organization = state.aaaf.changeable(&caller, path.get("organizationId"));
-    set(
-        &state,
-        &caller,
-        organization.await?,
-        &body,
-        WEIGHTS,
-        weights_of,
-    )
-    .await
+    WEIGHTS
+        .replace(&state, &caller, organization.await?, &body)
+        .await
 }
 
 /// `GET /api/v1/config/taxonomy`.
 pub async fn taxonomy(Extension(member): Extension<Member>) -> Answer {
-    json(
-        StatusCode::OK,
-        &taxonomy_of(&config::of(&member.organization)?),
-    )
+    TAXONOMY.read(&member.organization)
 }
 
 /// `PUT /api/v1/config/taxonomy`.
@@ -113,15 +125,10 @@ pub async fn set_taxonomy(
     Extension(member): Extension<Member>,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    set(
-        &state,
-        &member.caller,
-        own(&member),
-        &body,
-        TAXONOMY,
-        taxonomy_of,
-    )
-    .await
+    let organization = member.organization.as_ref().clone();
+    TAXONOMY
+        .replace(&state, &member.caller, organization, &body)
+        .await
 }
 
 /// `GET /api/v1/organizations/{organizationId}/config/taxonomy`.
@@ -131,10 +138,7 @@ pub async fn organization_taxonomy(
     path: PathParameters,
 ) -> Answer {
     let organization = state.aaaf.organization(&caller, path.get("organizationId"));
-    json(
-        StatusCode::OK,
-        &taxonomy_of(&config::of(&organization.await?)?),
-    )
+    TAXONOMY.read(&organization.await?)
 }
 
 /// `PUT /api/v1/organizations/{organizationId}/config/taxonomy`.
@@ -145,40 +149,14 @@ pub async fn set_organization_taxonomy(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let organization = state.aaaf.changeable(&caller, path.get("organizationId"));
-    set(
-        &state,
-        &caller,
-        organization.await?,
-        &body,
-        TAXONOMY,
-        taxonomy_of,
-    )
-    .await
+    TAXONOMY
+        .replace(&state, &caller, organization.await?, &body)
+        .await
 }
 
 /// `GET /api/v1/standards`.
 pub async fn standards() -> Answer {
     json(StatusCode::OK, &standards::document())
-}
-
-/// Replaces parts of an organization's configuration; the answer is what `shown` makes of all of it.
-async fn set(
-    state: &HttpState,
-    caller: &Caller,
-    organization: OrganizationRecord,
-    body: &Value,
-    parts: &[&str],
-    shown: fn(&Config) -> Value,
-) -> Answer {
-    let config = state
-        .aaaf
-        .replace_config(caller, organization, body, parts)
-        .await?;
-    json(StatusCode::OK, &shown(&config))
-}
-
-fn own(member: &Member) -> OrganizationRecord {
-    member.organization.as_ref().clone()
 }
 
 fn weights_of(config: &Config) -> Value {
