@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::agent::model::cassette::Cassette;
 use crate::agent::model::command::CommandModel;
-use crate::agent::model::{self, ModelCatalog, OwnModels};
+use crate::agent::model::{self, ModelCatalog, OwnModels, ReachSettings, ReachedAgents};
 use crate::agent::tools::{self, ToolCatalog};
 use crate::agent::{RubricJudge, Runtime};
 use crate::config::{self, AgentCardSettings, Config};
@@ -173,9 +173,10 @@ impl App {
         encrypt_secrets(&*store, &host_keys).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
-        let models: Arc<dyn Models> = Arc::new(models(&config, &own, &clock)?);
-        let tools = live_tools(&config, &own)?;
         let environment = |name: &str| std::env::var(name).ok();
+        let elsewhere = config.aaaf.reach.settings(&environment)?;
+        let models: Arc<dyn Models> = Arc::new(models(&config, &own, elsewhere, &clock)?);
+        let tools = live_tools(&config, &own)?;
         let providers: Arc<dyn Providers> =
             Arc::new(HttpProviders::new(config.oasis.accesses(&environment)?)?);
         // A cassette brings its own judge, and its own tools.
@@ -625,6 +626,7 @@ fn private_folder(folder: &Path) -> std::io::Result<()> {
 fn models(
     config: &Config,
     own: &OwnModels,
+    elsewhere: ReachSettings,
     clock: &Arc<dyn Clock>,
 ) -> Result<ModelCatalog, model::Error> {
     let environment = |name: &str| std::env::var(name).ok();
@@ -638,7 +640,10 @@ fn models(
             ModelCatalog::build(&[], judge, &environment, clock)?
                 .answered_by(Arc::new(model), endpoint)
         }
-        _ => ModelCatalog::build(&config.models, judge, &environment, clock)?,
+        _ => {
+            let elsewhere = ReachedAgents::new(elsewhere, clock.clone());
+            ModelCatalog::build(&config.models, judge, &environment, clock)?.reaching(elsewhere)
+        }
     };
     Ok(match &own.cassette {
         Some(cassette) => models.on(cassette),

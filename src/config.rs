@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-pub use self::aaaf::AaafSettings;
+pub use self::aaaf::{AaafSettings, CommandConfig, CredentialConfig, ReachConfig};
 pub use self::agent_cards::AgentCardSettings;
 pub use self::oasis::{OasisProviderConfig, OasisSettings};
 use crate::agent::model::{self, ModelConfig};

@@ -62,8 +62,8 @@ pub use judge::{Exhibition, Judge, Judgement};
 pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
 pub use live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 pub use model::{
-    Heard, Model, ModelBinding, ModelError, ModelInfo, Models, Permit, Permits, RATE_LIMITED,
-    ReplaySource, TIMEOUT,
+    Heard, Model, ModelBinding, ModelError, ModelInfo, Models, NotReached, Permit, Permits,
+    RATE_LIMITED, ReplaySource, TIMEOUT,
 };
 pub use pack_source::{PackSource, SourceError};
 pub use painter::{Painter, Unpainted};

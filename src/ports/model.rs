@@ -7,8 +7,10 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::domain::agent::{ModelReply, ModelRequest, Rejection, RetryPolicy};
+use crate::domain::ids::TenantId;
 use crate::domain::money::TokenPrice;
-use crate::domain::run::record::{EndpointPin, ModelIdentity, ModelPin};
+use crate::domain::run::reached_by::ReachedBy;
+use crate::domain::run::record::{EndpointPin, EvalSpec, ModelIdentity, ModelPin};
 use crate::protocol::openwop::suite::ModelClass;
 
 /// The reason of a call that the endpoint had no room for (429).
@@ -180,6 +182,33 @@ pub trait Models: Send + Sync {
     fn replayed_from(&self) -> Option<ReplaySource> {
         None
     }
+    /// An agent that runs elsewhere, as this tenant may reach it.
+    ///
+    /// # Errors
+    /// The operator does not allow it.
+    fn reach(&self, _tenant: &TenantId, _way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        Err(NotReached {
+            field: "transport",
+            reason: "cannot be used: this host reaches no agents that run elsewhere",
+        })
+    }
+    /// What answers for the agent of a run of this tenant, if anything does.
+    fn answering(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
+        match &eval.execution.reached_by {
+            Some(way) => self.reach(tenant, way).ok(),
+            None => self.resolve(eval.model_class),
+        }
+    }
+}
+
+/// Why an agent that runs elsewhere cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`reached_by.{field}` {reason}")]
+pub struct NotReached {
+    /// The member of `reached_by`.
+    pub field: &'static str,
+    /// What is wrong, and what to do.
+    pub reason: &'static str,
 }
 
 #[cfg(test)]

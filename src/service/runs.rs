@@ -26,6 +26,7 @@ pub use self::calibrations::Comparison;
 pub use self::create::{Created, Dedup};
 pub use self::experiments::Experiment;
 use self::interrupts::for_people;
+pub use self::plan::Elsewhere;
 pub use self::interrupts::{GATE_NODE, GateDecision};
 pub(in crate::service) use self::oasis::preflight_of;
 pub use self::oasis::{DryPreflight, OfferedProfile};

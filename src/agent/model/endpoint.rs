@@ -27,7 +27,7 @@ use super::stream::{self, Pieces};
 use super::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, ModelRequest};
 use crate::domain::retry_after::retry_after;
-use crate::net::{self, Answer, Client, OpenAnswer, Policy};
+use crate::net::{self, Answer, Client, OpenAnswer, Policy, Reach};
 use crate::ports::{Clock, Model, ModelError, ModelInfo, RATE_LIMITED};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -90,6 +90,8 @@ pub struct Access {
     pub info: ModelInfo,
     /// Tells when to come again.
     pub clock: Arc<dyn Clock>,
+    /// Who named the address, and so what it may lead to.
+    pub reach: Reach,
 }
 
 impl Access {
@@ -148,7 +150,10 @@ impl Remote {
     ) -> Result<Self, Error> {
         let (url, info) = (access.url.clone(), &access.info);
         let concurrency = usize::try_from(info.max_concurrency).unwrap_or(usize::MAX);
-        let client = Client::new(Policy::model(info.timeout, concurrency))?;
+        let client = Client::new(Policy {
+            reach: access.reach,
+            ..Policy::model(info.timeout, concurrency)
+        })?;
         client.check(&url)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));

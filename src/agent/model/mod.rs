@@ -14,6 +14,7 @@ pub mod openai;
 pub mod openwop;
 mod permits;
 mod plain;
+mod reached;
 mod refusal;
 mod reported;
 pub mod scripted;
@@ -30,11 +31,15 @@ use serde_json::json;
 use url::Url;
 
 use crate::domain::agent::RetryPolicy;
+use crate::domain::ids::TenantId;
 use crate::domain::money::TokenPrice;
 use crate::domain::pack::integrity;
+use crate::domain::run::reached_by::ReachedBy;
 use crate::domain::run::record::EndpointPin;
-use crate::net;
-use crate::ports::{Clock, Model, ModelBinding, ModelInfo, Models, Permits, ReplaySource};
+use crate::net::{self, Reach};
+use crate::ports::{
+    Clock, Model, ModelBinding, ModelInfo, Models, NotReached, Permits, ReplaySource,
+};
 use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::ModelClass;
 
@@ -48,6 +53,7 @@ use endpoint::{HttpModel, Wire};
 use openai::OpenAiModel;
 use openwop::OpenWopAgent;
 pub use permits::{CIRCUIT_OPEN, EndpointPermits};
+pub use reached::{Credential, NamedCommand, ReachSettings, ReachedAgents};
 use scripted::{Script, ScriptedModel};
 
 /// Why the models of a configuration cannot be used.
@@ -140,6 +146,7 @@ pub struct ModelCatalog {
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
     replayed_from: Option<ReplaySource>,
+    elsewhere: Option<Arc<ReachedAgents>>,
 }
 
 impl Models for ModelCatalog {
@@ -154,6 +161,14 @@ impl Models for ModelCatalog {
     fn replayed_from(&self) -> Option<ReplaySource> {
         self.replayed_from.clone()
     }
+
+    fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        let elsewhere = self.elsewhere.as_ref().ok_or(NotReached {
+            field: "transport",
+            reason: "cannot be used while a cassette or a command answers for every agent",
+        })?;
+        elsewhere.reach(tenant, way)
+    }
 }
 
 impl ModelCatalog {
@@ -167,6 +182,15 @@ impl ModelCatalog {
                 endpoint: None,
             }),
             ..Self::default()
+        }
+    }
+
+    /// The same with agents that run elsewhere.
+    #[must_use]
+    pub fn reaching(self, elsewhere: ReachedAgents) -> Self {
+        Self {
+            elsewhere: Some(Arc::new(elsewhere)),
+            ..self
         }
     }
 
@@ -202,6 +226,8 @@ impl ModelCatalog {
                     default: self.default.map(|binding| listen(ANY, binding)),
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
                     replayed_from: None,
+                    // Their calls would not be on the cassette.
+                    elsewhere: None,
                 }
             }
             Cassette::Replay(replay) => {
@@ -437,6 +463,7 @@ fn remote<M: Model + 'static>(
         key: key.map(Into::into),
         info: info(config, provider, model),
         clock: clock.clone(),
+        reach: Reach::Private,
     })
     .map_err(|e| match e {
         EndpointError::Net(e @ net::Error::Setup(_)) => Error::Net(e),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::organization::named;
 use crate::domain::fields::{Fields, Nulls};
+use crate::domain::run::reached_by::ReachedBy;
 use crate::protocol::error::Problem;
 
 const FIELDS: &[&str] = &[
@@ -19,6 +20,7 @@ const FIELDS: &[&str] = &[
     "tools",
     "metadata",
     "openwop_agent",
+    "reached_by",
     "keys",
 ];
 const MAX_NAME: usize = 200;
@@ -175,6 +177,9 @@ pub struct Profile {
     /// Whose eval runs are evidence about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openwop_agent: Option<OpenwopAgent>,
+    /// How stress tests reach it, if it runs elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_by: Option<ReachedBy>,
     /// Ids of the keys that it holds: what is recorded by one of them is recorded by the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
@@ -187,6 +192,20 @@ impl Profile {
         match &self.openwop_agent {
             Some(agent) => agent.version.as_deref(),
             None => self.version.as_deref(),
+        }
+    }
+
+    /// Refuses an agent that runs on this host and elsewhere: it would not be clear which of the two is rated.
+    ///
+    /// # Errors
+    /// `validation_error` for `reached_by`.
+    pub fn check(&self) -> Result<(), Problem> {
+        match (&self.openwop_agent, &self.reached_by) {
+            (Some(_), Some(_)) => Err(Problem::validation(
+                "reached_by",
+                "`reached_by` excludes `openwop_agent`; remove one of them (`\"openwop_agent\": \"\"` or `\"reached_by\": null`)",
+            )),
+            _ => Ok(()),
         }
     }
 }
@@ -214,6 +233,7 @@ impl Enrolment {
         let required = || Problem::validation("name", "`name` is required");
         let mut profile = Profile::default();
         change.apply(&mut profile);
+        profile.check()?;
         let organization = fields.text_of("organization_id", 1..=MAX_ID)?;
         Ok(Self {
             organization: organization.map(str::to_owned),
@@ -237,6 +257,8 @@ pub struct Change {
     metadata: Option<Map<String, Value>>,
     /// The inner `None` takes it away.
     openwop_agent: Option<Option<OpenwopAgent>>,
+    /// Likewise.
+    reached_by: Option<Option<ReachedBy>>,
     keys: Option<Vec<String>>,
 }
 
@@ -271,6 +293,7 @@ impl Change {
             tools: labels(fields, "tools", MAX_TOOLS)?,
             metadata: metadata(fields)?,
             openwop_agent: openwop_agent(fields)?,
+            reached_by: reached_by(fields)?,
             keys: labels(fields, "keys", MAX_KEYS)?,
         })
     }
@@ -297,6 +320,9 @@ impl Change {
         if let Some(agent) = &self.openwop_agent {
             profile.openwop_agent.clone_from(agent);
         }
+        if let Some(way) = &self.reached_by {
+            profile.reached_by.clone_from(way);
+        }
         if let Some(keys) = &self.keys {
             profile.keys.clone_from(keys);
         }
@@ -312,6 +338,14 @@ fn openwop_agent(fields: &Fields<'_>) -> Result<Option<Option<OpenwopAgent>>, Pr
             Ok(agent) => Ok(Some(Some(agent))),
             Err(fault) => Err(fields.invalid(NAME, &fault.to_string())),
         },
+    }
+}
+
+fn reached_by(fields: &Fields<'_>) -> Result<Option<Option<ReachedBy>>, Problem> {
+    match fields.get("reached_by") {
+        None => Ok(None),
+        Some(Value::Null) => Ok(Some(None)),
+        Some(way) => ReachedBy::parse(way).map(|way| Some(Some(way))),
     }
 }
 
@@ -363,6 +397,10 @@ mod tests {
     #[case(json!({"name": "triage", "openwop_agent": "triage"}), Some("openwop_agent"))]
     #[case(json!({"name": "triage", "openwop_agent": "acme..triage"}), Some("openwop_agent"))]
     #[case(json!({"name": "triage", "openwop_agent": "acme.triage@stable"}), Some("openwop_agent"))]
+    #[case(json!({"name": "triage", "reached_by": {"transport": "command", "command": "clerk"}}), None)]
+    #[case(json!({"name": "triage", "reached_by": null}), None)]
+    #[case(json!({"name": "triage", "reached_by": {"transport": "a2a"}}), Some("reached_by.url"))]
+    #[case(json!({"name": "triage", "openwop_agent": "acme.agents.triage", "reached_by": {"transport": "command", "command": "clerk"}}), Some("reached_by"))]
     #[case(json!({"name": "triage", "keys": ["a", "a"]}), Some("keys"))]
     #[case(json!({"name": "triage", "id": "x"}), Some("id"))]
     #[case(json!({"name": "triage", "organization_id": "o", "claimed_domains": ["code"], "metadata": {"model": "m"}}), None)]
@@ -398,12 +436,19 @@ mod tests {
                 tools: vec!["sed".to_owned()],
                 metadata: Map::new(),
                 openwop_agent: Some("acme.agents.a".parse().unwrap()),
+                reached_by: None,
                 keys: vec!["3f9c2ab81d4e5f60a7b8".to_owned()],
             }
         );
-        let change = Change::parse(&json!({"openwop_agent": ""})).unwrap();
-        change.apply(&mut profile);
+        let change = json!({"openwop_agent": "", "reached_by": {"transport": "command", "command": "clerk"}});
+        Change::parse(&change).unwrap().apply(&mut profile);
+        let way = profile.reached_by.as_ref();
         assert_eq!(profile.openwop_agent, None);
+        assert_eq!(way.map(ReachedBy::provider), Some("command"));
+        profile.check().unwrap();
+        let change = Change::parse(&json!({"reached_by": null})).unwrap();
+        change.apply(&mut profile);
+        assert_eq!(profile.reached_by, None);
     }
 
     #[rstest]

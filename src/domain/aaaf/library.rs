@@ -11,6 +11,7 @@ use super::agent;
 use super::dimension::Dimension;
 use super::own_task::{OwnTask, suite_of};
 use super::projection::Profile;
+use crate::domain::run::reached_by::ReachedBy;
 
 /// A stress test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -143,20 +144,28 @@ impl Test {
         })
     }
 
-    /// Whether its tasks have scripted workers, which only agents can call that work through this host's tools.
+    /// Whether its tasks have scripted workers, which the agent calls like tools.
     pub const fn has_workers(self) -> bool {
         matches!(
             self.dimension(),
             Dimension::DelegationCapability | Dimension::OrchestrationSkills
         )
     }
+
+    /// Whether only agents can do its tasks that work through this host's tools.
+    pub const fn needs_tools(self) -> bool {
+        self.has_workers() || matches!(self.dimension(), Dimension::ToolProficiency)
+    }
 }
 
 /// What a stress test is made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// The OpenWOP agent, its version pinned.
+    /// The OpenWOP agent, its version pinned; the stand-in of one that runs elsewhere.
     pub agent: agent::OpenwopAgent,
+    /// How the agent is reached, if it runs elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_by: Option<ReachedBy>,
     /// Its primary domain: the first that it claims.
     pub domain: Option<String>,
     /// Tools that it registers and its runs may call.
@@ -356,6 +365,7 @@ mod tests {
     fn subject() -> Subject {
         Subject {
             agent: "acme.agents.clerk@1.0.0".parse().unwrap(),
+            reached_by: None,
             domain: Some("legal".to_owned()),
             tools: vec!["desk:look-up".to_owned(), "desk:file".to_owned()],
             taxonomy: None,

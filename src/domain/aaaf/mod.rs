@@ -16,6 +16,7 @@ mod composite;
 pub mod config;
 mod digest;
 pub mod dimension;
+pub mod elsewhere;
 pub mod evidence;
 pub mod filing;
 mod folded;

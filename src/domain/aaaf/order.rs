@@ -88,10 +88,10 @@ impl Order {
     /// Why a full assessment of an agent goes without its stress test, if it does: stress tests supplement what came along, and
     /// an agent that this host does not run has none.
     pub fn omits_stress_test(&self, agent: &Profile) -> Option<&'static str> {
-        let external = agent.openwop_agent.is_none();
+        let external = agent.openwop_agent.is_none() && agent.reached_by.is_none();
         let supplements = self.kind == "full" && self.stress_test && !self.is_for_stress_test;
         (supplements && external).then_some(
-            "the agent has no `openwop_agent` that this host could run; only recorded evidence counts",
+            "the agent has no `openwop_agent` that this host could run and no `reached_by`; only recorded evidence counts",
         )
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
+use super::reached_by::ReachedBy;
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::deployment::Channel;
 use crate::domain::eval::rubric::{identity, safety_identity};
@@ -327,6 +328,9 @@ pub struct ExecutionPin {
     /// The endpoint of the judge's model, if anything is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_endpoint: Option<EndpointPin>,
+    /// How the agent is reached, if it runs elsewhere: then no configured model answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_by: Option<ReachedBy>,
     /// Digest of the cassette that answers in place of the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,

@@ -186,6 +186,7 @@ fn shown(agent: &AgentRecord, member: &Member) -> Value {
         "tools": profile.tools,
         "metadata": profile.metadata,
         "openwop_agent": profile.openwop_agent,
+        "reached_by": profile.reached_by,
         "keys": profile.keys,
         "status": agent.status(),
         "created_at": agent.created_at,

@@ -257,8 +257,10 @@ pub(super) fn badge_urls(address: &str) -> Value {
 /// What is run, and what is not and why.
 fn tests(plan: &Plan, assessment: &str) -> Value {
     let run = |test: &Test| json!({"test": test, "dimension": test.dimension(), "run_id": run_of(assessment, *test)});
+    let subject = &plan.subject;
     json!({
-        "openwop_agent": plan.subject.agent,
+        "openwop_agent": subject.reached_by.is_none().then_some(&subject.agent),
+        "reached_by": subject.reached_by,
         "tests": plan.tests.iter().map(run).collect::<Vec<_>>(),
         "left_out": plan.left_out,
     })

@@ -28,6 +28,7 @@ impl Aaaf {
         }
         self.not_by_an_agent(member).await?;
         self.keys_exist(member, &asked.profile).await?;
+        self.is_reachable(member, &asked.profile)?;
         self.stands_alone(member, None, &asked.profile).await?;
         let agent = AgentRecord {
             number: AgentNumber::default(),
@@ -128,7 +129,12 @@ impl Aaaf {
                 "this agent is archived; enrol it anew under its name",
             ));
         }
+        let before = agent.profile.reached_by.clone();
         change.apply(&mut agent.profile);
+        agent.profile.check()?;
+        if agent.profile.reached_by != before {
+            self.is_reachable(member, &agent.profile)?;
+        }
         if let Some(status) = change.status {
             agent.suspended = status == Status::Suspended;
             agent.archived = status == Status::Archived;
@@ -179,6 +185,14 @@ impl Aaaf {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a way to the agent that the operator does not allow its tenant.
+    fn is_reachable(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
+        match &profile.reached_by {
+            Some(way) => self.runs.reach(&member.organization.tenant, way).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Refuses an agent that stands for what another one stands for: a run is evidence of one. Two that come at the same

@@ -56,8 +56,14 @@ pub async fn projected(
     if record.is_replay() {
         return Ok(Err(LeftOut::Replay));
     }
-    if eval.model.provider == COMMAND_PROVIDER {
-        return Ok(Err(LeftOut::AgentCommand));
+    match (&eval.execution.reached_by, assessment) {
+        // Only a stress test has the agent reached: this is a retry of one.
+        (Some(_), None) => return Ok(Err(LeftOut::StressTest)),
+        (Some(_), Some(_)) => {}
+        (None, _) if eval.model.provider == COMMAND_PROVIDER => {
+            return Ok(Err(LeftOut::AgentCommand));
+        }
+        (None, _) => {}
     }
     let log = match read(store, record, doubted).await? {
         Ok(log) => log,

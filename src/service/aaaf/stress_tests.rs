@@ -14,10 +14,11 @@ use uuid::Uuid;
 use super::gathering::{is_taken, keep};
 use super::projected::projected;
 use super::{Aaaf, Member};
+use crate::domain::aaaf::agent::{OpenwopAgent, Profile};
 use crate::domain::aaaf::library::{self, LeftOut as NotRun, Prepared, Subject, Test};
-use crate::domain::aaaf::{Config, Dimension};
+use crate::domain::aaaf::{Config, Dimension, elsewhere};
 use crate::domain::eval::suite_rules::read_suite;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, TenantId};
 use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, Finding, Gathered, LeftOut, NewEvent, Outcome, StressResult,
     StressTest,
@@ -26,11 +27,28 @@ use crate::ports::{CancelRequest, Clock, Head, Store, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::command::Command;
 use crate::service::runs::Runs;
+use crate::service::library::LoadedAgent;
+use crate::service::packs::{ImportError, Packs};
+use crate::service::runs::{Elsewhere, Runs};
 
 /// How long the runs of an assessment may take together.
 pub(super) const LONGEST: SignedDuration = SignedDuration::from_hours(2);
 /// How long one of them may.
 const LONGEST_RUN: Duration = Duration::from_secs(3600);
+
+/// Why an agent with tools of its own does not take tests that work through those of the host.
+const REMOTE: &str =
+    "the agent runs elsewhere and is not offered the tools and workers of this test";
+
+/// What answers for an enrolled agent.
+struct Answering {
+    /// The agent that runs name, its version pinned.
+    agent: OpenwopAgent,
+    /// The installed agent; `None` for one that runs elsewhere.
+    installed: Option<Arc<LoadedAgent>>,
+    /// Whether it has tools of its own, and is offered none.
+    is_remote: bool,
+}
 
 /// Where the runs of an assessment stand.
 pub enum Standing {
@@ -68,41 +86,42 @@ impl Aaaf {
         config: &Config,
         only: Option<Dimension>,
     ) -> Result<StressTest, Problem> {
-        let refuse = |message: &str| Err(Problem::validation("include_stress_test", message));
-        let Some(stands_for) = &agent.profile.openwop_agent else {
-            return refuse(
-                "a stress test runs the agent: set its `openwop_agent` first, or take passive_only, or full with `include_stress_test: false`",
-            );
-        };
         let tenant = member.organization.tenant.clone();
-        let installed = self.runs.installed(&tenant, stands_for).await?;
-        let Some(installed) = installed else {
-            return refuse("the agent's `openwop_agent` is not installed on this host");
-        };
+        let answering = self.answering(&tenant, &agent.profile).await?;
         let own = self.all_own_tasks(member).await?;
         let registered = agent.profile.tools.iter();
-        let callable = |tool: &&String| installed.definition.tool_allowlist.contains(tool);
-        let mut pinned = stands_for.clone();
-        pinned.version = Some(installed.version.clone());
         let subject = Subject {
-            agent: pinned,
+            agent: answering.agent,
+            reached_by: agent.profile.reached_by.clone(),
             domain: agent.profile.domains.first().cloned(),
-            tools: registered.filter(callable).cloned().collect(),
+            tools: registered
+                .filter(|tool| match &answering.installed {
+                    Some(installed) => installed.definition.tool_allowlist.contains(tool),
+                    None => true,
+                })
+                .cloned()
+                .collect(),
             taxonomy: Some(config.rules.domain_taxonomy.clone()),
             own: own.into_iter().map(|it| it.task).collect(),
         };
         let mut plan = library::plan(subject, only);
-        let is_remote = self.runs.answered_remotely(&installed);
+        let out_of_reach = |test: &Test| answering.is_remote && test.needs_tools();
+        for it in &mut plan.left_out {
+            if out_of_reach(&it.test) {
+                REMOTE.clone_into(&mut it.reason);
+            }
+        }
         let hindrance = |test: &Test| {
-            if is_remote && test.has_workers() {
-                return Some(
-                    "the agent runs elsewhere and is not offered the workers of this test",
-                );
+            if out_of_reach(test) {
+                return Some(REMOTE);
             }
             // An agent that takes tickets and nothing else is not asked to do sums.
             let prepared = library::prepare(*test, &plan.subject);
-            let accepted =
-                prepared.is_some_and(|it| inputs(&it.suite).all(|input| installed.accepts(input)));
+            let accepts = |input: &Value| match &answering.installed {
+                Some(installed) => installed.accepts(input),
+                None => true,
+            };
+            let accepted = prepared.is_some_and(|it| inputs(&it.suite).all(accepts));
             (!accepted).then_some("the agent's task schema does not accept the tasks of this test")
         };
         let strange = plan.tests.iter().filter_map(|test| {
@@ -122,6 +141,36 @@ impl Aaaf {
             return Err(Problem::validation("dimension", reason));
         }
         Ok(StressTest { tenant, plan })
+    }
+
+    /// What answers for an enrolled agent in a stress test.
+    async fn answering(&self, tenant: &TenantId, profile: &Profile) -> Result<Answering, Problem> {
+        let refuse = |message: &str| Err(Problem::validation("include_stress_test", message));
+        if let Some(way) = &profile.reached_by {
+            return match self.runs.reach(tenant, way) {
+                Ok(_) => Ok(Answering {
+                    agent: elsewhere::agent(),
+                    installed: None,
+                    is_remote: way.is_remote(),
+                }),
+                Err(refusal) => refuse(&refusal.message),
+            };
+        }
+        let Some(stands_for) = &profile.openwop_agent else {
+            return refuse(
+                "a stress test runs the agent: set its `openwop_agent` or `reached_by` first, or take passive_only, or full with `include_stress_test: false`",
+            );
+        };
+        let Some(installed) = self.runs.installed(tenant, stands_for).await? else {
+            return refuse("the agent's `openwop_agent` is not installed on this host");
+        };
+        let mut agent = stands_for.clone();
+        agent.version = Some(installed.version.clone());
+        Ok(Answering {
+            agent,
+            is_remote: self.runs.answered_remotely(&installed),
+            installed: Some(installed),
+        })
     }
 
     /// What became of the tasks of an assessment's stress test.
@@ -246,10 +295,24 @@ impl Bench {
         let body = json!({"mode": "eval", "evalSuiteRef": profile.suite(), "agentId": agent.id,
             "configurable": configurable, "tags": ["aaaf-stress-test"],
             "metadata": {"assessmentId": assessment.id}});
+        let subject = &stress.plan.subject;
+        let stand_in = match &subject.reached_by {
+            None => None,
+            Some(way) => {
+                let tools: &[String] = if way.is_remote() { &[] } else { &subject.tools };
+                match elsewhere::pack(tools) {
+                    Ok(pack) => Some((way, pack)),
+                    Err(refusal) => return Ok(Err(Problem::validation("", refusal.to_string()))),
+                }
+            }
+        };
+        let elsewhere = stand_in.as_ref().map(|(way, pack)| Elsewhere { way, pack });
         let principal = &assessment.asked.triggered_by;
+        let tenant = &stress.tenant;
         let made = self
             .runs
             .create_as(&stress.tenant, principal, run.clone(), &suite, &body);
+            .create_as(tenant, principal, run.clone(), &body, elsewhere);
         Ok(made.await)
     }
 

@@ -7,8 +7,10 @@ use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::deployment::{Channel, Lifecycle, draw};
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::oasis::evaluated::Answerer;
+use crate::domain::run::reached_by::ReachedBy;
 use crate::domain::run::record::{BoundAgent, ChannelPin};
 use crate::domain::run::request::CreateRun;
+use crate::ports::ModelBinding;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 use crate::service::fault::internal;
@@ -35,6 +37,17 @@ impl Runs {
     pub fn answered_remotely(&self, agent: &LoadedAgent) -> bool {
         let model = self.models.resolve(agent.definition.model_class);
         model.is_some_and(|it| Answerer::of_provider(&it.model.info().provider).is_remote())
+    }
+
+    /// An agent that runs elsewhere, as this tenant may reach it.
+    ///
+    /// # Errors
+    /// `validation_error` that names the member of `reached_by`.
+    pub fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, Problem> {
+        self.models.reach(tenant, way).map_err(|refusal| {
+            let field = format!("reached_by.{}", refusal.field);
+            Problem::validation(&field, refusal.to_string())
+        })
     }
 
     /// Finds the version that is active on the channel a request names, and pins it.

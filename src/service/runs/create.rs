@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Runs;
 use crate::domain::eval::suite_rules::SuiteDocument;
+use super::plan::Elsewhere;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunStatus;
 use crate::domain::run::fork::Fork;
@@ -86,7 +87,7 @@ impl Runs {
         }
         let callback_url = options.callback_url.take();
         let spec = match request {
-            Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
+            Request::Eval(request) => self.plan(&caller.tenant, *request, None).await?,
             Request::Workflow(request) => {
                 let definition = self.workflows.definition(&request.workflow_id);
                 let agents = match &definition {
@@ -105,6 +106,8 @@ impl Runs {
 
     /// Creates an eval run of this suite under an id that its asker derives from what it is for: asked again, it is the same
     /// run. The suite is stored for its runs and is not among the tenant's suites, so no other request can name it.
+    /// Creates an eval run under an id that its asker derives from what it is for: asked again, it is the same run. Its agent is
+    /// an installed one, unless it runs `elsewhere`.
     ///
     /// # Errors
     /// As above, as far as it is about eval runs; `quota_exceeded`.
@@ -115,6 +118,7 @@ impl Runs {
         run_id: RunId,
         suite: &SuiteDocument,
         body: &Value,
+        elsewhere: Option<Elsewhere<'_>>,
     ) -> Result<(), Problem> {
         let Request::Eval(request) = parse(body)? else {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
@@ -162,6 +166,8 @@ impl Runs {
             principal: principal.to_owned(),
             created_at: now,
             spec: self.plan_over(tenant, request, Some(unlisted)).await?,
+            created_at: self.clock.now(),
+            spec: self.plan(tenant, *request, elsewhere).await?,
             fork: None,
         };
         self.reserve_run(&record).await?;

@@ -158,7 +158,7 @@ impl Runs {
             }
             return Ok(spec);
         };
-        self.configured(eval)
+        self.configured(tenant, eval)
             .await?
             .carries_on(eval)
             .map_err(|refusal| {
@@ -169,8 +169,12 @@ impl Runs {
             let scope = spec.scope.take();
             spec = self.overlaid(tenant, source, eval, overlay).await?;
             spec.scope = scope;
+            if let Some(branched) = spec.eval_mut() {
+                let way = &eval.execution.reached_by;
+                branched.execution.reached_by.clone_from(way);
+            }
         }
-        self.pin_endpoints(&mut spec);
+        self.pin_endpoints(tenant, &mut spec);
         let Some(branched) = spec.eval_mut() else {
             return Ok(spec);
         };
@@ -293,7 +297,7 @@ impl Runs {
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.accepts(input);
-        let model = self.models.resolve(eval.model_class);
+        let model = self.models.answering(tenant, eval);
         plan(
             request,
             &self.limits_for(model.as_ref()),

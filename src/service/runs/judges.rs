@@ -1,6 +1,7 @@
 //! The models a run is carried out and judged by, as they would be chosen now.
 
 use super::Runs;
+use crate::domain::ids::TenantId;
 use crate::domain::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use crate::domain::run::retry::Configured;
 use crate::ports::ModelBinding;
@@ -12,7 +13,11 @@ impl Runs {
     }
 
     /// What would answer and judge for this run now.
-    pub(super) async fn configured(&self, eval: &EvalSpec) -> Result<Configured, Problem> {
+    pub(super) async fn configured(
+        &self,
+        tenant: &TenantId,
+        eval: &EvalSpec,
+    ) -> Result<Configured, Problem> {
         let judge = self.models.judge();
         let judging = judge.as_ref().map(ModelBinding::pin);
         let rubric_judge = match (&eval.judge, &judging) {
@@ -20,7 +25,7 @@ impl Runs {
             _ => None,
         };
         let looks = eval.safety_judge.is_some();
-        let model = self.models.resolve(eval.model_class);
+        let model = self.models.answering(tenant, eval);
         Ok(Configured {
             model: model.as_ref().map(ModelBinding::identity),
             judge: judge.as_ref().map(ModelBinding::identity),
@@ -30,14 +35,14 @@ impl Runs {
     }
 
     /// Pins the endpoints that answer now.
-    pub(super) fn pin_endpoints(&self, spec: &mut RunSpec) {
+    pub(super) fn pin_endpoints(&self, tenant: &TenantId, spec: &mut RunSpec) {
         let Some(eval) = spec.eval_mut() else {
             return;
         };
         let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
-        eval.execution.endpoint = endpoint(self.models.resolve(eval.model_class));
+        eval.execution.endpoint = endpoint(self.models.answering(tenant, eval));
         eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());

@@ -10,6 +10,7 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::oasis::format::Package;
 use crate::domain::oasis::probes;
 use crate::domain::pack::integrity;
+use crate::domain::run::reached_by::ReachedBy;
 use crate::domain::run::record::{EvalSpec, RunSpec};
 use crate::domain::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, OasisFacts, ProfileFacts, SuiteFacts, plan,
@@ -17,6 +18,15 @@ use crate::domain::run::request::{
 use crate::ports::{ModelBinding, SuiteRecord};
 use crate::protocol::error::Problem;
 use crate::service::fault::internal;
+
+/// An agent that runs elsewhere, with the pack that stands in for it: the tenant has not installed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere<'a> {
+    /// How it is reached.
+    pub way: &'a ReachedBy,
+    /// The archive of the pack.
+    pub pack: &'a [u8],
+}
 
 /// The eval run a comparison is asked with.
 pub(super) struct FoundBaseline {
@@ -62,6 +72,7 @@ impl Runs {
         tenant: &TenantId,
         mut request: CreateRun,
         suite: Option<SuiteRecord>,
+        elsewhere: Option<Elsewhere<'_>>,
     ) -> Result<RunSpec, Problem> {
         self.pin_channel(tenant, &mut request).await?;
         let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
@@ -73,11 +84,21 @@ impl Runs {
                 .map_err(|cause| fail(&cause))?,
             None => None,
         };
-        let agent = self
-            .library
-            .installed_agent(tenant, &request.agent_id, request.agent_version.as_deref())
-            .await
-            .map_err(|cause| fail(&cause))?;
+        let agent = match elsewhere {
+            Some(elsewhere) => {
+                let digest = integrity::of(elsewhere.pack);
+                let kept = self.store.put(&digest, elsewhere.pack).await;
+                kept.map_err(|cause| fail(&cause))?;
+                self.library.agent(&digest, &request.agent_id).await
+            }
+            None => {
+                let version = request.agent_version.as_deref();
+                self.library
+                    .installed_agent(tenant, &request.agent_id, version)
+                    .await
+            }
+        };
+        let agent = agent.map_err(|cause| fail(&cause))?;
         let baseline = self.baseline(tenant, &request).await?;
         let profile = match &suite {
             Some(suite) => self.profile_of(tenant, suite).await?,
@@ -100,9 +121,11 @@ impl Runs {
             evaluator: self.evaluator.as_deref(),
         };
         let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
-        let model = agent
-            .as_ref()
-            .and_then(|agent| self.models.resolve(agent.definition.model_class));
+        let model = match (elsewhere, &agent) {
+            (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
+            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (None, None) => None,
+        };
         let mut spec = plan(
             request,
             &self.limits_for(model.as_ref()),
@@ -131,7 +154,10 @@ impl Runs {
             self.judging_model().as_ref(),
             &oasis,
         )?;
-        self.pin_endpoints(&mut spec);
+        if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
+            eval.execution.reached_by = Some(elsewhere.way.clone());
+        }
+        self.pin_endpoints(tenant, &mut spec);
         Ok(spec)
     }
 

@@ -33,7 +33,7 @@ impl Runs {
     ) -> Result<Created, Problem> {
         let (record, eval) = self.eval_record(&caller.tenant, source).await?;
         let cancelling = self.cancelling(source).await?;
-        let now = self.configured(&eval).await?;
+        let now = self.configured(&caller.tenant, &eval).await?;
         let (allowed, ended) = self
             .look(source, |state| {
                 let status = visible_status(state, cancelling);
@@ -61,7 +61,7 @@ impl Runs {
             Problem::new(ErrorCode::Conflict, refusal.to_string()).with("reason", refusal.label())
         })?;
         let mut spec = record.spec.clone();
-        self.pin_endpoints(&mut spec);
+        self.pin_endpoints(&caller.tenant, &mut spec);
         let root = eval.execution.retry_root.as_ref();
         let root = root.unwrap_or_else(|| record.facts_of()).clone();
         let made = self.store.retries(&caller.tenant, &root).await;

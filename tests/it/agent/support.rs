@@ -14,6 +14,7 @@ use touchstone::domain::agent::RetryPolicy;
 use touchstone::domain::budget::Estimate;
 use touchstone::domain::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use touchstone::domain::money::TokenPrice;
+use touchstone::net::Reach;
 use touchstone::ports::*;
 use touchstone::protocol::openwop::events::Event;
 use touchstone::protocol::openwop::suite::{Fixtures, ModelClass};
@@ -58,6 +59,7 @@ pub fn access(url: &str, key: &str, info: ModelInfo) -> Access {
         key: Some(key.to_owned().into()),
         info,
         clock: Arc::new(Still),
+        reach: Reach::Private,
     }
 }
 

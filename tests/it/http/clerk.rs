@@ -17,6 +17,7 @@ static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
         taxonomy: None,
         own: Vec::new(),
         agent: CLERK.parse().unwrap(),
+        reached_by: None,
         domain: None,
         tools: TOOLS.map(str::to_owned).to_vec(),
     };

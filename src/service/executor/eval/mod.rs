@@ -223,15 +223,22 @@ impl EvalWork {
                 }));
             }
         };
-        let Some(model) = self.models.resolve(spec.model_class) else {
-            return Err(Unprepared::Failed(RunError {
-                code: "capability_not_provided".to_owned(),
-                message: format!(
-                    "no model is configured for class `{}`",
-                    spec.model_class.as_str()
-                ),
-            }));
+        let model = match &spec.execution.reached_by {
+            Some(way) => self
+                .models
+                .reach(&run.tenant, way)
+                .map_err(|refusal| format!("the agent cannot be reached: {refusal}")),
+            None => self.models.resolve(spec.model_class).ok_or_else(|| {
+                let class = spec.model_class.as_str();
+                format!("no model is configured for class `{class}`")
+            }),
         };
+        let model = model.map_err(|message| {
+            Unprepared::Failed(RunError {
+                code: "capability_not_provided".to_owned(),
+                message,
+            })
+        })?;
         let (pinned, found) = (spec.evaluated(), model.identity());
         if !found.serves(&pinned) {
             return Err(Unprepared::Failed(RunError {

@@ -1,0 +1,230 @@
+//! Agents that run elsewhere, as their organizations name them: what stress tests call.
+//!
+//! A URL comes with a request, so it leads to public addresses over https, or to a place that the operator opened. A credential
+//! goes only to the origin that the operator bound it to. A command is one of the operator's. Each is for certain tenants; a
+//! name that is not for a tenant is not there for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use secrecy::{ExposeSecret as _, SecretString};
+use url::{Origin, Url};
+
+use super::a2a::A2aAgent;
+use super::command::CommandModel;
+use super::config::{ModelConfig, Provider};
+use super::endpoint::{Access, Error};
+use super::openwop::OpenWopAgent;
+use super::{endpoint_pin, info, permits_of};
+use crate::domain::card::signature::{Allowed, Endpoint};
+use crate::domain::ids::TenantId;
+use crate::domain::run::reached_by::{ReachedBy, place};
+use crate::domain::run::record::EndpointPin;
+use crate::net::Reach;
+use crate::ports::{Clock, Model, ModelBinding, NotReached, Permits};
+
+/// Longest time of one attempt, in seconds: an agent may take longer than a model.
+const TIMEOUT_S: f64 = 300.0;
+/// Calls in flight at most, for each agent.
+const CONCURRENCY: u32 = 8;
+
+/// What the operator allows.
+#[derive(Clone, Debug, Default)]
+pub struct ReachSettings {
+    /// Places in private networks that may be named.
+    pub private_targets: Allowed,
+    /// Credentials that may be named.
+    pub credentials: Vec<Credential>,
+    /// Commands that may be named.
+    pub commands: Vec<NamedCommand>,
+}
+
+/// A credential of the operator.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// What enrolments call it.
+    pub name: String,
+    /// The only origin it is sent to.
+    pub origin: Origin,
+    /// The bearer token.
+    pub key: SecretString,
+    /// Who may name it.
+    pub tenants: Vec<TenantId>,
+}
+
+/// A command of the operator.
+#[derive(Clone, Debug)]
+pub struct NamedCommand {
+    /// What enrolments call it.
+    pub name: String,
+    /// The command line, for the shell. It may hold secrets.
+    pub command: SecretString,
+    /// Who may name it.
+    pub tenants: Vec<TenantId>,
+}
+
+/// Agents that run elsewhere.
+pub struct ReachedAgents {
+    settings: ReachSettings,
+    clock: Arc<dyn Clock>,
+    /// Agents that runs hold: these share one client or process, which ends with the last of them.
+    held: Mutex<HashMap<(TenantId, ReachedBy), Held>>,
+}
+
+struct Held {
+    model: Weak<dyn Model>,
+    permits: Weak<dyn Permits>,
+    endpoint: Option<EndpointPin>,
+}
+
+impl Held {
+    fn of(binding: &ModelBinding) -> Self {
+        Self {
+            model: Arc::downgrade(&binding.model),
+            permits: Arc::downgrade(&binding.permits),
+            endpoint: binding.endpoint.clone(),
+        }
+    }
+
+    fn binding(&self) -> Option<ModelBinding> {
+        Some(ModelBinding {
+            model: self.model.upgrade()?,
+            permits: self.permits.upgrade()?,
+            endpoint: self.endpoint.clone(),
+        })
+    }
+}
+
+impl ReachedAgents {
+    /// Agents within what the operator allows.
+    pub fn new(settings: ReachSettings, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            settings,
+            clock,
+            held: Mutex::default(),
+        }
+    }
+
+    /// An agent, as this tenant may reach it.
+    ///
+    /// # Errors
+    /// The operator does not allow it.
+    pub fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        let key = (tenant.clone(), way.clone());
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(binding) = held.get(&key).and_then(Held::binding) {
+            return Ok(binding);
+        }
+        let binding = self.connect(tenant, way)?;
+        held.retain(|_, it| it.model.strong_count() > 0);
+        held.insert(key, Held::of(&binding));
+        Ok(binding)
+    }
+
+    fn connect(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        let (provider, url, name, credential) = match way {
+            ReachedBy::Command { command } => return self.start(tenant, command),
+            ReachedBy::A2a { url, credential } => {
+                (Provider::A2a, url, Provider::A2a.as_str(), credential)
+            }
+            ReachedBy::Openwop {
+                url,
+                workflow,
+                credential,
+            } => (Provider::Openwop, url, workflow.as_str(), credential),
+        };
+        let unusable = |reason| NotReached {
+            field: "url",
+            reason,
+        };
+        let url = place(url).ok_or(unusable("is not an http or https URL"))?;
+        let reach = self.reach_of(&url).map_err(unusable)?;
+        let key = match credential {
+            None => None,
+            Some(name) => Some(self.credential(tenant, name, &url)?),
+        };
+        let config = bound(ModelConfig::remote(provider, url.clone(), name));
+        let access = Access {
+            url,
+            key,
+            info: info(&config, provider.as_str(), name.to_owned()),
+            clock: self.clock.clone(),
+            reach,
+        };
+        let connected = match way {
+            ReachedBy::Openwop { .. } => {
+                OpenWopAgent::new(access).map(|it| Arc::new(it) as Arc<dyn Model>)
+            }
+            _ => A2aAgent::new(access).map(|it| Arc::new(it) as Arc<dyn Model>),
+        };
+        let model: Arc<dyn Model> = connected.map_err(|cause| match cause {
+            Error::Net(_) => unusable("cannot be connected to"),
+            Error::Key => NotReached {
+                field: "credential",
+                reason: "names a credential that a header cannot carry; tell the operator",
+            },
+        })?;
+        Ok(ModelBinding {
+            model,
+            permits: permits_of(&config),
+            endpoint: Some(endpoint_pin(&config, None)),
+        })
+    }
+
+    fn start(&self, tenant: &TenantId, name: &str) -> Result<ModelBinding, NotReached> {
+        let mut commands = self.settings.commands.iter();
+        let found = commands.find(|it| it.name == name && it.tenants.contains(tenant));
+        let command = found.ok_or(NotReached {
+            field: "command",
+            reason: "names no command that the operator has configured for this tenant (`[[aaaf.reach.commands]]`)",
+        })?;
+        let model = CommandModel::new(command.command.expose_secret());
+        let endpoint = Some(model.endpoint());
+        let permits = super::permits(model.info().max_concurrency);
+        Ok(ModelBinding {
+            model: Arc::new(model),
+            permits,
+            endpoint,
+        })
+    }
+
+    /// What a URL may lead to.
+    fn reach_of(&self, url: &Url) -> Result<Reach, &'static str> {
+        let allowed = &self.settings.private_targets;
+        if Endpoint::of(url).is_some_and(|it| allowed.contains(&it)) {
+            return Ok(Reach::Opened);
+        }
+        if allowed.forbids(url) {
+            return Err(
+                "leads to a private, local or reserved address, which the operator has not opened (`aaaf.reach.private_targets`)",
+            );
+        }
+        match url.scheme() {
+            "https" => Ok(Reach::Public),
+            _ => Err("must be an https URL: plain http is for places that the operator opened"),
+        }
+    }
+
+    fn credential(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        url: &Url,
+    ) -> Result<SecretString, NotReached> {
+        let mut credentials = self.settings.credentials.iter();
+        let found = credentials
+            .find(|it| it.name == name && it.tenants.contains(tenant) && it.origin == url.origin());
+        found.map(|it| it.key.clone()).ok_or(NotReached {
+            field: "credential",
+            reason: "names no credential that the operator has configured for this tenant and this origin (`[[aaaf.reach.credentials]]`)",
+        })
+    }
+}
+
+fn bound(config: ModelConfig) -> ModelConfig {
+    ModelConfig {
+        timeout_s: TIMEOUT_S,
+        max_concurrency: CONCURRENCY,
+        ..config
+    }
+}

@@ -1,0 +1,66 @@
+//! The stand-in of an agent that runs elsewhere: the pack that its stress tests run, for a run needs the agent of a pack.
+
+use serde_json::json;
+
+use super::agent::OpenwopAgent;
+use crate::domain::pack::Refusal;
+use crate::domain::pack::archive::MANIFEST;
+use crate::domain::pack::build::{Files, build};
+
+const PACK: &str = "core.aaaf.elsewhere";
+const AGENT: &str = "core.aaaf.elsewhere.agent";
+const VERSION: &str = "1.0.0";
+
+/// The agent that runs name.
+pub fn agent() -> OpenwopAgent {
+    OpenwopAgent {
+        id: AGENT.to_owned(),
+        version: Some(VERSION.to_owned()),
+    }
+}
+
+/// The archive of its pack, for an agent that is offered these tools: the same bytes for the same tools.
+///
+/// # Errors
+/// The archive exceeds a limit of packs.
+pub fn pack(tools: &[String]) -> Result<Vec<u8>, Refusal> {
+    let manifest = json!({
+        "name": PACK,
+        "version": VERSION,
+        "description": "Stands in for an agent that runs elsewhere.",
+        "author": "Touchstone contributors",
+        "license": "Apache-2.0",
+        "engines": {"openwop": ">=1.0.0 <2.0.0"},
+        "runtime": {"language": "remote", "entry": MANIFEST},
+        "agents": [{
+            "agentId": AGENT,
+            "persona": "Agent elsewhere",
+            "modelClass": "general",
+            "systemPrompt": "Do the task in the input and answer with its result.",
+            "toolAllowlist": tools,
+        }],
+    });
+    let files = Files::from([(MANIFEST.to_owned(), manifest.to_string().into_bytes())]);
+    build(&files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::pack::{archive, contents};
+
+    #[test]
+    fn the_stand_in_is_a_sound_pack_with_these_tools() {
+        let tools = ["desk:file".to_owned(), "look up / 2".to_owned()];
+        let octets = pack(&tools).unwrap();
+        assert_eq!(octets, pack(&tools).unwrap());
+        assert_ne!(octets, pack(&[]).unwrap());
+        let opened = contents::reopen(archive::read(&octets).unwrap()).unwrap();
+        assert_eq!(opened.manifest.version, VERSION);
+        let [only] = opened.agents.as_slice() else {
+            panic!("one agent")
+        };
+        assert_eq!(only.manifest.agent_id, agent().id);
+        assert_eq!(only.tools(), tools);
+    }
+}
