@@ -13,6 +13,15 @@ pub const TOOLS: [&str; 2] = ["desk:look-up", "desk:file"];
 
 /// What is expected, by task.
 static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let answers = tasks().into_iter().map(|task| {
+        let id = task["taskId"].as_str().unwrap().to_owned();
+        (id, expected_of(&task))
+    });
+    answers.collect()
+});
+
+/// The tasks of the library.
+fn tasks() -> Vec<Value> {
     let subject = Subject {
         taxonomy: None,
         own: Vec::new(),
@@ -21,19 +30,27 @@ static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
         domain: None,
         tools: TOOLS.map(str::to_owned).to_vec(),
     };
-    let mut answers = HashMap::new();
-    for test in Test::ALL {
-        let suite = prepare(test, &subject).unwrap().suite;
-        for task in suite["tasks"].as_array().unwrap() {
-            let text = |value: &Value| value.as_str().unwrap().to_owned();
-            answers.insert(
-                text(&task["taskId"]),
-                text(&task["expected"]["match"]["value"]),
-            );
-        }
-    }
-    answers
-});
+    let suites = Test::ALL.map(|test| prepare(test, &subject).unwrap().suite);
+    let tasks = suites
+        .iter()
+        .map(|suite| suite["tasks"].as_array().unwrap());
+    tasks.flatten().cloned().collect()
+}
+
+fn expected_of(task: &Value) -> String {
+    task["expected"]["match"]["value"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// What is expected, by what is asked: for agents that are told nothing else.
+pub fn expected() -> Vec<(Value, String)> {
+    let tasks = tasks().into_iter();
+    tasks
+        .map(|task| (task["input"].clone(), expected_of(&task)))
+        .collect()
+}
 
 /// What it cannot do: the hardest level, and what it has not learned yet.
 const BEYOND: [&str; 6] = [

@@ -17,6 +17,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use touchstone::agent::model::{ReachSettings, ReachedAgents};
 use touchstone::agent::{RubricJudge, Runtime};
 use touchstone::domain::aaaf::place::Place;
 use touchstone::domain::access::Roles;
@@ -29,6 +30,7 @@ use touchstone::domain::money::{NanoUsd, TokenPrice};
 use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::publication::Publication;
 use touchstone::domain::pack::verify::{Trust, TrustMode};
+use touchstone::domain::run::reached_by::ReachedBy;
 use touchstone::domain::run::record::RunRecord;
 use touchstone::domain::run::request::{HostLimits, scored_modes};
 use touchstone::domain::storage::{Quotas, Retention};
@@ -36,7 +38,7 @@ use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
 use touchstone::net::{CardProber, WebhookClient};
 use touchstone::ports::oasis::{NoProviders, Providers};
 use touchstone::ports::{
-    Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, Notifier,
+    Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, NotReached, Notifier,
     ProbeRequest, Probed, Prober, SigningKey, Store,
 };
 use touchstone::protocol::openwop::suite::ModelClass;
@@ -203,6 +205,7 @@ impl Prober for Outside {
 struct Endpoints {
     model: ModelBinding,
     judge: ModelBinding,
+    elsewhere: ReachedAgents,
 }
 
 impl Models for Endpoints {
@@ -212,6 +215,10 @@ impl Models for Endpoints {
 
     fn judge(&self) -> Option<ModelBinding> {
         Some(self.judge.clone())
+    }
+
+    fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        self.elsewhere.reach(tenant, way)
     }
 }
 
@@ -224,6 +231,8 @@ pub struct Lab {
     /// Whom uploaded packs are trusted from; whatever there is, unless it is said.
     pub trust: Trust,
     pub publication: Option<Publication>,
+    /// How agents that run elsewhere may be reached.
+    pub elsewhere: ReachSettings,
 }
 
 impl Default for Lab {
@@ -238,6 +247,7 @@ impl Default for Lab {
                 ..Trust::default()
             },
             publication: None,
+            elsewhere: ReachSettings::default(),
         }
     }
 }
@@ -325,6 +335,7 @@ impl TestHost {
                 endpoint: None,
             },
             judge: examiner.binding(),
+            elsewhere: ReachedAgents::new(lab.elsewhere, clock.clone()),
         });
         let limits = HostLimits {
             max_tasks_per_suite: 10_000,

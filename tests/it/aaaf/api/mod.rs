@@ -9,6 +9,7 @@ pub mod badges;
 mod config;
 mod corrections;
 mod dimensions;
+mod elsewhere;
 mod events;
 mod gates;
 mod housekeeping;
