@@ -1,8 +1,9 @@
 //! A local command that answers for an agent, a JSON document a line (docs/agent-commands.md).
 //!
 //! One process serves all tasks: questions go to its standard input, answers come from its standard output in any order. It
-//! is started with the first question and again when it has ended. Only a command line can name it; neither a
-//! configuration file nor a request can, so nobody who merely reaches the API has anything executed.
+//! is started with the first question and again when it has ended. A command line is the caller's own, or an operator's in the
+//! configuration of stress tests. A request can name one of these and never bring its own, so nobody who merely reaches the API
+//! has anything else executed.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

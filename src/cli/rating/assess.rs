@@ -260,7 +260,7 @@ async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value,
             failure.or_try("touchstone collect --source FILE, or an earlier --since")
         }
         _ if failure.details.get("field").and_then(Value::as_str) == Some("include_stress_test") => {
-            failure.or_try("--type full --no-stress-test, or `touchstone enroll NAME --openwop-agent AGENT --update`")
+            failure.or_try("--type full --no-stress-test, or `touchstone enroll NAME --openwop-agent AGENT --update` (or --a2a, --openwop-host, --command)")
         }
         _ => failure,
     })

@@ -22,6 +22,9 @@ Examples:
   touchstone enroll triage --domain customer_support --tool search --tool reply
   touchstone enroll triage --domains code,research --tools grep,edit
   touchstone enroll triage --openwop-agent vendor.acme.triage.default@1.1.0
+  touchstone enroll desk --a2a https://desk.acme.example/a2a --credential desk
+  touchstone enroll desk --openwop-host https://host.example --workflow desk
+  touchstone enroll desk --command desk --update
   touchstone enroll triage --agent-version 1.1.0 --update
   touchstone --server https://host enroll triage --json";
 
@@ -35,6 +38,21 @@ pub struct Arguments {
     /// The installed agent it stands for: eval runs of it are evidence, and gates find its rating
     #[arg(long, value_name = "AGENT[@VERSION]")]
     openwop_agent: Option<String>,
+    /// Address of the A2A agent that stress tests call: the `url` of its card
+    #[arg(long, value_name = "URL", conflicts_with_all = ["openwop_agent", "openwop_host", "command"])]
+    a2a: Option<String>,
+    /// OpenWOP host that stress tests create runs on, without `/v1`
+    #[arg(long, value_name = "URL", requires = "workflow", conflicts_with_all = ["openwop_agent", "command"])]
+    openwop_host: Option<String>,
+    /// Workflow of --openwop-host that answers
+    #[arg(long, value_name = "WORKFLOW", requires = "openwop_host")]
+    workflow: Option<String>,
+    /// Command that stress tests run: the name of a command in the host's configuration
+    #[arg(long, value_name = "NAME", conflicts_with = "openwop_agent")]
+    command: Option<String>,
+    /// Credential for --a2a or --openwop-host: the name of a credential in the host's configuration
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["openwop_agent", "command"])]
+    credential: Option<String>,
     /// A domain it claims, the primary one first; repeat for several, or separate them with commas
     #[arg(
         long = "domain",
@@ -90,12 +108,43 @@ impl Arguments {
                 said.insert(name.to_owned(), json!(text));
             }
         }
+        // An agent runs on the host or elsewhere: naming one takes the other away.
+        match self.reached_by() {
+            Some(way) => {
+                said.insert("reached_by".to_owned(), way);
+                said.insert("openwop_agent".to_owned(), json!(""));
+            }
+            None if self.openwop_agent.is_some() => {
+                said.insert("reached_by".to_owned(), Value::Null);
+            }
+            None => {}
+        }
         said
+    }
+
+    /// How the agent is reached, if it runs elsewhere.
+    fn reached_by(&self) -> Option<Value> {
+        let mut way = match (&self.a2a, &self.openwop_host, &self.command) {
+            (Some(url), ..) => json!({"transport": "a2a", "url": url}),
+            (_, Some(url), _) => {
+                json!({"transport": "openwop", "url": url, "workflow": self.workflow})
+            }
+            (_, _, Some(command)) => json!({"transport": "command", "command": command}),
+            _ => return None,
+        };
+        if let (Some(members), Some(credential)) = (way.as_object_mut(), &self.credential) {
+            members.insert("credential".to_owned(), json!(credential));
+        }
+        Some(way)
     }
 }
 
 /// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.credential.is_some() && arguments.reached_by().is_none() {
+        return Err(Failure::usage("--credential needs an address")
+            .or_try("--a2a URL, or --openwop-host URL --workflow WORKFLOW"));
+    }
     if arguments.organization.is_some() && !context.is_embedded() {
         return Err(Failure::usage(
             "--organization names that of a data folder; a host's operator makes those of a host",

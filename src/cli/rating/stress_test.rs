@@ -11,8 +11,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::Dimension;
 
 const EXAMPLES: &str = "\
-Runs suites of the host's library against the OpenWOP agent that AGENT stands for (`enroll --openwop-agent`), and rates it by
-nothing else. What cannot be run for this agent is named with a reason in the assessment. It costs what the agent's model costs.
+Runs suites of the host's library against the OpenWOP agent that AGENT stands for (`enroll --openwop-agent`), or where AGENT runs
+(`enroll --a2a`, `--openwop-host`, `--command`), and rates it by nothing else. What cannot be run for this agent is named with a
+reason in the assessment. It costs what the agent's model costs.
 
 Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence.
 
