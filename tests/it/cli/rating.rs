@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::home::{Done, Home};
 use super::serve::Server;
+use crate::aaaf::api::elsewhere::PROGRAM;
+use crate::http::clerk;
 use crate::support::evidence::collecting_in;
 
 fn ago(seconds: i64) -> String {
@@ -468,6 +470,66 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
     ] {
         let done = home.run(command);
         assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    }
+}
+
+#[test]
+fn an_agent_that_is_a_command_of_the_configuration_is_put_through_stress_tests() {
+    let home = Home::empty();
+    std::fs::write(home.path("agent.py"), PROGRAM).unwrap();
+    let expected = json!(clerk::expected()).to_string();
+    std::fs::write(home.path("expected.json"), expected).unwrap();
+    let settings = std::fs::read_to_string(home.config()).unwrap();
+    let reach = "[[aaaf.reach.commands]]\nname = \"clerk\"\ncommand = \"python3 agent.py expected.json\"\n\
+                 tenants = [\"default\"]\n";
+    std::fs::write(home.config(), format!("{settings}\n{reach}")).unwrap();
+    let refused = home.run(&["enroll", "clerk", "--command", "python3 agent.py"]);
+    assert_ne!(refused.code, 0, "{}", refused.stdout);
+    assert!(
+        refused.stderr.contains("reached_by.command"),
+        "{}",
+        refused.stderr
+    );
+    let enroll = ["enroll", "clerk", "--domain", "legal", "--command", "clerk"];
+    let done = home.run(&[&enroll[..], &["--json"]].concat());
+    assert_good(&done);
+    let way = json!({"transport": "command", "command": "clerk"});
+    assert_eq!(done.document()["reached_by"], way);
+    let test = [
+        "stress-test",
+        "clerk",
+        "--dimension",
+        "complexity",
+        "--json",
+    ];
+    let done = home.run(&test);
+    assert_good(&done);
+    let found = done.document();
+    assert_eq!(
+        (&found["status"], &found["stress_test"]["reached_by"]),
+        (&json!("completed"), &way),
+        "{found}"
+    );
+    // Naming an installed agent takes the way away.
+    let agent = "vendor.acme.triage.default";
+    let update = [
+        "enroll",
+        "clerk",
+        "--openwop-agent",
+        agent,
+        "--update",
+        "--json",
+    ];
+    let done = home.run(&update);
+    assert_good(&done);
+    assert_eq!(done.document()["reached_by"], json!(null));
+    for wrong in [
+        ["--openwop-host", "https://host.example"].as_slice(),
+        &["--a2a", "https://desk.example", "--command", "clerk"],
+        &["--credential", "desk"],
+    ] {
+        let done = home.run(&[&["enroll", "other"], wrong].concat());
+        assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     }
 }
 

@@ -217,7 +217,7 @@ async fn an_agent_of_elsewhere_is_stress_tested_where_it_runs(
 }
 
 /// A program that knows the library, calls the tools it is asked to, and hands over what is not its own.
-const PROGRAM: &str = r#"
+pub const PROGRAM: &str = r#"
 import json, sys
 answers = json.load(open(sys.argv[1]))
 for line in sys.stdin:

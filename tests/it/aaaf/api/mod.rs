@@ -10,6 +10,7 @@ mod config;
 mod corrections;
 mod dimensions;
 mod elsewhere;
+pub mod elsewhere;
 mod events;
 mod gates;
 mod housekeeping;
