@@ -15,15 +15,17 @@ use crate::agent::model::{self, ModelCatalog, OwnModels, ReachSettings, ReachedA
 use crate::agent::tools::{self, ToolCatalog};
 use crate::agent::{RubricJudge, Runtime};
 use crate::config::{self, AgentCardSettings, Config};
+use crate::domain::audit::checkpoint::INTERVAL_SECONDS;
 use crate::domain::ids::TenantId;
+use crate::domain::pack::keys::SecretKey;
 use crate::domain::run::request::{HostLimits, scored_modes};
 use crate::http::{self, AaafRates, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
 use crate::net::oasis::HttpProviders;
 use crate::net::{self, CardProber, WebhookClient};
 use crate::ports::oasis::Providers;
 use crate::ports::{
-    Clock, HostKeys as _, INTERRUPT_TOKENS, Ids, LiveTools, Models, NoSigningKey, Notifier,
-    Reencrypt, SigningKey, Store, StoreError,
+    AUDIT_CHECKPOINTS, Clock, HostKeys as _, INTERRUPT_TOKENS, Ids, LiveTools, Models,
+    NoSigningKey, Notifier, Reencrypt, SigningKey, Store, StoreError,
 };
 use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::aaaf::deliveries::{Deliverer, Means};
@@ -32,6 +34,7 @@ use crate::service::aaaf::issuer::Issuer;
 use crate::service::aaaf::schedule::Scheduler;
 use crate::service::aaaf::stress_tests::Bench;
 use crate::service::attestations::Attester;
+use crate::service::audit::checkpointer::Checkpointer;
 use crate::service::cards::{CardScores, Cards, Rescorer};
 use crate::service::command::Command;
 use crate::service::executor::{EvalWork, Executor};
@@ -66,6 +69,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a replica asks whether it is time for a job.
 const JOBS_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING: Duration = Duration::from_secs(3600);
+/// Half of what is advertised: the rest is for the work itself.
+const CHECKPOINTS_EVERY: Duration = Duration::from_secs(INTERVAL_SECONDS / 2);
 
 /// The host cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +141,7 @@ pub struct App {
     housekeeper: Housekeeper,
     scheduler: Scheduler,
     rescorer: Rescorer,
+    checkpointer: Checkpointer,
     storage: Arc<Storage>,
     runs: Arc<Runs>,
     assessor: Assessor,
@@ -171,6 +177,7 @@ impl App {
         let store = open_store(&config, &host_keys).await?;
         private_files::warn_if_open(&config.data, "run chmod 700 on the data folder");
         encrypt_secrets(&*store, &host_keys).await?;
+        let audit_key = audit_key(&*store).await.map_err(Error::Store)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let environment = |name: &str| std::env::var(name).ok();
@@ -327,6 +334,7 @@ impl App {
             ids,
             metrics: Metrics::install(),
             attester: attester(&config)?,
+            audit_key: audit_key.public(),
             vault,
             issuer,
             painter: Arc::new(OwnPainter),
@@ -360,6 +368,13 @@ impl App {
         })?;
         let scheduler = Scheduler::new(state.aaaf().clone(), schedule_owner, JOBS_EVERY);
         let router = http::router(state);
+        let checkpointer = Checkpointer::new(
+            store.clone(),
+            clock.clone(),
+            Arc::new(SystemIds),
+            audit_key,
+            CHECKPOINTS_EVERY,
+        );
         Ok(Self {
             config,
             assesses: command.is_none(),
@@ -374,6 +389,7 @@ impl App {
             housekeeper,
             scheduler,
             rescorer,
+            checkpointer,
             storage,
             runs,
             assessor,
@@ -451,6 +467,7 @@ impl App {
             self.housekeeper.work(shutdown.clone()),
             schedule,
             self.rescorer.work(shutdown.clone()),
+            self.checkpointer.work(shutdown.clone()),
             self.storage.work(shutdown.clone()),
             self.keep_house(&shutdown),
             streams,
@@ -486,6 +503,14 @@ fn attester(config: &Config) -> Result<Attester, Error> {
         host_id: config.attest.host_id.clone(),
         key,
     })
+}
+
+/// What checkpoints of the audit log are signed with, by all replicas and for nothing else.
+async fn audit_key(store: &dyn Store) -> Result<SecretKey, StoreError> {
+    let secret = store
+        .host_secret(AUDIT_CHECKPOINTS, SystemIds.secret())
+        .await?;
+    Ok(SecretKey::from_random(secret))
 }
 
 /// What secrets are encrypted with: a key file the operator names, else one in the data folder, also where the database is

@@ -52,6 +52,8 @@ struct Kept {
 struct Verified {
     to_seq: u64,
     chain_valid: bool,
+    checkpoints_valid: Option<bool>,
+    checkpoints: Vec<Value>,
     anomalies: Vec<Anomaly>,
 }
 
@@ -112,12 +114,23 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
                 several => format!("{several} entries"),
             }
         ));
+        match verified.checkpoints.len() {
+            0 => {}
+            1 => terminal.print("  1 signed checkpoint fits its entries"),
+            several => terminal.print(&format!("  {several} signed checkpoints fit their entries")),
+        }
     } else {
         for anomaly in &verified.anomalies {
             terminal.print(&format!(
                 "{} {}",
                 terminal.ink().bad("✗"),
                 explained(anomaly, verified.to_seq)
+            ));
+        }
+        if verified.checkpoints_valid == Some(false) {
+            terminal.print(&format!(
+                "{} a signed checkpoint is missing, does not fit its entries, or was signed with another key",
+                terminal.ink().bad("✗"),
             ));
         }
     }

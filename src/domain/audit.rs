@@ -4,6 +4,8 @@
 //! taken out or moved without a break that [`Walk`] finds at the right place. What the last entry hashes to is kept apart,
 //! so that an end that was cut off is found too. Entries hold ids, labels and reasons; never content.
 
+pub mod checkpoint;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +16,8 @@ use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId};
 
-/// What the first entry of a chain holds in the place of a previous hash.
+/// What is kept of the end of an empty chain. The first entry's previous hash is `null`; those that earlier versions wrote hold
+/// this instead.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// What came of it.
@@ -100,8 +103,9 @@ pub struct Entry {
     /// The run that holds the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// Hash of the entry before.
-    pub prev_hash: String,
+    /// Hash of the entry before; `null` in the first.
+    #[serde(default)]
+    pub prev_hash: Option<String>,
 }
 
 /// Where a chain ends.
@@ -155,12 +159,12 @@ impl ChainHead {
             reasons: decision.reasons.clone(),
             decided_on: decision.decided_on.clone(),
             run_id: decision.run_id.clone(),
-            prev_hash: self.hash.clone(),
+            prev_hash: (self.sequence > 0).then(|| self.hash.clone()),
         };
         let body = serde_json_canonicalizer::to_string(&entry).map_err(Unwritable)?;
         Ok(Link {
             sequence: entry.sequence,
-            hash: digest(body.as_bytes()),
+            hash: hex(&digest(body.as_bytes())),
             body,
         })
     }
@@ -181,22 +185,26 @@ impl Link {
     }
 
     /// What the entry hashes to now.
-    fn found(&self) -> String {
+    pub fn digest(&self) -> [u8; 32] {
         let canonical = serde_json::from_str::<Value>(&self.body)
             .ok()
             .and_then(|value| serde_json_canonicalizer::to_string(&value).ok());
         digest(canonical.as_deref().unwrap_or(&self.body).as_bytes())
     }
 
-    /// The previous hash it holds; empty if it holds none.
+    /// The same in hexadecimal digits.
+    fn found(&self) -> String {
+        hex(&self.digest())
+    }
+
+    /// The previous hash it holds; empty if it holds none, [`GENESIS`] for `null`.
     fn held(&self) -> String {
         let value: Option<Value> = serde_json::from_str(&self.body).ok();
-        value
-            .as_ref()
-            .and_then(|value| value.get("prevHash"))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
+        match value.as_ref().and_then(|value| value.get("prevHash")) {
+            Some(Value::String(hash)) => hash.clone(),
+            Some(Value::Null) => GENESIS.to_owned(),
+            _ => String::new(),
+        }
     }
 }
 
@@ -273,8 +281,8 @@ impl Walk {
     }
 }
 
-fn digest(octets: &[u8]) -> String {
-    hex(&Sha256::digest(octets))
+fn digest(octets: &[u8]) -> [u8; 32] {
+    Sha256::digest(octets).into()
 }
 
 #[cfg(test)]
@@ -329,6 +337,41 @@ mod tests {
             assert_eq!(verify(&links, &head), [] as [u64; 0]);
             assert!(links.iter().all(Link::is_intact));
         }
+    }
+
+    #[test]
+    fn the_first_entry_alone_has_no_previous_hash() {
+        let (mut links, head) = chain(2);
+        let held =
+            |link: &Link| serde_json::from_str::<Value>(&link.body).unwrap()["prevHash"].clone();
+        assert_eq!(held(&links[0]), Value::Null);
+        assert_eq!(held(&links[1]), links[0].hash.as_str());
+        links[1].body = links[1]
+            .body
+            .replace(&format!("\"{}\"", links[0].hash), "null");
+        assert_eq!(verify(&links, &head), [2, 3]);
+    }
+
+    /// Chains that earlier versions began.
+    #[test]
+    fn a_chain_may_begin_with_zeros() {
+        let (links, _) = chain(1);
+        let body = links[0]
+            .body
+            .replace("\"prevHash\":null", &format!("\"prevHash\":\"{GENESIS}\""));
+        assert_ne!(body, links[0].body);
+        let hash = hex(&digest(body.as_bytes()));
+        let first = Link {
+            sequence: 1,
+            body,
+            hash,
+        };
+        let second = first
+            .head()
+            .extend(&TenantId::from("acme"), &decision(1))
+            .unwrap();
+        let head = second.head();
+        assert_eq!(verify(&[first, second], &head), [] as [u64; 0]);
     }
 
     #[test]

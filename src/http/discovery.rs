@@ -12,7 +12,9 @@ use super::answer::Answer;
 use super::etag::{conditional, tag};
 use super::{HttpSettings, HttpState};
 use crate::domain::access::Roles;
+use crate::domain::audit::checkpoint::{INTERVAL_SECONDS, MAX_ENTRIES};
 use crate::domain::deployment::{Channel, LATEST};
+use crate::domain::pack::keys::PublicKey;
 use crate::domain::run::fork::ForkMode;
 use crate::domain::run::request::HostLimits;
 use crate::domain::run::snapshot::EVENT_LOG_SCHEMA_VERSION;
@@ -43,6 +45,7 @@ impl Document {
         settings: &HttpSettings,
         channels: &[Channel],
         roles: &Roles,
+        audit_key: &PublicKey,
     ) -> Self {
         let mut document = document(limits, settings);
         if let Some(agents) = document.get_mut("agents").and_then(Value::as_object_mut) {
@@ -50,6 +53,7 @@ impl Document {
         }
         if let Some(members) = document.as_object_mut() {
             members.insert("authorization".to_owned(), authorization(roles));
+            members.insert("auth".to_owned(), auth(audit_key));
         }
         let text = Bytes::from(document.to_string());
         let tag = HeaderValue::from_str(tag(&text).trim_matches('"')).ok();
@@ -95,6 +99,20 @@ fn authorization(roles: &Roles) -> Value {
         })
         .collect();
     json!({"supported": true, "failClosed": true, "roles": roles})
+}
+
+/// The profile of the audit log, with what its checkpoints verify with.
+fn auth(audit_key: &PublicKey) -> Value {
+    json!({
+        "profiles": ["openwop-audit-log-integrity"],
+        "auditLogIntegrity": {
+            "hashChain": true,
+            "checkpointSignatureAlgorithm": "ed25519",
+            "checkpointPublicKey": audit_key.to_spki_base64(),
+            "checkpointIntervalEntries": MAX_ENTRIES,
+            "checkpointIntervalSeconds": INTERVAL_SECONDS,
+        },
+    })
 }
 
 fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {

@@ -49,6 +49,7 @@ use self::answer::Failure;
 use self::limits::Limits;
 use self::subscribers::Subscribers;
 use crate::domain::deployment::Channel;
+use crate::domain::pack::keys::PublicKey;
 use crate::domain::pack::publication::Publication;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
@@ -107,6 +108,8 @@ pub struct HttpDeps {
     pub metrics: Metrics,
     /// Who signs verdicts.
     pub attester: Attester,
+    /// What checkpoints of the audit log verify with.
+    pub audit_key: PublicKey,
     /// Where secrets are sealed.
     pub vault: Arc<Vault>,
     /// Who issues badges.
@@ -268,7 +271,7 @@ impl HttpState {
                 deps.clock.clone(),
                 deps.attester,
             ),
-            audit: Audit::new(deps.store.clone()),
+            audit: Audit::new(deps.store.clone(), deps.audit_key.clone()),
             deployments,
             gates,
             seams,
@@ -286,6 +289,7 @@ impl HttpState {
                 &deps.settings,
                 &deps.channels,
                 deps.keys.roles(),
+                &deps.audit_key,
             ),
             openapi: v1::openapi::Document::load()?,
             annotations: Arc::new(Annotating::new(

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
+use crate::domain::audit::checkpoint::Checkpoint;
 use crate::domain::audit::{ChainHead, Link};
 use crate::domain::ids::TenantId;
 
@@ -19,4 +20,23 @@ pub trait AuditLog: Send + Sync {
     ) -> Result<Vec<Link>, StoreError>;
     /// Where the chain ends.
     async fn audit_head(&self, tenant: &TenantId) -> Result<ChainHead, StoreError>;
+    /// Up to `limit` tenants behind `after` by name whose last entry is in no checkpoint, each with the last entry that is.
+    async fn audit_unanchored(
+        &self,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<(TenantId, u64)>, StoreError>;
+    /// Adds a checkpoint behind the last one; `false` if another one came first.
+    async fn add_audit_checkpoint(
+        &self,
+        tenant: &TenantId,
+        checkpoint: &Checkpoint,
+    ) -> Result<bool, StoreError>;
+    /// The checkpoints whose last entry is one from `first` to `last`, in order.
+    async fn audit_checkpoints(
+        &self,
+        tenant: &TenantId,
+        first: u64,
+        last: u64,
+    ) -> Result<Vec<Checkpoint>, StoreError>;
 }

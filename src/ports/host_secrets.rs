@@ -12,6 +12,10 @@ pub const INTERRUPT_TOKENS: &str = "interrupt-tokens";
 /// made again, and a request that is repeated must still be recognised.
 pub const IDEMPOTENCY_DIGESTS: &str = "idempotency-digests";
 
+/// The secret of the key that checkpoints of the audit log are signed with. A rotation of the host's key keeps it, so that
+/// every checkpoint verifies under the key that the host advertises.
+pub const AUDIT_CHECKPOINTS: &str = "audit-checkpoints";
+
 /// Secrets of the host itself.
 #[async_trait]
 pub trait HostSecrets: Send + Sync {
@@ -34,7 +38,7 @@ pub enum Reencrypt {
 pub trait SecretsAtRest: Send + Sync {
     /// Encrypts stored secrets with the current key and answers how many rows it rewrote. Rows that others change meanwhile
     /// are left to the next pass. Under [`Reencrypt::All`], secrets of the host itself are replaced by new ones, except
-    /// [`IDEMPOTENCY_DIGESTS`].
+    /// [`IDEMPOTENCY_DIGESTS`] and [`AUDIT_CHECKPOINTS`].
     ///
     /// # Errors
     /// [`StoreError::Undecryptable`] for a secret that no key of the host decrypts.

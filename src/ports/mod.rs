@@ -53,7 +53,7 @@ pub use deployments::{DeploymentCommit, Deployments, Revision};
 pub use health::Health;
 pub use host_keys::HostKeys;
 pub use host_secrets::{
-    HostSecrets, IDEMPOTENCY_DIGESTS, INTERRUPT_TOKENS, Reencrypt, SecretsAtRest,
+    AUDIT_CHECKPOINTS, HostSecrets, IDEMPOTENCY_DIGESTS, INTERRUPT_TOKENS, Reencrypt, SecretsAtRest,
 };
 pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 pub use ids::Ids;

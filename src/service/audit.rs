@@ -1,13 +1,17 @@
 //! Reading the audit log, and walking its chain (OpenWOP audit-log-integrity).
 
+pub mod checkpointer;
+
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fault::internal;
+use crate::domain::audit::checkpoint::{Checkpoint, MAX_ENTRIES};
 use crate::domain::audit::{Anomaly, ChainHead, Walk};
 use crate::domain::ids::TenantId;
+use crate::domain::pack::keys::PublicKey;
 use crate::ports::{Store, StoreError};
 use crate::protocol::error::Problem;
 
@@ -21,10 +25,13 @@ pub struct AuditVerifyResult {
     pub from_seq: u64,
     /// The last.
     pub to_seq: u64,
-    /// Whether no break was found.
+    /// Whether no break was found, and every checkpoint fits.
     pub chain_valid: bool,
-    /// Signed checkpoints; this host makes none.
-    pub checkpoints: Vec<Value>,
+    /// Whether every checkpoint fits its entries and its signature; nothing if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints_valid: Option<bool>,
+    /// Signed checkpoints.
+    pub checkpoints: Vec<Checkpoint>,
     /// Every break.
     pub anomalies: Vec<Anomaly>,
 }
@@ -32,12 +39,13 @@ pub struct AuditVerifyResult {
 /// The use cases of the audit log.
 pub struct Audit {
     store: Arc<dyn Store>,
+    key: PublicKey,
 }
 
 impl Audit {
-    /// The use cases over their port.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+    /// The use cases over their port. `key` verifies checkpoints.
+    pub fn new(store: Arc<dyn Store>, key: PublicKey) -> Self {
+        Self { store, key }
     }
 
     /// Walks the chain from one entry to another, both included; to its end if no end is named. A range that reaches the
@@ -93,13 +101,40 @@ impl Audit {
             walk.found()
         };
         let to_seq = to.map_or(head.sequence, |to| to.min(head.sequence));
+        let checkpoints = self.store.audit_checkpoints(tenant, first, to_seq);
+        let checkpoints = checkpoints.await.map_err(fault)?;
+        let fit = self.fit(tenant, first, &checkpoints).await.map_err(fault)?;
         Ok(AuditVerifyResult {
             from_seq,
             to_seq,
-            chain_valid: anomalies.is_empty(),
-            checkpoints: Vec::new(),
+            chain_valid: anomalies.is_empty() && fit,
+            checkpoints_valid: (!checkpoints.is_empty()).then_some(fit),
+            checkpoints,
             anomalies,
         })
+    }
+
+    /// Whether checkpoints follow one another, and each fits its entries and its signature.
+    async fn fit(
+        &self,
+        tenant: &TenantId,
+        first: u64,
+        checkpoints: &[Checkpoint],
+    ) -> Result<bool, StoreError> {
+        let mut reached = (first == 1).then_some(0);
+        for checkpoint in checkpoints {
+            let follows = reached.is_none_or(|reached| reached == checkpoint.after);
+            let entries = u32::try_from(checkpoint.entries()).unwrap_or(u32::MAX);
+            if !follows || entries > MAX_ENTRIES {
+                return Ok(false);
+            }
+            let links = self.store.audit_entries(tenant, checkpoint.after, entries);
+            if !checkpoint.holds(&links.await?, &self.key) {
+                return Ok(false);
+            }
+            reached = Some(checkpoint.at_sequence);
+        }
+        Ok(true)
     }
 
     /// Walks from one entry to another; whether there is none behind it.

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::convert::{backend, column};
 use super::{PostgresStore, SqliteStore};
+use crate::domain::audit::checkpoint::Checkpoint;
 use crate::domain::audit::{ChainHead, Link};
 use crate::domain::ids::TenantId;
 use crate::ports::{AuditLog, StoreError};
@@ -18,6 +19,16 @@ pub(super) const MOVE: &str = "UPDATE audit_head SET sequence = $2, hash = $3 WH
 const ENTRIES: &str = "SELECT sequence, body, hash FROM audit_entry
     WHERE tenant = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
 const HEAD: &str = "SELECT sequence, hash FROM audit_head WHERE tenant = $1";
+const UNANCHORED: &str = "SELECT tenant, anchored FROM audit_head
+    WHERE sequence > anchored AND tenant > $1 ORDER BY tenant LIMIT $2";
+const ANCHOR: &str = "UPDATE audit_head SET anchored = $3 WHERE tenant = $1 AND anchored = $2";
+const ADD_CHECKPOINT: &str = "INSERT INTO audit_checkpoint
+    (tenant, after_sequence, at_sequence, id, merkle_root, signature, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const CHECKPOINTS: &str =
+    "SELECT id, after_sequence, at_sequence, merkle_root, signature, created_at
+    FROM audit_checkpoint WHERE tenant = $1 AND at_sequence >= $2 AND at_sequence <= $3
+    ORDER BY at_sequence";
 
 pub(super) fn head_of((sequence, hash): (i64, String)) -> Result<ChainHead, StoreError> {
     Ok(ChainHead {
@@ -31,6 +42,24 @@ fn link_of((sequence, body, hash): (i64, String, String)) -> Result<Link, StoreE
         sequence: column("audit_entry", "sequence").number(sequence)?,
         body,
         hash,
+    })
+}
+
+fn sequence_of(sequence: u64) -> i64 {
+    i64::try_from(sequence).unwrap_or(i64::MAX)
+}
+
+type CheckpointRow = (String, i64, i64, String, String, i64);
+
+fn checkpoint_of(row: CheckpointRow) -> Result<Checkpoint, StoreError> {
+    let (id, after, at_sequence, merkle_root, signature, at) = row;
+    Ok(Checkpoint {
+        id,
+        after: column("audit_checkpoint", "after_sequence").number(after)?,
+        at_sequence: column("audit_checkpoint", "at_sequence").number(at_sequence)?,
+        merkle_root,
+        signature,
+        at: column("audit_checkpoint", "created_at").time(at)?,
     })
 }
 
@@ -77,7 +106,7 @@ macro_rules! audit_log {
             ) -> Result<Vec<Link>, StoreError> {
                 let rows: Vec<(i64, String, String)> = sqlx::query_as(ENTRIES)
                     .bind(tenant.as_str())
-                    .bind(i64::try_from(after).unwrap_or(i64::MAX))
+                    .bind(sequence_of(after))
                     .bind(i64::from(limit))
                     .fetch_all(self.readers())
                     .await
@@ -92,6 +121,70 @@ macro_rules! audit_log {
                     .await
                     .map_err(backend)?;
                 row.map_or_else(|| Ok(ChainHead::default()), head_of)
+            }
+
+            async fn audit_unanchored(
+                &self,
+                after: &str,
+                limit: u32,
+            ) -> Result<Vec<(TenantId, u64)>, StoreError> {
+                let rows: Vec<(String, i64)> = sqlx::query_as(UNANCHORED)
+                    .bind(after)
+                    .bind(i64::from(limit))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                let place = column("audit_head", "anchored");
+                rows.into_iter()
+                    .map(|(tenant, anchored)| Ok((tenant.into(), place.number(anchored)?)))
+                    .collect()
+            }
+
+            async fn add_audit_checkpoint(
+                &self,
+                tenant: &TenantId,
+                checkpoint: &Checkpoint,
+            ) -> Result<bool, StoreError> {
+                let mut transaction = self.begin_write().await?;
+                let moved = sqlx::query(ANCHOR)
+                    .bind(tenant.as_str())
+                    .bind(sequence_of(checkpoint.after))
+                    .bind(sequence_of(checkpoint.at_sequence))
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                if moved.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                sqlx::query(ADD_CHECKPOINT)
+                    .bind(tenant.as_str())
+                    .bind(sequence_of(checkpoint.after))
+                    .bind(sequence_of(checkpoint.at_sequence))
+                    .bind(&checkpoint.id)
+                    .bind(&checkpoint.merkle_root)
+                    .bind(&checkpoint.signature)
+                    .bind(checkpoint.at.as_microsecond())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(backend)?;
+                transaction.commit().await.map_err(backend)?;
+                Ok(true)
+            }
+
+            async fn audit_checkpoints(
+                &self,
+                tenant: &TenantId,
+                first: u64,
+                last: u64,
+            ) -> Result<Vec<Checkpoint>, StoreError> {
+                let rows: Vec<CheckpointRow> = sqlx::query_as(CHECKPOINTS)
+                    .bind(tenant.as_str())
+                    .bind(sequence_of(first))
+                    .bind(sequence_of(last))
+                    .fetch_all(self.readers())
+                    .await
+                    .map_err(backend)?;
+                rows.into_iter().map(checkpoint_of).collect()
             }
         }
     };

@@ -159,6 +159,9 @@ pub(super) fn sqlite() -> Migrator {
             56,
             "unlisted stress suites",
             include_str!("migrations/sqlite/0056_unlisted_stress_suites.sql"),
+            53,
+            "audit_checkpoints",
+            include_str!("migrations/sqlite/0053_audit_checkpoints.sql"),
         ),
     ])
 }
@@ -335,6 +338,9 @@ pub(super) fn postgres() -> Migrator {
             56,
             "unlisted stress suites",
             include_str!("migrations/postgres/0056_unlisted_stress_suites.sql"),
+            53,
+            "audit_checkpoints",
+            include_str!("migrations/postgres/0053_audit_checkpoints.sql"),
         ),
     ])
 }

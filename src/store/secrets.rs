@@ -9,7 +9,9 @@ use super::convert::{backend, column};
 use super::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
 use super::{PostgresStore, SqliteStore};
 use crate::domain::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
-use crate::ports::{HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, SecretsAtRest, StoreError};
+use crate::ports::{
+    AUDIT_CHECKPOINTS, HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, SecretsAtRest, StoreError,
+};
 
 /// Rows of one transaction.
 const BATCH: i64 = 200;
@@ -261,7 +263,7 @@ macro_rules! secrets_at_rest {
             }
 
             /// Replaces the secrets the host made for itself: whoever had the old key may know them. What digests are keyed
-            /// with is encrypted again.
+            /// with and what checkpoints are signed with is encrypted again.
             async fn replace_host_secrets(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
                 let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(HOST_SECRETS)
                     .fetch_all(self.readers())
@@ -275,7 +277,9 @@ macro_rules! secrets_at_rest {
                     }
                     let owner = owner::host_secret(&name);
                     let secret = match name.as_str() {
-                        IDEMPOTENCY_DIGESTS => open(ring, "host_secret", &owner, text)?,
+                        IDEMPOTENCY_DIGESTS | AUDIT_CHECKPOINTS => {
+                            open(ring, "host_secret", &owner, text)?
+                        }
                         _ => rand::random::<[u8; 32]>().to_vec(),
                     };
                     let fresh = seal(ring, &owner, &secret)?;

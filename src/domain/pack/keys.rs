@@ -112,6 +112,13 @@ impl PublicKey {
         STANDARD.encode(self.0.as_bytes())
     }
 
+    /// SPKI in base64.
+    pub fn to_spki_base64(&self) -> String {
+        // Encoding 32 octets cannot fail.
+        let encoded = self.0.to_public_key_der();
+        encoded.map_or_else(|_| String::new(), |der| STANDARD.encode(der.as_bytes()))
+    }
+
     /// SHA-256 of the key as SPKI has it encoded, hexadecimal: an id that needs no list.
     pub fn fingerprint(&self) -> String {
         // Encoding 32 octets cannot fail.

@@ -141,12 +141,12 @@ fn a_changed_entry_is_found_and_named() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let options = SqliteConnectOptions::new().filename(file);
         let mut raw = options.connect().await.unwrap();
-        sqlx::query(
+        for sql in [
+            "DROP TRIGGER audit_entry_changed",
             "UPDATE audit_entry SET body = REPLACE(body, 'promote', 'pause') WHERE sequence = 2",
-        )
-        .execute(&mut raw)
-        .await
-        .unwrap();
+        ] {
+            sqlx::query(sql).execute(&mut raw).await.unwrap();
+        }
         raw.close().await.unwrap();
     });
     let verified = home.run(&["audit", "verify"]);

@@ -1,9 +1,12 @@
 //! Deployments, gates and the audit log over HTTP.
 
 use axum::http::{Method, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::domain::ids::RunId;
+use touchstone::domain::pack::keys::PublicKey;
 use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 
@@ -707,6 +710,36 @@ async fn the_chain_is_verified_in_parts() {
         (&found["fromSeq"], &found["toSeq"], &found["chainValid"]),
         (&json!(1), &json!(0), &json!(true))
     );
+}
+
+/// As the upstream scenarios `audit-log-integrity` and `audit-checkpoint-signature` read it.
+#[tokio::test]
+async fn a_checkpoint_verifies_with_the_key_in_discovery() {
+    let host = host().await;
+    into_service(&host, "1.0.0", json!({})).await;
+    assert_eq!(host.sign_audit().await, 1);
+    let discovery = host.get("/.well-known/openwop").await.json();
+    let key = &discovery["auth"]["auditLogIntegrity"]["checkpointPublicKey"];
+    let key = PublicKey::from_text(key.as_str().unwrap()).unwrap();
+    let reply = host.get("/v1/audit/verify?fromSeq=0&toSeq=1000000").await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    let found = reply.json();
+    assert_eq!(
+        (&found["chainValid"], &found["checkpointsValid"]),
+        (&json!(true), &json!(true))
+    );
+    let [checkpoint] = found["checkpoints"].as_array().unwrap().as_slice() else {
+        panic!("{found}");
+    };
+    assert_eq!(checkpoint["atSequence"], 4);
+    let root = checkpoint["merkleRoot"].as_str().unwrap();
+    let root: Vec<u8> = (0..32)
+        .map(|n| u8::from_str_radix(&root[2 * n..2 * n + 2], 16).unwrap())
+        .collect();
+    let signature = STANDARD.decode(checkpoint["signature"].as_str().unwrap());
+    assert!(key.verifies(&root, &signature.unwrap()));
+    let entries = host.get("/v1/host/touchstone/audit").await.json();
+    assert_eq!(entries["entries"][0]["entry"]["prevHash"], Value::Null);
 }
 
 #[rstest]

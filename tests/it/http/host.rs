@@ -49,6 +49,7 @@ use touchstone::service::aaaf::issuer::Issuer;
 use touchstone::service::aaaf::stress_tests::Bench;
 use touchstone::service::access::Scope;
 use touchstone::service::attestations::Attester;
+use touchstone::service::audit::checkpointer::Checkpointer;
 use touchstone::service::cards::{CardScores, Cards};
 use touchstone::service::executor::{EvalWork, Executor};
 use touchstone::service::keys::{Issue, Keys};
@@ -79,6 +80,8 @@ use crate::support::openapi;
 pub const AGENT: &str = "community.bench.echo.default";
 pub const SUITE: &str = "community.bench.evals.echo";
 pub const SIGNING_KEY: [u8; 32] = [9; 32];
+/// What checkpoints of the audit log are signed with.
+pub const AUDIT_KEY: [u8; 32] = [10; 32];
 
 /// Answers with `say` after `delayMs`.
 struct Echo(ModelInfo);
@@ -446,6 +449,7 @@ impl TestHost {
                 host_id: Some("https://evals.example".to_owned()),
                 key: Arc::new(Signs),
             },
+            audit_key: SecretKey::from_random(AUDIT_KEY).public(),
             channels: ["stable", "canary"]
                 .map(|name| name.parse().unwrap())
                 .into(),
@@ -477,6 +481,18 @@ impl TestHost {
             key,
             other_key,
         }
+    }
+
+    /// Signs what is new in the audit logs, and says how many checkpoints that took.
+    pub async fn sign_audit(&self) -> u64 {
+        let checkpointer = Checkpointer::new(
+            self.store.clone(),
+            self.clock.clone(),
+            Arc::new(SystemIds),
+            SecretKey::from_random(AUDIT_KEY),
+            Duration::from_secs(3600),
+        );
+        checkpointer.sign_all().await.unwrap()
     }
 
     /// Starts a worker that carries out whatever waits, until the host or what is returned is shut down.

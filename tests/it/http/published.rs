@@ -182,6 +182,7 @@ async fn what_is_told_of_the_host_is_as_published() {
     for record in list(&host).await.as_array().unwrap() {
         published.check("agent-deployment", record);
     }
+    assert_eq!(host.sign_audit().await, 1);
     for (path, name) in [
         ("/.well-known/openwop", "capabilities"),
         ("/v1/agents", "agent-inventory-response"),

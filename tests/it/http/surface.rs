@@ -13,13 +13,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use touchstone::domain::aaaf::evidence::Recorder;
 use touchstone::domain::eval::gate::{self, GatePolicy};
+use touchstone::domain::pack::keys::{PublicKey, SecretKey};
 use touchstone::domain::promotion::{
     ApprovalPolicy, Consent, PromotionPolicy, Requirement, agent_card, oasis, rating,
 };
 use touchstone::http::{aaaf_operations, operations};
 use touchstone::protocol::error::ErrorCode;
 
-use super::host::{AGENT, TestHost, create_body, says};
+use super::host::{AGENT, AUDIT_KEY, TestHost, create_body, says};
 use crate::support::{asyncapi, openapi};
 
 #[test]
@@ -201,6 +202,13 @@ fn every_event_type_is_in_the_description_of_the_stream() {
     assert_eq!(listed, written);
 }
 
+/// The key as RFC 8410 writes it, in base64.
+fn spki(key: &PublicKey) -> String {
+    let pem = key.to_pem();
+    let lines = pem.lines().filter(|line| !line.starts_with("-----"));
+    lines.collect()
+}
+
 #[tokio::test]
 async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
     let host = TestHost::idle().await;
@@ -238,6 +246,13 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
         document["budget"],
         json!({"supported": true, "dimensions": ["tokens", "cost", "toolCalls", "retries", "model"],
                "enforce": "hard", "scopes": ["run"]})
+    );
+    assert_eq!(
+        document["auth"],
+        json!({"profiles": ["openwop-audit-log-integrity"],
+               "auditLogIntegrity": {"hashChain": true, "checkpointSignatureAlgorithm": "ed25519",
+                   "checkpointPublicKey": spki(&SecretKey::from_random(AUDIT_KEY).public()),
+                   "checkpointIntervalEntries": 1000, "checkpointIntervalSeconds": 60}})
     );
     assert_eq!(first.header("cache-control"), Some("public, max-age=300"));
     assert!(first.header("capabilities-etag").is_some());

@@ -1,14 +1,19 @@
 //! Deployments, policies and the audit log.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rstest::rstest;
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::{Engine, Engine::*, at, claimed, events, open, record, tenant};
+use touchstone::domain::audit::checkpoint::Checkpoint;
 use touchstone::domain::audit::{ChainHead, Decision, Outcome, Walk};
 use touchstone::domain::deployment::Lifecycle;
 use touchstone::domain::ids::{AgentId, RunId, TenantId};
+use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
 use touchstone::domain::run::record::{RunRecord, Work};
 use touchstone::ports::{
@@ -16,6 +21,8 @@ use touchstone::ports::{
     IdempotencyCompletion, InstallRecord, Revision, Store, StoreError,
 };
 use touchstone::service::audit::Audit;
+use touchstone::service::audit::checkpointer::Checkpointer;
+use touchstone::system::{SystemClock, SystemIds};
 
 fn agent() -> AgentId {
     "acme.triage.default".into()
@@ -380,9 +387,10 @@ async fn tampering_is_found_at_the_right_entry(
     for n in 0..5 {
         decide(&*store, &acme, n).await;
     }
-    let audit = Audit::new(store.clone());
+    let audit = Audit::new(store.clone(), audit_key().public());
     let sound = audit.verify(&acme, None, None).await.unwrap();
     assert!(sound.chain_valid && sound.to_seq == 5, "{sound:?}");
+    database.let_audit_entries_change().await;
     meddle(&database, sql).await;
     let found = audit.verify(&acme, None, None).await.unwrap();
     let at: Vec<u64> = found
@@ -392,6 +400,142 @@ async fn tampering_is_found_at_the_right_entry(
         .collect();
     assert_eq!(at, expected);
     assert!(!found.chain_valid);
+}
+
+fn audit_key() -> SecretKey {
+    SecretKey::from_random([3; 32])
+}
+
+fn checkpointer(store: &Arc<dyn Store>) -> Checkpointer {
+    let every = Duration::from_secs(3600);
+    Checkpointer::new(
+        store.clone(),
+        Arc::new(SystemClock),
+        Arc::new(SystemIds),
+        audit_key(),
+        every,
+    )
+}
+
+#[rstest]
+#[case("UPDATE audit_entry SET body = '{}' WHERE sequence = 2")]
+#[case("DELETE FROM audit_entry WHERE sequence = 2")]
+#[tokio::test]
+async fn the_database_refuses_to_change_an_entry(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] sql: &'static str,
+) {
+    open!(engine => database, store);
+    let acme = tenant("acme");
+    for n in 0..3 {
+        decide(&*store, &acme, n).await;
+    }
+    let before = store.audit_entries(&acme, 0, 9).await.unwrap();
+    let refused = match &database {
+        super::Database::Sqlite(_) => {
+            let path = database.location().replace("sqlite:", "");
+            let options = SqliteConnectOptions::new().filename(path);
+            let mut raw = options.connect().await.unwrap();
+            sqlx::query(sql).execute(&mut raw).await.map(drop)
+        }
+        super::Database::Postgres(_) => {
+            let mut raw = PgConnection::connect(&database.location()).await.unwrap();
+            sqlx::query(sql).execute(&mut raw).await.map(drop)
+        }
+    };
+    let cause = refused.unwrap_err().to_string();
+    assert!(
+        cause.contains("entries of the audit log are never"),
+        "{cause}"
+    );
+    assert_eq!(store.audit_entries(&acme, 0, 9).await.unwrap(), before);
+}
+
+#[rstest]
+#[tokio::test]
+async fn checkpoints_cover_every_entry_once(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let (acme, globex) = (tenant("acme"), tenant("globex"));
+    let (one, other) = (checkpointer(&store), checkpointer(&store));
+    assert_eq!(one.sign_all().await.unwrap(), 0);
+    for n in 0..3 {
+        decide(&*store, &acme, n).await;
+    }
+    decide(&*store, &globex, 0).await;
+    let (first, second) = tokio::join!(one.sign_all(), other.sign_all());
+    assert_eq!(first.unwrap() + second.unwrap(), 2, "one for each tenant");
+    assert_eq!(one.sign_all().await.unwrap(), 0, "nothing is new");
+    for n in 3..5 {
+        decide(&*store, &acme, n).await;
+    }
+    assert_eq!(other.sign_all().await.unwrap(), 1);
+    let audit = Audit::new(store.clone(), audit_key().public());
+    let found = audit.verify(&acme, None, None).await.unwrap();
+    assert!(found.chain_valid, "{found:?}");
+    assert_eq!(found.checkpoints_valid, Some(true));
+    let covered = |found: &[Checkpoint]| -> Vec<(u64, u64)> {
+        let spans = found.iter().map(|it| (it.after, it.at_sequence));
+        spans.collect()
+    };
+    assert_eq!(covered(&found.checkpoints), [(0, 3), (3, 5)]);
+    assert_ne!(found.checkpoints[0].id, found.checkpoints[1].id);
+    let part = audit.verify(&acme, Some(4), Some(5)).await.unwrap();
+    assert_eq!(covered(&part.checkpoints), [(3, 5)]);
+    assert!(part.chain_valid);
+    let none = audit.verify(&acme, Some(1), Some(2)).await.unwrap();
+    assert_eq!((none.checkpoints.len(), none.checkpoints_valid), (0, None));
+    let stranger = Audit::new(store.clone(), SecretKey::from_random([4; 32]).public());
+    let found = stranger.verify(&acme, None, None).await.unwrap();
+    assert!(!found.chain_valid && found.anomalies.is_empty());
+}
+
+#[rstest]
+#[case::signature(
+    "UPDATE audit_checkpoint SET signature = (SELECT signature FROM audit_checkpoint WHERE at_sequence = 2)"
+)]
+#[case::root(
+    "UPDATE audit_checkpoint SET merkle_root = (SELECT merkle_root FROM audit_checkpoint WHERE at_sequence = 2)"
+)]
+#[case::missing("DELETE FROM audit_checkpoint WHERE at_sequence = 2")]
+#[case::widened("UPDATE audit_checkpoint SET after_sequence = 0 WHERE at_sequence = 4")]
+#[tokio::test]
+async fn a_forged_checkpoint_is_found(
+    #[values(Sqlite, Postgres)] engine: Engine,
+    #[case] sql: &'static str,
+) {
+    open!(engine => database, store);
+    let acme = tenant("acme");
+    for n in 0..4 {
+        decide(&*store, &acme, n).await;
+        if n % 2 == 1 {
+            assert_eq!(checkpointer(&store).sign_all().await.unwrap(), 1);
+        }
+    }
+    meddle(&database, sql).await;
+    let audit = Audit::new(store.clone(), audit_key().public());
+    let found = audit.verify(&acme, None, None).await.unwrap();
+    assert_eq!(found.checkpoints_valid, Some(false), "{found:?}");
+    assert!(!found.chain_valid && found.anomalies.is_empty());
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_chain_that_was_changed_is_not_signed(#[values(Sqlite, Postgres)] engine: Engine) {
+    open!(engine => database, store);
+    let acme = tenant("acme");
+    for n in 0..4 {
+        decide(&*store, &acme, n).await;
+    }
+    database.let_audit_entries_change().await;
+    meddle(
+        &database,
+        "UPDATE audit_entry SET body = REPLACE(body, '@1.0.1', '@6.6.6') WHERE sequence = 2",
+    )
+    .await;
+    decide(&*store, &tenant("globex"), 0).await;
+    assert_eq!(checkpointer(&store).sign_all().await.unwrap(), 1, "globex");
+    let found = store.audit_checkpoints(&acme, 0, 9).await.unwrap();
+    assert_eq!(found, []);
 }
 
 #[rstest]

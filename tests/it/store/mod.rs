@@ -108,6 +108,20 @@ impl Database {
         }
     }
 
+    /// Takes away what keeps entries of the audit log from being changed.
+    pub async fn let_audit_entries_change(&self) {
+        let dropped = match self {
+            Self::Sqlite(_) => vec![
+                "DROP TRIGGER audit_entry_changed",
+                "DROP TRIGGER audit_entry_deleted",
+            ],
+            Self::Postgres(_) => vec!["DROP TRIGGER audit_entry_kept ON audit_entry"],
+        };
+        for sql in dropped {
+            self.execute(sql.to_owned()).await;
+        }
+    }
+
     /// Has every check whether the database takes writes fail, while other writes succeed.
     pub async fn fail_checks(&self) {
         let created = match self {

@@ -13,7 +13,8 @@ use touchstone::domain::sealing::{Sealed, SealingKey, owner};
 use touchstone::domain::webhook::Secret;
 use touchstone::ports::aaaf::{IssuerKeyRecord, NoticeWebhook, SealedSecrets};
 use touchstone::ports::{
-    IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Reencrypt, Store, StoreError,
+    AUDIT_CHECKPOINTS, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Reencrypt, Store,
+    StoreError,
 };
 use touchstone::service::vault::{Vault, VaultError};
 use touchstone::system::SystemIds;
@@ -244,6 +245,8 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
     };
     let before = database.open_with(host_keys::of(&[OLD])).await.unwrap();
     let host_secret = furnish(&*before).await;
+    let signs = before.host_secret(AUDIT_CHECKPOINTS, [5; 32]).await;
+    let signs = signs.unwrap();
     // Both keys are in the file: everything is readable, and what is written now is for the new key.
     let both = database
         .open_with(host_keys::of(&[NEW, OLD]))
@@ -264,8 +267,8 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         both.host_secret("tokens", [0; 32]).await.unwrap(),
         host_secret
     );
-    // Two subscriptions, two answers, a secret of the host, the one that keys digests.
-    assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 6);
+    // Two subscriptions, two answers, a secret of the host, the one that keys digests, the one that signs checkpoints.
+    assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 7);
     assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 0);
     let after = database.open_with(host_keys::of(&[NEW])).await.unwrap();
     assert_readable(&*after).await;
@@ -274,6 +277,8 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         after.host_secret("tokens", [0; 32]).await.unwrap(),
         host_secret
     );
+    let kept = after.host_secret(AUDIT_CHECKPOINTS, [0; 32]).await.unwrap();
+    assert_eq!(kept, signs, "what was signed verifies");
     assert!(
         before.webhooks(&tenant("acme")).await.is_err(),
         "the old key is of no use"

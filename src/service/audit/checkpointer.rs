@@ -1,0 +1,135 @@
+//! Signs checkpoints of every tenant's audit log while the host runs (OpenWOP audit-log-integrity).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::domain::audit::checkpoint::{Checkpoint, MAX_ENTRIES};
+use crate::domain::audit::{Link, Walk};
+use crate::domain::ids::TenantId;
+use crate::domain::pack::keys::SecretKey;
+use crate::ports::{Clock, Ids, Store, StoreError};
+use crate::service::fault::{chain, note_outage};
+
+/// Tenants that are read at once.
+const TENANTS: u32 = 100;
+
+/// Signs what was decided since the last checkpoint. Of two replicas that do so at once, one succeeds.
+pub struct Checkpointer {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    key: SecretKey,
+    every: Duration,
+}
+
+impl Checkpointer {
+    /// One that looks for new decisions `every` so often.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        key: SecretKey,
+        every: Duration,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            ids,
+            key,
+            every,
+        }
+    }
+
+    /// Works until `shutdown`.
+    pub async fn work(&self, shutdown: CancellationToken) {
+        loop {
+            // Not at once: a process that is there for one command has other things to do.
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(self.every) => {}
+            }
+            if !self.store.takes_writes().await {
+                continue;
+            }
+            if let Err(cause) = self.sign_all().await {
+                note_outage(self.store.as_ref(), &cause);
+                let cause = chain(&cause);
+                error!(cause, "the audit log cannot be signed; it is tried again");
+            }
+        }
+    }
+
+    /// Signs everything that is new, and says how many checkpoints that took. A chain that is broken is left unsigned.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub async fn sign_all(&self) -> Result<u64, StoreError> {
+        let (mut after, mut signed) = (String::new(), 0);
+        loop {
+            let tenants = self.store.audit_unanchored(&after, TENANTS).await?;
+            let Some((last, _)) = tenants.last() else {
+                return Ok(signed);
+            };
+            last.as_str().clone_into(&mut after);
+            for (tenant, anchored) in &tenants {
+                signed += self.sign_chain(tenant, *anchored).await?;
+            }
+        }
+    }
+
+    async fn sign_chain(&self, tenant: &TenantId, mut anchored: u64) -> Result<u64, StoreError> {
+        let mut signed = 0;
+        while let Some(end) = self.sign_next(tenant, anchored).await? {
+            (anchored, signed) = (end, signed + 1);
+            if self.store.audit_head(tenant).await?.sequence <= anchored {
+                break;
+            }
+        }
+        Ok(signed)
+    }
+
+    /// Signs the entries behind `anchored`, as many as one checkpoint takes, and gives the last one.
+    async fn sign_next(&self, tenant: &TenantId, anchored: u64) -> Result<Option<u64>, StoreError> {
+        let links = self
+            .store
+            .audit_entries(tenant, anchored, MAX_ENTRIES)
+            .await?;
+        let before = match anchored {
+            0 => None,
+            _ => self
+                .store
+                .audit_entries(tenant, anchored - 1, 1)
+                .await?
+                .pop(),
+        };
+        let mut walk = Walk::behind(before.as_ref());
+        links.iter().for_each(|link| walk.step(link));
+        let whole = walk.found().is_empty() && links.last().is_some_and(Link::is_intact);
+        let id = self.ids.mint("checkpoint");
+        let checkpoint = Checkpoint::sign(id, &links, self.clock.now(), &self.key);
+        let Some(checkpoint) = checkpoint.filter(|_| whole) else {
+            error!(
+                tenant = %tenant,
+                after = anchored,
+                "the audit log is not what it was; no checkpoint is signed"
+            );
+            return Ok(None);
+        };
+        if !self.store.add_audit_checkpoint(tenant, &checkpoint).await? {
+            return Ok(None);
+        }
+        // The log of the host is the copy outside of the database.
+        info!(
+            tenant = %tenant,
+            checkpoint = checkpoint.id,
+            at_sequence = checkpoint.at_sequence,
+            merkle_root = checkpoint.merkle_root,
+            signature = checkpoint.signature,
+            "audit checkpoint signed"
+        );
+        Ok(Some(checkpoint.at_sequence))
+    }
+}

@@ -1,0 +1,23 @@
+-- Signed checkpoints of the audit log: each covers the entries behind `after_sequence` up to `at_sequence`.
+CREATE TABLE audit_checkpoint (
+    tenant         TEXT COLLATE "C" NOT NULL,
+    after_sequence BIGINT NOT NULL,
+    at_sequence    BIGINT NOT NULL,
+    id             TEXT   NOT NULL UNIQUE,
+    merkle_root    TEXT   NOT NULL,
+    signature      TEXT   NOT NULL,
+    created_at     BIGINT NOT NULL,
+    PRIMARY KEY (tenant, at_sequence)
+);
+
+-- The last entry that is in a checkpoint.
+ALTER TABLE audit_head ADD COLUMN anchored BIGINT NOT NULL DEFAULT 0;
+
+-- Entries are added, never changed or deleted.
+CREATE FUNCTION audit_entry_is_kept() RETURNS trigger AS $$
+BEGIN
+    RAISE EXCEPTION 'entries of the audit log are never changed or deleted';
+END
+$$ LANGUAGE plpgsql;
+CREATE TRIGGER audit_entry_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entry
+    FOR EACH STATEMENT EXECUTE FUNCTION audit_entry_is_kept();
