@@ -5,6 +5,7 @@
 //! may go although its estimate does not fit, so the overshoot is never more than that one call's own estimate. Tool calls and
 //! retries are counted one by one, so those are never overshot (RFC 0084).
 
+pub mod extension;
 pub mod policy;
 pub mod watch;
 

@@ -31,6 +31,9 @@ pub struct BudgetSpec {
     /// The share of each limit at which it is said that it is crossed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<f64>,
+    /// Whether people are asked for more once it is used up. Otherwise the run fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupts: bool,
     /// Whether the host only watched budgets when the run was created, and stops nothing for their sake.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub advisory: bool,

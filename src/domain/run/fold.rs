@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::domain::budget::extension;
 use crate::domain::budget::watch::Said;
 use crate::domain::budget::{Dimension, Spending};
 use crate::domain::ids::{RunId, TaskId};
@@ -15,7 +16,8 @@ use crate::domain::money::NanoUsd;
 use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::workflow::facts::FlowFacts;
 use crate::protocol::openwop::events::{
-    DrainPolicy, Event, EventDocument, InterruptKind, RunCancelled, RunError, ToolStatus,
+    DrainPolicy, EffectiveBudget, Event, EventDocument, InterruptKind, RunCancelled, RunError,
+    ToolStatus,
 };
 use crate::protocol::openwop::summary::SafetyFinding;
 
@@ -179,8 +181,10 @@ pub struct RunState {
     pub error: Option<RunError>,
     /// Who cancelled it and why.
     pub cancelled: Option<RunCancelled>,
-    /// The `budget.reserved` fact is on record.
-    pub budget_reserved: bool,
+    /// How often `budget.reserved` is on record: at the beginning, and after each extension.
+    pub budget_reserved: usize,
+    /// What people added to the budget.
+    pub budget_extensions: Vec<EffectiveBudget>,
     /// The runs this one, or one it replays, was found to diverge from.
     pub diverged_from: Vec<RunId>,
     /// What is on record of how the budget was used.
@@ -318,10 +322,13 @@ impl RunState {
             | Event::InterruptResolved(_)
             | Event::ApprovalGranted(_)
             | Event::MessageChunk(_) => {
+                if let Event::InterruptResolved(resolved) = event {
+                    self.budget_extensions.extend(extension::added(resolved));
+                }
                 self.flow.fold(event, at);
                 self.stand();
             }
-            Event::BudgetReserved(_) => self.budget_reserved = true,
+            Event::BudgetReserved(_) => self.budget_reserved += 1,
             Event::BudgetConsumed(consumed) => {
                 if let Some(dimension) = Dimension::parse(&consumed.dimension) {
                     let said = &mut self.budget_said;

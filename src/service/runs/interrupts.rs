@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Runs;
 use crate::domain::audit::{Decision, Outcome};
+use crate::domain::budget::extension;
 use crate::domain::ids::{NodeId, RunId, TenantId};
 use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::record::{RunRecord, RunSpec, Work, WorkflowSpec};
@@ -432,6 +433,10 @@ fn steady(now: Timestamp) -> Timestamp {
 }
 
 fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
+    if let Some(eval) = record.spec.eval() {
+        let asks = eval.budget.interrupts && node.as_str() == extension::NODE;
+        return asks.then(extension::gate);
+    }
     let definition = &record.spec.workflow()?.definition;
     let node = definition.nodes.iter().find(|known| known.id == *node)?;
     match NodeKind::of(node) {

@@ -14,9 +14,9 @@ use touchstone::http::HttpSettings;
 use touchstone::service::access::Scope;
 use touchstone::service::runs::{GATE_NODE, GateDecision};
 
-use super::host::{Reply, TestHost};
+use super::host::{Reply, TestHost, create_body, says};
 use super::workflows::{at_work, kinds, start};
-use crate::store::Engine;
+use crate::store::{Database, Engine};
 
 /// Starts a fixture and waits until it waits.
 async fn waiting(host: &TestHost, workflow: &str, status: &str) -> RunId {
@@ -535,4 +535,123 @@ async fn what_was_said_of_a_decision_is_kept_without_credentials(#[case] value: 
     let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
     let bundle = String::from_utf8_lossy(&bundle.body).into_owned();
     assert!(!bundle.contains(MASKED), "{bundle}");
+}
+
+/// A host on a database that may have served another one.
+async fn evaluating(database: &Database) -> TestHost {
+    TestHost::over(database.open().await, HttpSettings::default()).await
+}
+
+/// An eval that waits because its first task used up its budget.
+async fn used_up(host: &TestHost) -> RunId {
+    let mut body = create_body();
+    body["configurable"] = json!({"evalConcurrency": 1,
+        "budget": {"maxTokens": 1, "onExhaustion": "interrupt"}});
+    let created = host.post("/v1/runs", &body).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    let run = RunId::from(created.json()["runId"].as_str().unwrap());
+    until(host, &run, "waiting-approval").await;
+    run
+}
+
+fn payloads<'a>(log: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    let of_kind = log.iter().filter(|event| event["type"] == kind);
+    of_kind.map(|event| &event["payload"]).collect()
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_run_without_budget_waits_for_more_and_goes_on_with_it(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    let Some(database) = engine.database().await else {
+        return;
+    };
+    let host = evaluating(&database).await;
+    host.equip(&says(&["a", "b", "c"])).await;
+    let stopped = host.work();
+    let run = used_up(&host).await;
+    stopped.cancel();
+    drop(host);
+
+    let host = evaluating(&database).await;
+    host.work();
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["status"], "waiting-approval");
+    let asked = &snapshot["interrupt"];
+    assert_eq!(
+        (&asked["nodeId"], &asked["kind"]),
+        (&json!("budget"), &json!("approval"))
+    );
+    assert_eq!(asked["data"]["artifactData"]["dimension"], "tokens");
+    assert!(
+        asked.get("interruptToken").is_none(),
+        "more money takes a key"
+    );
+
+    let reader = host
+        .issue(|issue| issue.scopes = vec![Scope::RunsRead])
+        .await;
+    let path = format!("/v1/runs/{run}/interrupts/budget");
+    let more = json!({"action": "accept", "budgetDelta": {"maxTokens": 1_000_000}});
+    let call = host.request(Method::POST, &path).key(&reader);
+    let refused = call.json(&json!({"resumeValue": more})).send().await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+    for unclear in [
+        json!({"action": "accept"}),
+        json!({"action": "accept", "budgetDelta": {"maxToolCalls": 9}}),
+    ] {
+        let refused = answer(&host, &run, "budget", unclear).await;
+        assert_eq!(refused.code(), "validation_error", "{refused:?}");
+    }
+    let elsewhere = answer(&host, &run, "task-1", more.clone()).await;
+    assert_eq!(elsewhere.code(), "interrupt_not_found", "{elsewhere:?}");
+
+    let accepted = answer(&host, &run, "budget", more).await;
+    assert_eq!(accepted.status, StatusCode::OK, "{accepted:?}");
+    let log = host.ended(&run).await;
+    assert_eq!(log.last().unwrap()["type"], "run.completed");
+    let bounds: Vec<&Value> = payloads(&log, "budget.reserved")
+        .into_iter()
+        .map(|payload| &payload["effectiveBudget"]["maxTokens"])
+        .collect();
+    assert_eq!(bounds, [&json!(1), &json!(1_000_001)]);
+    assert_eq!(payloads(&log, "budget.exhausted").len(), 1);
+    assert_eq!(payloads(&log, "eval.scored").len(), 3);
+    let audit = host.get("/v1/host/touchstone/audit").await.json();
+    let entries = audit["entries"].as_array().unwrap();
+    let entry = &entries.last().unwrap()["entry"];
+    assert_eq!(
+        (&entry["action"], &entry["resource"]),
+        (&json!("approval:accept"), &json!(format!("{run}/budget")))
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_is_refused_more_budget_fails() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let run = used_up(&host).await;
+    let rejected = answer(&host, &run, "budget", json!({"action": "reject"})).await;
+    assert_eq!(rejected.status, StatusCode::OK, "{rejected:?}");
+    let log = host.ended(&run).await;
+    let failed = payloads(&log, "run.failed");
+    assert_eq!(failed[0]["error"]["code"], "budget_exhausted");
+    assert_eq!(payloads(&log, "cap.breached")[0]["kind"], "budget-tokens");
+}
+
+#[tokio::test]
+async fn too_little_more_is_asked_about_again_and_the_run_can_be_cancelled() {
+    let host = TestHost::working(&says(&["a", "b"])).await;
+    let run = used_up(&host).await;
+    let little = json!({"action": "accept", "budgetDelta": {"maxTokens": 1}});
+    let accepted = answer(&host, &run, "budget", little).await;
+    assert_eq!(accepted.status, StatusCode::OK, "{accepted:?}");
+    let snapshot = until(&host, &run, "waiting-approval").await;
+    assert_eq!(snapshot["interrupt"]["interruptId"], "int-budget-2");
+    let cancelled = host
+        .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    assert!(cancelled.status.is_success(), "{cancelled:?}");
+    let log = host.ended(&run).await;
+    assert_eq!(log.last().unwrap()["type"], "run.cancelled");
 }

@@ -39,15 +39,13 @@ pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem
             &format!("is unknown; known are {}", KNOWN.join(", ")),
         ));
     }
-    match fields.text("onExhaustion")? {
-        None | Some("fail") => {}
+    let interrupts = match fields.text("onExhaustion")? {
+        None | Some("fail") => false,
+        Some("interrupt") => true,
         Some(_) => {
-            return Err(fields.invalid(
-                "onExhaustion",
-                "must be \"fail\"; this host asks nobody for more budget in the middle of a run",
-            ));
+            return Err(fields.invalid("onExhaustion", "must be \"fail\" or \"interrupt\""));
         }
-    }
+    };
     let max_cost = match fields.number("maxCostUsd", 0.0, f64::MAX)? {
         None => None,
         Some(usd) => Some(
@@ -62,6 +60,7 @@ pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem
         model_allow: globs(&fields, "modelAllow")?,
         model_deny: globs(&fields, "modelDeny")?.unwrap_or_default(),
         threshold_percent: fields.number("thresholdPercent", 0.0, 100.0)?,
+        interrupts,
         advisory: false,
     };
     let threshold = spec.threshold_percent.unwrap_or(DEFAULT_THRESHOLD_PERCENT);

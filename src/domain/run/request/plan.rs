@@ -151,6 +151,12 @@ pub fn plan(
     }
     let modes = usable_modes(&request, document, limits.scored_modes)?;
     let oasis = oasis::plan(&request, document, &modes, oasis)?;
+    if oasis.is_some() && request.budget.interrupts {
+        return Err(Problem::validation(
+            "configurable.budget.onExhaustion",
+            "an OASIS evaluation ends when its budget is used up; leave `onExhaustion` out, or set it to \"fail\"",
+        ));
+    }
     let modes: Vec<EvalMode> = match &oasis {
         None => modes,
         // Probes are executed because somebody asked for them, not because the suite could be run with them too.

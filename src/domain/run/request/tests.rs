@@ -112,7 +112,7 @@ fn a_budget_warns_at_eighty_percent_unless_told(
 #[case("/configurable/budget", json!({"maxToolCalls": 0}), "configurable.budget.maxToolCalls")]
 #[case("/configurable/budget", json!({"maxMinutes": 3}), "configurable.budget.maxMinutes")]
 #[case("/configurable/budget", json!({"thresholdPercent": 101}), "configurable.budget.thresholdPercent")]
-#[case("/configurable/budget", json!({"onExhaustion": "interrupt"}), "configurable.budget.onExhaustion")]
+#[case("/configurable/budget", json!({"onExhaustion": "wait"}), "configurable.budget.onExhaustion")]
 #[case("/configurable/budget", json!({"modelAllow": "small-*"}), "configurable.budget.modelAllow")]
 #[case("/configurable/budget", json!({"modelAllow": ["a", "a"]}), "configurable.budget.modelAllow")]
 #[case("/configurable/budget", json!({"modelDeny": ["[a"]}), "configurable.budget.modelDeny")]

@@ -28,15 +28,17 @@ use super::Reached;
 use super::control::{Signal, Stop, Watch};
 use super::endings::{Breach, running_for};
 use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
+use crate::domain::budget::extension::{self, UsedUp};
+use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
-use crate::domain::ids::{EventId, TaskId, TenantId};
+use crate::domain::ids::{EventId, NodeId, TaskId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::oasis::{NoProviders, Providers};
 use crate::ports::{
     AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
-    Unrecorded,
+    Unrecorded, Wait,
 };
 use crate::protocol::openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
@@ -158,6 +160,10 @@ impl EvalWork {
         writer: &RunWriter,
         watch: &mut Watch,
     ) -> Reached {
+        if let Some(reached) = question(spec, writer, watch) {
+            return reached;
+        }
+        let spec = &extended(spec, writer);
         if let Err(denied) = open_budget(spec, writer) {
             writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
                 error: denied,
@@ -344,7 +350,11 @@ impl EvalWork {
                     Ok(TaskEnd::Scored) => {}
                     Ok(TaskEnd::LoopLimit(task)) => return LoopEnd::LoopLimit(task),
                     Ok(TaskEnd::Closed) => return LoopEnd::Stopped(Stop::Lost),
-                    Ok(TaskEnd::BudgetExhausted(dimension)) => return LoopEnd::BudgetExhausted(dimension),
+                    Ok(TaskEnd::BudgetExhausted(dimension)) => {
+                        // A run that waits for somebody records nothing else.
+                        flying.shutdown().await;
+                        return LoopEnd::BudgetExhausted(dimension);
+                    }
                     Err(cause) => {
                         error!(run_id = %context.run.run_id, %cause, "a task ended abnormally");
                         return LoopEnd::Stopped(Stop::Lost);
@@ -451,21 +461,24 @@ impl EvalWork {
                     consumed,
                     limit,
                 };
-                writer.emit(&NewEvent::of_run(Event::BudgetExhausted(exhausted)));
-                // Of what is counted one by one, one more was asked for than there was.
-                let observed = match dimension {
-                    Dimension::Tokens | Dimension::Cost => consumed,
-                    Dimension::ToolCalls | Dimension::Retries => consumed + 1.0,
-                };
-                let breach = Breach {
-                    kind: dimension.cap(),
+                let exhausted = NewEvent::of_run(Event::BudgetExhausted(exhausted));
+                let used_up = UsedUp {
+                    dimension,
+                    consumed,
                     limit,
-                    observed,
-                    node: None,
-                    code: BUDGET_EXHAUSTED,
-                    message: "the run's budget is used up",
                 };
-                breach.end(writer);
+                if spec.budget.interrupts {
+                    let asked = writer.with_state(|state| state.budget_extensions.len());
+                    let mut events = vec![exhausted];
+                    events.extend(extension::ask(&context.run.run_id, used_up, asked));
+                    writer.emit_all(&events);
+                    return Reached::Wait(Wait {
+                        until: None,
+                        pause_known: false,
+                    });
+                }
+                writer.emit(&exhausted);
+                fail_exhausted(used_up, writer);
             }
             LoopEnd::LoopLimit(task) => {
                 let limit = f64::from(spec.max_loop_iterations.unwrap_or_default());
@@ -550,10 +563,75 @@ impl RunContext {
     }
 }
 
-/// Records the bounds in force, once, and refuses a model they do not allow before it is called (RFC 0084 §B).
+/// Where a run stands that asked for more budget: it waits, or fails because nobody adds any.
+fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reached> {
+    let node = NodeId::from(extension::NODE);
+    let asked = writer.with_state(|state| {
+        let facts = state.flow.node(&node)?.interrupt.clone()?;
+        Some((facts, state.eval.own_spending()))
+    });
+    let (facts, spent) = asked.filter(|_| spec.budget.interrupts)?;
+    let Some((answer, _)) = &facts.resolution else {
+        return Some(Reached::Wait(Wait {
+            until: None,
+            pause_known: watch.is_to_pause(),
+        }));
+    };
+    if extension::accepts(answer) {
+        return None;
+    }
+    let dimension = extension::dimension_of(&facts.requested.data).unwrap_or(Dimension::Cost);
+    let limits = extended_budget(spec, writer).effective(spec.cost_ceiling);
+    let used_up = UsedUp {
+        dimension,
+        consumed: spent.of(dimension),
+        limit: limits.of(dimension).unwrap_or_default(),
+    };
+    fail_exhausted(used_up, writer);
+    Some(Reached::End)
+}
+
+/// The failure of a run whose budget is used up.
+fn fail_exhausted(used_up: UsedUp, writer: &RunWriter) {
+    // Of what is counted one by one, one more was asked for than there was.
+    let observed = match used_up.dimension {
+        Dimension::Tokens | Dimension::Cost => used_up.consumed,
+        Dimension::ToolCalls | Dimension::Retries => used_up.consumed + 1.0,
+    };
+    let breach = Breach {
+        kind: used_up.dimension.cap(),
+        limit: used_up.limit,
+        observed,
+        node: None,
+        code: BUDGET_EXHAUSTED,
+        message: "the run's budget is used up",
+    };
+    breach.end(writer);
+}
+
+/// The caller's budget with what people added to it.
+fn extended_budget(spec: &EvalSpec, writer: &RunWriter) -> BudgetSpec {
+    writer.with_state(|state| extension::extended(&spec.budget, &state.budget_extensions))
+}
+
+/// The eval with what people added to its budget.
+fn extended(spec: &Arc<EvalSpec>, writer: &RunWriter) -> Arc<EvalSpec> {
+    let budget = extended_budget(spec, writer);
+    if budget == spec.budget {
+        return spec.clone();
+    }
+    Arc::new(EvalSpec {
+        budget,
+        ..spec.as_ref().clone()
+    })
+}
+
+/// Records the bounds in force, at the beginning and after each extension, and refuses a model they do not allow before it is
+/// called (RFC 0084 §B).
 fn open_budget(spec: &EvalSpec, writer: &RunWriter) -> Result<(), RunError> {
     let limits = spec.budget.effective(spec.cost_ceiling);
-    if limits != Limits::default() && !writer.with_state(|state| state.budget_reserved) {
+    let due = writer.with_state(|state| state.budget_reserved <= state.budget_extensions.len());
+    if limits != Limits::default() && due {
         writer.emit(&NewEvent::of_run(Event::BudgetReserved(BudgetReserved {
             effective_budget: EffectiveBudget {
                 max_tokens: limits.max_tokens,
