@@ -74,7 +74,7 @@ use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::publications::Publications;
 use crate::service::runs::Runs;
-use crate::service::seams::Seams;
+use crate::service::seams::{Seams, SeamsDeps};
 use crate::service::storage::Storage;
 use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
@@ -251,14 +251,16 @@ impl HttpState {
             gates.clone(),
             deps.channels.clone(),
         ));
-        let seams = Seams::new(
-            deps.runs.clone(),
-            deps.packs.clone(),
-            deployments.clone(),
-            deps.store.clone(),
-            deps.clock.clone(),
-            deps.ids.clone(),
-        );
+        let seams = Seams::new(SeamsDeps {
+            runs: deps.runs.clone(),
+            packs: deps.packs.clone(),
+            deployments: deployments.clone(),
+            keys: deps.keys.clone(),
+            webhooks: deps.webhooks.clone(),
+            store: deps.store.clone(),
+            clock: deps.clock.clone(),
+            ids: deps.ids.clone(),
+        });
         let publication = deps.pack_rules.publication.clone();
         let publications = publication.map(|publication| {
             Publications::new(deps.store.clone(), deps.clock.clone(), publication)

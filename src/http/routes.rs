@@ -613,6 +613,31 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             "/v1/host/sample/agents/{agentId}/dispatch",
             v1::sample::agents::dispatch,
         )
+        .seam(
+            post,
+            "/v1/host/sample/authorization/decide",
+            v1::sample::people::decide,
+        )
+        .seam(
+            post,
+            "/v1/host/sample/governance/approval-gate",
+            v1::sample::people::approval_gate,
+        )
+        .seam(
+            get,
+            "/v1/host/sample/identity/owned-run",
+            v1::sample::people::owned_run,
+        )
+        .seam(
+            post,
+            "/v1/host/sample/identity/cross-workspace-read",
+            v1::sample::people::cross_workspace_read,
+        )
+        .seam(
+            post,
+            "/v1/host/sample/test/surface",
+            v1::sample::people::surface,
+        )
 }
 
 /// The routes with their handlers.

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::access::{Caller, Scope};
-use crate::domain::access::Roles;
+use crate::domain::access::{Grants, Roles};
 use crate::domain::base62::{self, base62};
 use crate::domain::hex::hex;
 use crate::domain::ids::{KeyId, TenantId};
@@ -267,6 +267,28 @@ impl Keys {
     /// The store failed.
     pub async fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError> {
         self.store.keys(tenant).await
+    }
+
+    /// What the good keys of a principal allow together: nothing where it has none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn grants_of(
+        &self,
+        tenant: &TenantId,
+        principal: &str,
+    ) -> Result<Grants, StoreError> {
+        let now = self.clock.now();
+        let mut held = Grants::default();
+        for key in self.store.keys(Some(tenant)).await? {
+            let acts = key.principal.as_deref().unwrap_or(key.id.as_str());
+            if acts == principal && KeyState::of(&key, now).is_good() {
+                let grants = self.roles.resolve(&key.scopes, &key.roles);
+                held.scopes.extend(grants.scopes);
+                held.roles.extend(grants.roles);
+            }
+        }
+        Ok(held)
     }
 
     /// Gives a key a new secret. The replaced one is good until `previous_until`; one that an earlier rotation replaced ends

@@ -5,6 +5,8 @@
 
 mod budget;
 mod effects;
+mod permissions;
+mod tenants;
 mod transitions;
 
 use std::sync::Arc;
@@ -17,9 +19,11 @@ use tokio::time::Instant;
 use super::access::Caller;
 use super::deployments::Deployments;
 use super::fault::internal;
+use super::keys::Keys;
 use super::library::Library;
 use super::packs::{ImportError, Packs};
 use super::runs::{Dedup, Runs};
+use super::webhooks::Webhooks;
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -77,11 +81,33 @@ struct Errand<'a> {
     suite: Value,
 }
 
+/// What the seams call.
+pub struct SeamsDeps {
+    /// Runs.
+    pub runs: Arc<Runs>,
+    /// Packs and suites.
+    pub packs: Arc<Packs>,
+    /// Deployments.
+    pub deployments: Arc<Deployments>,
+    /// Keys.
+    pub keys: Arc<Keys>,
+    /// Webhook subscriptions.
+    pub webhooks: Arc<Webhooks>,
+    /// What is stored.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids.
+    pub ids: Arc<dyn Ids>,
+}
+
 /// The seams over the use cases.
 pub struct Seams {
     runs: Arc<Runs>,
     packs: Arc<Packs>,
     deployments: Arc<Deployments>,
+    keys: Arc<Keys>,
+    webhooks: Arc<Webhooks>,
     library: Library,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -90,22 +116,17 @@ pub struct Seams {
 
 impl Seams {
     /// Over these use cases.
-    pub fn new(
-        runs: Arc<Runs>,
-        packs: Arc<Packs>,
-        deployments: Arc<Deployments>,
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-    ) -> Self {
+    pub fn new(deps: SeamsDeps) -> Self {
         Self {
-            runs,
-            packs,
-            deployments,
-            library: Library::new(store.clone()),
-            store,
-            clock,
-            ids,
+            runs: deps.runs,
+            packs: deps.packs,
+            deployments: deps.deployments,
+            keys: deps.keys,
+            webhooks: deps.webhooks,
+            library: Library::new(deps.store.clone()),
+            store: deps.store,
+            clock: deps.clock,
+            ids: deps.ids,
         }
     }
 
@@ -403,12 +424,16 @@ impl Seams {
             }
             self.store.run_changed(run, head, LOOK).await;
         }
-        Err(Problem::new(
-            ErrorCode::Unavailable,
-            "the run has not ended in time; look at it later",
-        )
-        .with("runId", run.as_str()))
+        Err(late(run))
     }
+}
+
+fn late(run: &RunId) -> Problem {
+    Problem::new(
+        ErrorCode::Unavailable,
+        "the run has not come as far as it should in time; look at it later",
+    )
+    .with("runId", run.as_str())
 }
 
 /// A suite of so many tasks. The version names their number, so that each is always the same document.
@@ -485,6 +510,12 @@ fn text<'a>(members: &'a Map<String, Value>, field: &str) -> Result<Option<&'a s
             format!("`{field}` must be a text"),
         )),
     }
+}
+
+/// A text that may not be left out.
+fn required<'a>(members: &'a Map<String, Value>, field: &str) -> Result<&'a str, Problem> {
+    text(members, field)?
+        .ok_or_else(|| Problem::validation(field, format!("`{field}` is required")))
 }
 
 fn closed<'a>(body: &'a Value, fields: &[&str]) -> Result<&'a Map<String, Value>, Problem> {

@@ -28,10 +28,19 @@ pub const IDS: &[&str] = &[
     "conformance-agent-reasoning",
     "conformance-agent-pack-handoff-schema-validation",
     "conformance-agent-pack-install",
+    CONFIGURABLE_SCHEMA,
 ];
+
+/// Declares which members of `configurable` its runs take.
+const CONFIGURABLE_SCHEMA: &str = "conformance-configurable-schema";
 
 /// Runs and is not advertised, since this host has no dispatching agents: suites compare its log with that of another fixture.
 const DISPATCH_LOOP: &str = "conformance-dispatch-loop";
+
+/// Runs and is not advertised: no suite names it, a seam does. It waits at a gate of governance.
+pub const GOVERNANCE_GATE: &str = "conformance-governance-gate";
+/// The role that overrides its gate.
+pub const GOVERNANCE_OVERRIDER: &str = "conformance-owner";
 
 /// The agent of the channel dispatch. It is no pack's (the protocol reserves its name): a host under test has it, and has it deployed.
 const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
@@ -40,7 +49,7 @@ const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
 pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
     let known = IDS
         .iter()
-        .chain([&DISPATCH_LOOP])
+        .chain(&[DISPATCH_LOOP, GOVERNANCE_GATE])
         .find(|known| **known == id)?;
     let (name, nodes, variables) = content(known)?;
     let edges: Vec<Value> = nodes
@@ -51,7 +60,7 @@ pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
             json!({"id": format!("e{}", n + 1), "sourceNodeId": from.get("id"), "targetNodeId": to.get("id")})
         })
         .collect();
-    let definition = json!({
+    let mut definition = json!({
         "id": known,
         "name": format!("Conformance: {name}"),
         "description": "For conformance suites.",
@@ -63,6 +72,11 @@ pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
         "metadata": {"tags": ["conformance"]},
         "settings": {},
     });
+    if *known == CONFIGURABLE_SCHEMA
+        && let Some(members) = definition.as_object_mut()
+    {
+        members.insert("configurableSchema".to_owned(), configurable_schema());
+    }
     serde_json::from_value(definition).ok()
 }
 
@@ -223,7 +237,31 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
         }
         // Suites read the host's registry; the run does nothing.
         "conformance-agent-pack-install" => ("agent pack install", vec![noop("noop")], none),
+        CONFIGURABLE_SCHEMA => ("configurable schema", vec![noop("noop")], none),
+        GOVERNANCE_GATE => (
+            "governance gate",
+            vec![node(
+                "gate",
+                "core.openwop.governance.approvalGate",
+                json!({
+                    "title": "Conformance governance gate",
+                    "requiredRole": "conformance-approver",
+                    "override": {"requiredRole": GOVERNANCE_OVERRIDER, "audited": true},
+                }),
+                json!({}),
+            )],
+            none,
+        ),
         _ => return None,
+    })
+}
+
+/// A time limit and nothing else.
+fn configurable_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"runTimeoutMs": {"type": "integer", "minimum": 1_000}},
+        "additionalProperties": false,
     })
 }
 

@@ -30,6 +30,9 @@ pub struct WorkflowDefinition {
     pub metadata: Map<String, Value>,
     /// Settings.
     pub settings: Map<String, Value>,
+    /// The JSON Schema that the `configurable` of its runs satisfies; without one, any does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configurable_schema: Option<Value>,
 }
 
 /// A node.

@@ -21,6 +21,11 @@ const DISPATCH: &str = "/v1/host/sample/agents/community.bench.echo.default/disp
 const BUDGET: &str = "/v1/host/sample/budget/run";
 const CLAIM: &str = "/v1/host/sample/test/idempotency/concurrent-claim";
 const RESET: &str = "/v1/host/sample/test/reset";
+const DECIDE: &str = "/v1/host/sample/authorization/decide";
+const APPROVAL: &str = "/v1/host/sample/governance/approval-gate";
+const OWNED: &str = "/v1/host/sample/identity/owned-run";
+const ACROSS: &str = "/v1/host/sample/identity/cross-workspace-read";
+const SURFACE: &str = "/v1/host/sample/test/surface";
 
 /// A host under test with the agent installed, and a test key of its tenant.
 async fn under_test() -> (TestHost, String) {
@@ -94,6 +99,11 @@ async fn without_the_setting_or_a_test_key_there_is_nothing() {
             (Method::POST, BUDGET.to_owned()),
             (Method::POST, CLAIM.to_owned()),
             (Method::POST, RESET.to_owned()),
+            (Method::POST, DECIDE.to_owned()),
+            (Method::POST, APPROVAL.to_owned()),
+            (Method::GET, OWNED.to_owned()),
+            (Method::POST, ACROSS.to_owned()),
+            (Method::POST, SURFACE.to_owned()),
         ] {
             let (status, answer) = send(host, key, method, &path, &json!({})).await;
             assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
@@ -575,5 +585,119 @@ async fn the_claim_seam_lets_one_of_several_executors_perform_an_effect(
         let body = json!({"executors": executors});
         let (status, _) = send(&host, &key, Method::POST, CLAIM, &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn the_decision_seam_allows_what_a_key_of_the_principal_allows() {
+    let (host, key) = under_test().await;
+    for tenant in ["acme", "globex"] {
+        host.issue(|issue| {
+            issue.tenant = tenant.into();
+            issue.principal = Some(format!("ann of {tenant}"));
+            issue.scopes = vec![Scope::RunsCancel];
+        })
+        .await;
+    }
+    for (principal, action, allowed) in [
+        ("ann of acme", "runs:cancel", true),
+        ("ann of acme", "runs:create", false),
+        ("ann of acme", "runs:everything", false),
+        ("ann of globex", "runs:cancel", false),
+        ("conformance-unseeded-principal", "runs:cancel", false),
+    ] {
+        let body = json!({"principal": principal, "action": action, "resource": "run-probe"});
+        let decided = post(&host, &key, DECIDE, body).await;
+        assert_eq!(decided["allowed"], allowed, "{principal} {action}");
+        assert_eq!(decided["reason"].is_null(), allowed, "{decided}");
+    }
+    let (status, _) = send(&host, &key, Method::POST, DECIDE, &json!({})).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn the_approval_seam_is_released_by_who_may_override_and_by_nobody_without_grants() {
+    let (host, key) = under_test().await;
+    let asked = json!({"scenario": "unauthorized-grant", "principal": "eve"});
+    let refused = post(&host, &key, APPROVAL, asked).await;
+    assert_eq!(
+        (&refused["released"], &refused["error"], &refused["event"]),
+        (&json!(false), &json!("forbidden"), &Value::Null)
+    );
+    let run = refused["runId"].as_str().unwrap().into();
+    let log = host.ended(&run).await;
+    assert_eq!(log[log.len() - 1]["type"], "run.cancelled");
+
+    let asked = json!({"scenario": "override", "principal": "olga", "reason": "in a hurry"});
+    let released = post(&host, &key, APPROVAL, asked).await;
+    assert_eq!(released["released"], true);
+    assert_eq!(released["event"]["type"], "approval.overridden");
+    let payload = &released["event"]["payload"];
+    assert_eq!(
+        (&payload["principal"], &payload["reason"]),
+        (&json!("olga"), &json!("in a hurry"))
+    );
+    let run = released["runId"].as_str().unwrap().into();
+    let log = host.ended(&run).await;
+    assert_eq!(log[log.len() - 1]["type"], "run.completed");
+    for bad in [json!({}), json!({"scenario": "grant"})] {
+        let (status, _) = send(&host, &key, Method::POST, APPROVAL, &bad).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn the_identity_seams_show_an_owner_and_refuse_another_tenant() {
+    let (host, key) = under_test().await;
+    let (status, owned) = send(&host, &key, Method::GET, OWNED, &json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{owned}");
+    assert_eq!(owned["owner"]["tenant"], "acme");
+    let path = format!("/v1/runs/{}", owned["runId"].as_str().unwrap());
+    assert_eq!(
+        host.get(&path).await.json()["owner"],
+        owned["owner"],
+        "it is a real one"
+    );
+    let (status, refused) = send(&host, &key, Method::POST, ACROSS, &json!({})).await;
+    assert_eq!(
+        (status, &refused["error"]),
+        (StatusCode::FORBIDDEN, &json!("not_found"))
+    );
+}
+
+#[tokio::test]
+async fn the_surface_seam_keeps_the_subscriptions_of_tenants_apart() {
+    let (host, key) = under_test().await;
+    let ask = |tenant: &str, op: &str, args: Value| json!({"tenantId": tenant, "surface": "webhooks", "op": op, "args": args});
+    let wanted = json!({"url": "https://example.com/hook", "events": ["run.completed"]});
+    let made = post(&host, &key, SURFACE, ask("tenant-a", "register", wanted)).await;
+    let id = &made["webhookId"];
+    assert!(id.is_string());
+    for (tenant, count) in [("tenant-a", 1), ("tenant-b", 0)] {
+        let listed = post(&host, &key, SURFACE, ask(tenant, "list", json!({}))).await;
+        let listed = listed["webhooks"].as_array().unwrap();
+        assert_eq!(listed.len(), count, "{tenant}");
+        assert!(listed.iter().all(|webhook| webhook["webhookId"] == *id));
+    }
+    let own = host.get("/v1/host/touchstone/webhooks").await.json();
+    assert_eq!(own["webhooks"], json!([]), "the caller's own are others");
+    let remove = |tenant: &str| ask(tenant, "unregister", json!({"webhookId": id}));
+    for (tenant, expected) in [
+        ("tenant-b", StatusCode::NOT_FOUND),
+        ("tenant-a", StatusCode::OK),
+        ("tenant-a", StatusCode::NOT_FOUND),
+    ] {
+        let (status, _) = send(&host, &key, Method::POST, SURFACE, &remove(tenant)).await;
+        assert_eq!(status, expected, "{tenant}");
+    }
+    let mut elsewhere = ask("tenant-a", "list", json!({}));
+    elsewhere["surface"] = json!("kv");
+    for (bad, expected) in [
+        (elsewhere, StatusCode::NOT_FOUND),
+        (ask("a/b", "list", json!({})), StatusCode::BAD_REQUEST),
+        (ask("a", "rotate", json!({})), StatusCode::BAD_REQUEST),
+    ] {
+        let (status, _) = send(&host, &key, Method::POST, SURFACE, &bad).await;
+        assert_eq!(status, expected, "{bad}");
     }
 }

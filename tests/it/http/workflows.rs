@@ -110,6 +110,33 @@ async fn a_snapshot_names_the_agent_of_a_workflow(#[case] workflow: &str, #[case
     assert!(plain.get("agent").is_none());
 }
 
+#[rstest]
+#[case::none(json!({}), None)]
+#[case::as_declared(json!({"runTimeoutMs": 1000}), None)]
+#[case::too_little(json!({"runTimeoutMs": 1}), Some("configurable.runTimeoutMs"))]
+#[case::undeclared(json!({"temperature": 1.0}), Some("configurable"))]
+#[tokio::test]
+async fn configurable_satisfies_the_schema_that_the_workflow_declares(
+    #[case] configurable: Value,
+    #[case] violated: Option<&str>,
+) {
+    let host = at_work().await;
+    let workflow = "conformance-configurable-schema";
+    let served = host.get(&format!("/v1/workflows/{workflow}")).await.json();
+    assert_eq!(served["configurableSchema"]["additionalProperties"], false);
+    let body = json!({"workflowId": workflow, "configurable": configurable});
+    let created = host.post("/v1/runs", &body).await;
+    match violated {
+        None => assert_eq!(created.status, StatusCode::CREATED, "{created:?}"),
+        Some(field) => {
+            assert_eq!(created.status, StatusCode::BAD_REQUEST, "{created:?}");
+            let refused = created.json();
+            assert_eq!(refused["error"], "validation_error");
+            assert_eq!(refused["details"]["field"], field);
+        }
+    }
+}
+
 /// As the upstream scenario `agentPackHandoffSchemaValidation` asks.
 #[rstest]
 #[case::valid(json!({"text": "Invoice 42 from Acme, total $1200", "extractionFields": ["vendor", "total"]}), None)]

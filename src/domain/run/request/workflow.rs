@@ -12,6 +12,7 @@ use crate::domain::workflow::graph::Graph;
 use crate::domain::workflow::mock::{self, MOCK_PROVIDERS, MockFault, MockProvider};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
+use crate::protocol::schema::compile_untrusted;
 
 /// A well-formed request for a run of a workflow.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,7 @@ pub fn plan_workflow(
         .map(|asked| mock_provider(asked, test_key))
         .transpose()?;
     let mut options = request.options;
+    check_configurable(&definition, &options.configurable)?;
     options.inputs = inputs(&definition, options.inputs)?;
     let most = limits.max_node_executions;
     let spec = WorkflowSpec {
@@ -104,6 +106,31 @@ fn mock_provider(asked: &Map<String, Value>, test_key: bool) -> Result<MockProvi
         .with("supported", MOCK_PROVIDERS),
         MockFault::Config(_) => Problem::validation(field, format!("`{field}` {fault}")),
     })
+}
+
+/// Holds `configurable` against the schema that the workflow declares for it.
+fn check_configurable(
+    definition: &WorkflowDefinition,
+    configurable: &Map<String, Value>,
+) -> Result<(), Problem> {
+    let Some(schema) = &definition.configurable_schema else {
+        return Ok(());
+    };
+    let schema = compile_untrusted(schema).map_err(|fault| {
+        Problem::validation(
+            "workflowId",
+            "the `configurableSchema` of this workflow cannot be used",
+        )
+        .with("reason", fault.to_string())
+    })?;
+    match schema.first_violation(&Value::Object(configurable.clone())) {
+        None => Ok(()),
+        Some(violation) => {
+            let field = format!("configurable{}", violation.pointer.replace('/', "."));
+            let said = format!("`{field}` violates the workflow's `configurableSchema`");
+            Err(Problem::validation(&field, said).with("reason", violation.reason))
+        }
+    }
 }
 
 /// Checks inputs against the variables of a workflow and fills in what has a default. Others pass through.

@@ -4,6 +4,7 @@
 pub mod agents;
 pub mod bundle;
 pub mod log;
+pub mod people;
 pub mod reset;
 
 use crate::http::HttpState;

@@ -1,0 +1,71 @@
+//! Seams about who may do and see what: decisions, approval gates, and what separates tenants.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::open_to_those_with;
+use crate::http::HttpState;
+use crate::http::answer::{Answer, json};
+use crate::http::extract::OptionalJsonBody;
+use crate::service::access::{Caller, Scope};
+
+/// `POST /v1/host/sample/authorization/decide`.
+pub async fn decide(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::AuditRead)?;
+    json(StatusCode::OK, &state.seams.decide(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/governance/approval-gate`; answers once the gate has been answered.
+pub async fn approval_gate(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(
+        StatusCode::OK,
+        &state.seams.approval_gate(&caller, &body).await?,
+    )
+}
+
+/// `GET /v1/host/sample/identity/owned-run`.
+pub async fn owned_run(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.owned_run(&caller).await?)
+}
+
+/// `POST /v1/host/sample/identity/cross-workspace-read`. The refusal is that of the surface, where it is a 404; here a 404
+/// would say that there is no such seam.
+pub async fn cross_workspace_read(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    match state.seams.read_from_elsewhere(&caller).await? {
+        Ok(snapshot) => json(StatusCode::OK, &snapshot),
+        Err(refusal) => json(
+            StatusCode::FORBIDDEN,
+            &serde_json::json!({"error": refusal.code, "message": refusal.message}),
+        ),
+    }
+}
+
+/// `POST /v1/host/sample/test/surface`.
+pub async fn surface(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::WebhooksManage)?;
+    json(StatusCode::OK, &state.seams.surface(&caller, &body).await?)
+}
