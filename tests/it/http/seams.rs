@@ -669,7 +669,7 @@ async fn the_identity_seams_show_an_owner_and_refuse_another_tenant() {
 async fn the_surface_seam_keeps_the_subscriptions_of_tenants_apart() {
     let (host, key) = under_test().await;
     let ask = |tenant: &str, op: &str, args: Value| json!({"tenantId": tenant, "surface": "webhooks", "op": op, "args": args});
-    let wanted = json!({"url": "https://example.com/hook", "events": ["run.completed"]});
+    let wanted = json!({"url": "https://9.9.9.9/hook", "events": ["run.completed"]});
     let made = post(&host, &key, SURFACE, ask("tenant-a", "register", wanted)).await;
     let id = &made["webhookId"];
     assert!(id.is_string());
