@@ -31,8 +31,6 @@ SIGNING_KEY_ID = "throw-away-key"
 # walks the last through its whole life, and the seams move the one between.
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
 CHANNEL = "stable"
-# Where the configuration lets webhooks lead, besides public addresses.
-PRIVATE_TARGETS = 'private_targets = ["127.0.0.1:1024-65535"]'
 # What the second tenant has, and the first one has not.
 OTHER_PACK = "private.touchstone.other"
 
@@ -200,8 +198,8 @@ class Serving:
 class ConformanceHost:
     """A fresh host with the stub agent, the suites of a folder, two tenants and a key that may not deploy."""
 
-    def __init__(self, suites: Path, database_url: str | None, *, guarded: bool = False):
-        """A guarded host delivers webhooks to public addresses only."""
+    def __init__(self, suites: Path, database_url: str | None, *, changes: dict[str, str] | None = None):
+        """`changes` are lines of the configuration and what stands there instead."""
         files = sorted(suites.glob("*.json"))
         if not files:
             raise Failure(f"{suites} holds no suite (*.json)")
@@ -212,9 +210,11 @@ class ConformanceHost:
             here = Path(__file__).resolve().parent
             for name in ("touchstone.toml", "echo.json", "judge.json"):
                 shutil.copy(here / name, self.folder / name)
-            if guarded:
-                config = self.folder / "touchstone.toml"
-                config.write_text(config.read_text().replace(PRIVATE_TARGETS, "private_targets = []"))
+            config = self.folder / "touchstone.toml"
+            for line, instead in (changes or {}).items():
+                if f"\n{line}\n" not in config.read_text():
+                    raise Failure(f"touchstone.toml has no line `{line}`")
+                config.write_text(config.read_text().replace(f"\n{line}\n", f"\n{instead}\n"))
             touchstone = Touchstone(program, self.folder, database_url, config=self.folder / "touchstone.toml")
             # A database may have served before; fresh tenants make the host fresh all the same.
             mark = secrets.token_hex(4)

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, VARY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
+use super::auth::{bearer, recognise};
 use super::etag::{conditional, tag};
+use super::server::Peer;
 use super::{HttpSettings, HttpState};
 use crate::domain::access::Roles;
 use crate::domain::audit::checkpoint::{INTERVAL_SECONDS, MAX_ENTRIES};
@@ -32,10 +35,28 @@ const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag
 /// Idempotency records are kept this long.
 pub const IDEMPOTENCY_RETENTION_SECONDS: u64 = 86_400;
 
+/// Families that only test keys can use: mock providers and seams.
+const OF_TEST_KEYS: [&str; 2] = ["testing", "observability"];
+
 /// The document, written once.
 pub struct Document {
+    /// For everybody, and for test keys.
+    public: View,
+    /// For other keys, where they can use less.
+    live: Option<View>,
+}
+
+struct View {
     text: Bytes,
     tag: Option<HeaderValue>,
+}
+
+impl View {
+    fn of(document: &Value) -> Self {
+        let text = Bytes::from(document.to_string());
+        let tag = HeaderValue::from_str(tag(&text).trim_matches('"')).ok();
+        Self { text, tag }
+    }
 }
 
 impl Document {
@@ -55,22 +76,50 @@ impl Document {
             members.insert("authorization".to_owned(), authorization(roles));
             members.insert("auth".to_owned(), auth(audit_key));
         }
-        let text = Bytes::from(document.to_string());
-        let tag = HeaderValue::from_str(tag(&text).trim_matches('"')).ok();
-        Self { text, tag }
+        let public = View::of(&document);
+        let live = settings.conformance.then(|| {
+            if let Some(members) = document.as_object_mut() {
+                members.retain(|family, _| !OF_TEST_KEYS.contains(&family.as_str()));
+            }
+            View::of(&document)
+        });
+        Self { public, live }
     }
 }
 
-/// `GET /.well-known/openwop`.
-pub async fn get(State(state): State<Arc<HttpState>>, headers: HeaderMap) -> Answer {
+/// `GET /.well-known/openwop`. On a host under test a key that is not for tests is shown what it can use (RFC 0011). A key
+/// that is no good changes nothing: the document needs none.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Answer {
     let document = &state.discovery;
-    let mut response = conditional(&headers, document.text.clone());
+    let caller = match (&document.live, bearer(&headers)) {
+        (Some(_), Some(key)) => {
+            let peer = peer.map(|Extension(peer)| peer);
+            recognise(&state, Some(key), peer).await.ok()
+        }
+        _ => None,
+    };
+    if let Some(caller) = &caller {
+        state.limits.admit(caller)?;
+    }
+    let view = match (&caller, &document.live) {
+        (Some(caller), Some(live)) if !caller.test => live,
+        _ => &document.public,
+    };
+    let mut response = conditional(&headers, view.text.clone());
     let headers = response.headers_mut();
-    headers.insert(
-        CACHE_CONTROL,
-        HeaderValue::from_static("public, max-age=300"),
-    );
-    if let Some(tag) = &document.tag {
+    let cached = match caller {
+        Some(_) => "private, max-age=300",
+        None => "public, max-age=300",
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
+    if document.live.is_some() {
+        headers.append(VARY, HeaderValue::from_static("authorization"));
+    }
+    if let Some(tag) = &view.tag {
         headers.insert(CAPABILITIES_ETAG, tag.clone());
     }
     Ok(response)
@@ -230,6 +279,10 @@ fn under_test() -> Map<String, Value> {
     members.insert(
         "observability".to_owned(),
         json!({"testSeams": {"debugBundleExport": true}}),
+    );
+    members.insert(
+        "discovery".to_owned(),
+        json!({"authScoped": {"supported": true, "mode": "same-endpoint"}}),
     );
     members
 }

@@ -10,6 +10,8 @@ use touchstone::service::access::Scope;
 
 use super::host::{Reply, TestHost, says};
 
+const DISCOVERY: &str = "/.well-known/openwop";
+
 async fn limited(rates: Rates) -> TestHost {
     TestHost::with(HttpSettings {
         rates,
@@ -84,9 +86,33 @@ async fn the_rate_comes_after_the_key_and_before_the_scope() {
         StatusCode::UNAUTHORIZED
     );
     assert_eq!(ask(&host, &host.other_key).await.status, StatusCode::OK);
-    for open in ["/healthz", "/.well-known/openwop"] {
+    for open in ["/healthz", DISCOVERY] {
         assert_eq!(host.get(open).await.status, StatusCode::OK);
     }
+}
+
+/// The discovery document needs no key; where it depends on the key, whoever presents one is counted.
+#[tokio::test]
+async fn a_key_that_reads_its_view_of_discovery_too_often_waits_and_anybody_else_does_not() {
+    let host = TestHost::with(HttpSettings {
+        conformance: true,
+        rates: Rates {
+            per_key: 1,
+            ..Rates::default()
+        },
+        ..HttpSettings::default()
+    })
+    .await;
+    let mut reply = host.get(DISCOVERY).await;
+    for _ in 0..1000 {
+        if reply.status != StatusCode::OK {
+            break;
+        }
+        reply = host.get(DISCOVERY).await;
+    }
+    assert_limited(&reply, "key");
+    let anybody = host.request(Method::GET, DISCOVERY).anonymous();
+    assert_eq!(anybody.send().await.status, StatusCode::OK);
 }
 
 /// A request of a given key on a connection of its own; its status line.

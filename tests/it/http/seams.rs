@@ -120,6 +120,32 @@ async fn without_the_setting_or_a_test_key_there_is_nothing() {
     }
 }
 
+/// RFC 0011: the same address, and no more than the key can use.
+#[tokio::test]
+async fn discovery_shows_seams_and_mock_providers_to_no_key_that_is_not_for_tests() {
+    let (host, test_key) = under_test().await;
+    let path = "/.well-known/openwop";
+    let public = host.request(Method::GET, path).anonymous().send().await;
+    assert_eq!(public.header("cache-control"), Some("public, max-age=300"));
+    assert_eq!(public.header("vary"), Some("authorization"));
+    let document = public.json();
+    assert_eq!(
+        document["discovery"]["authScoped"],
+        json!({"supported": true, "mode": "same-endpoint"})
+    );
+    for key in [test_key.as_str(), "tsk_nobody_s"] {
+        let shown = host.request(Method::GET, path).key(key).send().await;
+        assert_eq!(shown.json(), document, "{key}");
+    }
+    let live = host.get(path).await;
+    assert_eq!(live.header("cache-control"), Some("private, max-age=300"));
+    let mut usable = document;
+    for family in ["testing", "observability"] {
+        assert!(usable.as_object_mut().unwrap().remove(family).is_some());
+    }
+    assert_eq!(live.json(), usable);
+}
+
 #[tokio::test]
 async fn the_log_seam_repeats_the_log_and_knows_no_other_tenants_run() {
     let (host, key) = under_test().await;
