@@ -39,6 +39,8 @@ const DISPATCH_LOOP: &str = "conformance-dispatch-loop";
 
 /// Runs and is not advertised: no suite names it, a seam does. It waits at a gate of governance.
 pub const GOVERNANCE_GATE: &str = "conformance-governance-gate";
+/// The role that opens or refuses its gate.
+pub const GOVERNANCE_APPROVER: &str = "conformance-approver";
 /// The role that overrides its gate.
 pub const GOVERNANCE_OVERRIDER: &str = "conformance-owner";
 
@@ -245,7 +247,7 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
                 "core.openwop.governance.approvalGate",
                 json!({
                     "title": "Conformance governance gate",
-                    "requiredRole": "conformance-approver",
+                    "requiredRole": GOVERNANCE_APPROVER,
                     "override": {"requiredRole": GOVERNANCE_OVERRIDER, "audited": true},
                 }),
                 json!({}),

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use super::{Asked, LOOK, PATIENCE, Seams, closed, kind_of, late, required, text};
 use crate::domain::access::{Demand, Grants, Scope};
 use crate::domain::ids::{NodeId, RunId};
-use crate::domain::workflow::fixtures::{GOVERNANCE_GATE, GOVERNANCE_OVERRIDER};
+use crate::domain::workflow::fixtures::{
+    GOVERNANCE_APPROVER, GOVERNANCE_GATE, GOVERNANCE_OVERRIDER,
+};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, decide};
 use crate::service::fault::internal;
@@ -16,8 +18,9 @@ use crate::service::runs::Dedup;
 
 /// The node that asks.
 const GATE: &str = "gate";
-/// What releases a gate.
-const RELEASES: [&str; 2] = ["approval.granted", "approval.overridden"];
+const REJECTED: &str = "approval.rejected";
+/// How a gate is decided.
+const OUTCOMES: [&str; 3] = ["approval.granted", "approval.overridden", REJECTED];
 
 impl Seams {
     /// Decides whether a principal of the caller's tenant may do something: `{principal, action, resource}`. An action is a
@@ -55,8 +58,8 @@ impl Seams {
     }
 
     /// Has a run wait at an approval gate and answers it: `{scenario, principal?, reason?}`. `unauthorized-grant` accepts as
-    /// a principal who is granted nothing, `override` overrides as one who holds the role that may. A run that still waits
-    /// is cancelled.
+    /// a principal who is granted nothing; `grant`, `reject` and `override` answer as one who holds the role that may. A run
+    /// that still waits is cancelled.
     ///
     /// # Errors
     /// `validation_error`; those of creating a run and of answering an interrupt.
@@ -65,14 +68,16 @@ impl Seams {
         let reason = text(members, "reason")?.unwrap_or("a conformance suite asks for it");
         let (role, answer) = match members.get("scenario").and_then(Value::as_str) {
             Some("unauthorized-grant") => (None, json!({"action": "accept"})),
+            Some("grant") => (Some(GOVERNANCE_APPROVER), json!({"action": "accept"})),
+            Some("reject") => (Some(GOVERNANCE_APPROVER), json!({"action": "reject"})),
             Some("override") => (
-                Some(GOVERNANCE_OVERRIDER.to_owned()),
+                Some(GOVERNANCE_OVERRIDER),
                 json!({"action": "accept", "override": {"reason": reason}}),
             ),
             _ => {
                 return Err(Problem::validation(
                     "scenario",
-                    "`scenario` must be `unauthorized-grant` or `override`",
+                    "`scenario` must be `unauthorized-grant`, `grant`, `reject` or `override`",
                 ));
             }
         };
@@ -81,7 +86,7 @@ impl Seams {
             principal: principal.to_owned(),
             grants: Grants {
                 scopes: BTreeSet::new(),
-                roles: role.into_iter().collect(),
+                roles: role.map(str::to_owned).into_iter().collect(),
             },
             ..caller.clone()
         };
@@ -99,14 +104,15 @@ impl Seams {
             Err(problem) => return Err(problem),
         };
         let log = self.log(&caller.tenant, &run, &Asked::default()).await?;
-        let release = log.iter().find(|event| RELEASES.contains(&kind_of(event)));
-        if release.is_none() {
+        let outcome = log.iter().find(|event| OUTCOMES.contains(&kind_of(event)));
+        if outcome.is_none() {
             let reason = Some("the conformance seam has its answer".to_owned());
             self.runs.cancel(caller, &run, reason).await?;
         }
+        let released = outcome.is_some_and(|event| kind_of(event) != REJECTED);
         let event =
-            release.map(|event| json!({"type": kind_of(event), "payload": event.get("payload")}));
-        Ok(json!({"runId": run, "released": release.is_some(), "error": error, "event": event}))
+            outcome.map(|event| json!({"type": kind_of(event), "payload": event.get("payload")}));
+        Ok(json!({"runId": run, "released": released, "error": error, "event": event}))
     }
 
     async fn wait_to_be_asked(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {

@@ -642,7 +642,7 @@ async fn the_decision_seam_allows_what_a_key_of_the_principal_allows() {
 }
 
 #[tokio::test]
-async fn the_approval_seam_is_released_by_who_may_override_and_by_nobody_without_grants() {
+async fn the_approval_seam_is_released_by_who_may_and_by_nobody_without_grants() {
     let (host, key) = under_test().await;
     let asked = json!({"scenario": "unauthorized-grant", "principal": "eve"});
     let refused = post(&host, &key, APPROVAL, asked).await;
@@ -666,7 +666,17 @@ async fn the_approval_seam_is_released_by_who_may_override_and_by_nobody_without
     let run = released["runId"].as_str().unwrap().into();
     let log = host.ended(&run).await;
     assert_eq!(log[log.len() - 1]["type"], "run.completed");
-    for bad in [json!({}), json!({"scenario": "grant"})] {
+    for (scenario, released, event) in [
+        ("grant", true, "approval.granted"),
+        ("reject", false, "approval.rejected"),
+    ] {
+        let answered = post(&host, &key, APPROVAL, json!({"scenario": scenario})).await;
+        assert_eq!(
+            (&answered["released"], &answered["event"]["type"]),
+            (&json!(released), &json!(event))
+        );
+    }
+    for bad in [json!({}), json!({"scenario": "quorum"})] {
         let (status, _) = send(&host, &key, Method::POST, APPROVAL, &bad).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{bad}");
     }
