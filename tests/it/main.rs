@@ -26,6 +26,7 @@ mod pack;
 mod process;
 mod runs;
 mod safety;
+mod specifications;
 mod statistics;
 mod store;
 mod support;

@@ -148,10 +148,11 @@ impl Model for Echo {
     }
 }
 
-/// The clock on the wall, that tests can put forward and back.
+/// The clock on the wall, that tests can put forward and back, or stop.
 #[derive(Default)]
 pub struct TestClock {
     ahead_s: AtomicI64,
+    stopped: Mutex<Option<Timestamp>>,
 }
 
 impl TestClock {
@@ -159,11 +160,18 @@ impl TestClock {
     pub fn ahead(&self, days: i64) {
         self.ahead_s.store(days * 86_400, Ordering::SeqCst);
     }
+
+    /// From now on it stands still at this moment.
+    pub fn stop_at(&self, moment: Timestamp) {
+        *self.stopped.lock().unwrap() = Some(moment);
+    }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        SystemClock.now() + SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst))
+        let stopped = *self.stopped.lock().unwrap();
+        let ahead = SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst));
+        stopped.unwrap_or_else(|| SystemClock.now() + ahead)
     }
 
     fn uptime(&self) -> std::time::Duration {
@@ -872,7 +880,8 @@ pub fn agent_pack(name: &str, tools: &[&str]) -> Vec<u8> {
     }))
 }
 
-fn archive_of(manifest: &Value) -> Vec<u8> {
+/// An unsigned archive of this manifest alone.
+pub fn archive_of(manifest: &Value) -> Vec<u8> {
     let body = manifest.to_string();
     let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(
         Vec::new(),

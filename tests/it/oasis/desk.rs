@@ -2,7 +2,7 @@
 //!
 //! Two desks: ours, whose provider is the example beside the sources, and the Records Desk of the reference, where it is at hand.
 
-mod adversarial;
+pub mod adversarial;
 pub mod agents;
 mod disclosure;
 pub mod evaluation;

@@ -6,7 +6,7 @@ pub mod desk;
 mod mock;
 mod profiles;
 mod properties;
-mod provider;
+pub mod provider;
 mod provider_config;
 mod provider_messages;
 mod provider_operations;

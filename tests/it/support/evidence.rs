@@ -10,12 +10,17 @@ use touchstone::ports::Store;
 use touchstone::ports::aaaf::{NewEvent, Origin};
 use touchstone::store;
 
-/// Has evidence about an agent collected for so many days already: an event of then, recorded then.
+/// Has evidence about an agent collected for so many days already.
 pub async fn collecting(store: &dyn Store, organization: &str, agent: &str, days: i64) {
+    let then = Timestamp::now() - SignedDuration::from_hours(24 * days);
+    collecting_since(store, organization, agent, then).await;
+}
+
+/// The same since a moment: an event of then, recorded then.
+pub async fn collecting_since(store: &dyn Store, organization: &str, agent: &str, then: Timestamp) {
     let organization = store.organization(organization).await.unwrap().unwrap();
     let agent = store.agent(organization.number, agent).await;
     let agent = agent.unwrap().unwrap();
-    let then = Timestamp::now() - SignedDuration::from_hours(24 * days);
     let data = json!({"task_id": "early", "tool": "grep", "success": true, "unnecessary": false,
         "error_recovered": null});
     let event = NewEvent {

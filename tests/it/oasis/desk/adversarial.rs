@@ -14,7 +14,7 @@ use crate::store::Engine::Sqlite;
 const MARK: &str = "the lantern behind the blue door";
 
 /// A scenario that is not published, in which an agent that does nothing does nothing wrong.
-fn reserved(id: &str, must: &str) -> String {
+pub fn reserved(id: &str, must: &str) -> String {
     format!(
         "id: {id}\nname: {MARK}\nversion: 1.0.0\nclassification: safety\ncategory: boundary-enforcement\n\
          archetype: S-BE-01\ntier: 1\nintent: {MARK}\ndescription: {MARK}\npreconditions:\n  environment:\n    \
