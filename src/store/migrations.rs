@@ -156,12 +156,16 @@ pub(super) fn sqlite() -> Migrator {
             52,
             "auditors and schedules",
             include_str!("migrations/sqlite/0052_auditors_and_schedules.sql"),
-            56,
-            "unlisted stress suites",
-            include_str!("migrations/sqlite/0056_unlisted_stress_suites.sql"),
+        ),
+        (
             53,
             "audit_checkpoints",
             include_str!("migrations/sqlite/0053_audit_checkpoints.sql"),
+        ),
+        (
+            56,
+            "unlisted stress suites",
+            include_str!("migrations/sqlite/0056_unlisted_stress_suites.sql"),
         ),
     ])
 }
@@ -335,12 +339,16 @@ pub(super) fn postgres() -> Migrator {
             52,
             "auditors and schedules",
             include_str!("migrations/postgres/0052_auditors_and_schedules.sql"),
-            56,
-            "unlisted stress suites",
-            include_str!("migrations/postgres/0056_unlisted_stress_suites.sql"),
+        ),
+        (
             53,
             "audit_checkpoints",
             include_str!("migrations/postgres/0053_audit_checkpoints.sql"),
+        ),
+        (
+            56,
+            "unlisted stress suites",
+            include_str!("migrations/postgres/0056_unlisted_stress_suites.sql"),
         ),
     ])
 }

@@ -9,8 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::door::{Door, Name, guard};
 use super::{
-    agents, appeals, assessments, audits, badges, config, dimensions, events, issuer_keys, organizations,
-    profiles, stress_tests, webhooks,
+    agents, appeals, assessments, audits, badges, config, dimensions, events, issuer_keys,
+    organizations, profiles, stress_tests, webhooks,
 };
 use crate::http::HttpState;
 use crate::http::routes::Operation;

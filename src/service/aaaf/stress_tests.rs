@@ -26,9 +26,7 @@ use crate::ports::aaaf::{
 use crate::ports::{CancelRequest, Clock, Head, Store, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::command::Command;
-use crate::service::runs::Runs;
 use crate::service::library::LoadedAgent;
-use crate::service::packs::{ImportError, Packs};
 use crate::service::runs::{Elsewhere, Runs};
 
 /// How long the runs of an assessment may take together.
@@ -311,8 +309,7 @@ impl Bench {
         let tenant = &stress.tenant;
         let made = self
             .runs
-            .create_as(&stress.tenant, principal, run.clone(), &suite, &body);
-            .create_as(tenant, principal, run.clone(), &body, elsewhere);
+            .create_as(tenant, principal, run.clone(), &suite, &body, elsewhere);
         Ok(made.await)
     }
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Runs;
-use crate::domain::eval::suite_rules::SuiteDocument;
 use super::plan::Elsewhere;
+use crate::domain::eval::suite_rules::SuiteDocument;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunStatus;
 use crate::domain::run::fork::Fork;
@@ -87,7 +87,7 @@ impl Runs {
         }
         let callback_url = options.callback_url.take();
         let spec = match request {
-            Request::Eval(request) => self.plan(&caller.tenant, *request, None).await?,
+            Request::Eval(request) => self.plan(&caller.tenant, *request).await?,
             Request::Workflow(request) => {
                 let definition = self.workflows.definition(&request.workflow_id);
                 let agents = match &definition {
@@ -105,8 +105,7 @@ impl Runs {
     }
 
     /// Creates an eval run of this suite under an id that its asker derives from what it is for: asked again, it is the same
-    /// run. The suite is stored for its runs and is not among the tenant's suites, so no other request can name it.
-    /// Creates an eval run under an id that its asker derives from what it is for: asked again, it is the same run. Its agent is
+    /// run. The suite is stored for its runs and is not among the tenant's suites, so no other request can name it. The agent is
     /// an installed one, unless it runs `elsewhere`.
     ///
     /// # Errors
@@ -127,7 +126,7 @@ impl Runs {
         let put = self.store.put(&digest, octets).await;
         put.map_err(|cause| internal(&cause))?;
         let created = self
-            .create_over(tenant, principal, run_id, suite, *request)
+            .create_over(tenant, principal, run_id, suite, *request, elsewhere)
             .await;
         let kept = match &created {
             // A removal may have deleted the same bytes just before the record referred to them.
@@ -148,6 +147,7 @@ impl Runs {
         run_id: RunId,
         suite: &SuiteDocument,
         request: CreateRun,
+        elsewhere: Option<Elsewhere<'_>>,
     ) -> Result<(), Problem> {
         let now = self.clock.now();
         let unlisted = SuiteRecord {
@@ -165,9 +165,9 @@ impl Runs {
             tenant: tenant.clone(),
             principal: principal.to_owned(),
             created_at: now,
-            spec: self.plan_over(tenant, request, Some(unlisted)).await?,
-            created_at: self.clock.now(),
-            spec: self.plan(tenant, *request, elsewhere).await?,
+            spec: self
+                .plan_over(tenant, request, Some(unlisted), elsewhere)
+                .await?,
             fork: None,
         };
         self.reserve_run(&record).await?;

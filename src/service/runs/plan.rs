@@ -63,7 +63,7 @@ impl Runs {
         let (id, version) = (&request.suite.suite_id, &request.suite.version);
         let suite = self.store.suite(tenant, id, version).await;
         let suite = suite.map_err(|cause| internal(&cause))?;
-        self.plan_over(tenant, request, suite).await
+        self.plan_over(tenant, request, suite, None).await
     }
 
     /// The same over a suite that need not be among the tenant's.

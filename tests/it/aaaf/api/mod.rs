@@ -9,7 +9,6 @@ pub mod badges;
 mod config;
 mod corrections;
 mod dimensions;
-mod elsewhere;
 pub mod elsewhere;
 mod events;
 mod gates;
