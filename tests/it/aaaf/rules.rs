@@ -304,6 +304,8 @@ fn ten_thousand_events_are_scored_at_once() {
 #[case(json!({"suiteId": "s", "suiteVersion": "1", "defaults": {"baselineSeconds": 0}}), "defaults.baselineSeconds")]
 #[case(json!({"suiteId": "s", "suiteVersion": "1", "tasks": {"t": {"delegation": [
     {"fragment": "f", "groundTruth": "self"}, {"fragment": "f", "groundTruth": "delegate"}]}}}), "tasks.t.delegation")]
+#[case(json!({"suiteId": "s", "suiteVersion": "1", "defaults": [null]}), "defaults: must be an object")]
+#[case(json!({"suiteId": "s", "suiteVersion": "1", "tasks": {"t": {"delegation": [["f", "self"]]}}}), "tasks.t.delegation[0]")]
 fn a_profile_is_refused_by_the_name_of_what_is_wrong(#[case] document: Value, #[case] named: &str) {
     let refused = Profile::read(&document).unwrap_err();
     assert!(refused.to_string().contains(named), "{refused}");

@@ -96,12 +96,37 @@ pub struct ProfileFault {
     pub reason: String,
 }
 
+/// A derived `Deserialize` would read an array as the members of an object in their order.
+fn check_objects(document: &Value) -> Result<(), ProfileFault> {
+    let tasks = document.get("tasks").and_then(Value::as_object);
+    let tasks = tasks.into_iter().flatten();
+    let profiles = tasks.map(|(name, task)| (format!("tasks.{name}"), task));
+    let defaults = document.get("defaults");
+    let profiles = profiles.chain(defaults.map(|it| ("defaults".to_owned(), it)));
+    for (field, profile) in profiles {
+        let delegation = profile.get("delegation").and_then(Value::as_array);
+        let inner = delegation.into_iter().flatten().enumerate();
+        let inner = inner.map(|(index, it)| (format!("{field}.delegation[{index}]"), it));
+        let orchestration = profile.get("orchestration").filter(|it| !it.is_null());
+        let inner = inner.chain(orchestration.map(|it| (format!("{field}.orchestration"), it)));
+        let all = [(field.clone(), profile)].into_iter().chain(inner);
+        if let Some((field, _)) = all.into_iter().find(|(_, it)| !it.is_object()) {
+            return Err(ProfileFault {
+                field,
+                reason: "must be an object".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
 impl Profile {
     /// Reads a profile; unknown members are refused.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn read(document: &Value) -> Result<Self, ProfileFault> {
+        check_objects(document)?;
         let profile: Self =
             serde_path_to_error::deserialize(document).map_err(|fault| ProfileFault {
                 field: fault.path().to_string(),

@@ -10,6 +10,7 @@ use super::open_to_those_with;
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::OptionalJsonBody;
+use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, Scope};
 
 /// `POST /v1/host/sample/authorization/decide`.
@@ -49,14 +50,13 @@ pub async fn owned_run(
 pub async fn cross_workspace_read(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
+    // Suites send a body that says nothing.
+    OptionalJsonBody(_): OptionalJsonBody,
 ) -> Answer {
     open_to_those_with(&state, &caller, Scope::RunsCreate)?;
     match state.seams.read_from_elsewhere(&caller).await? {
         Ok(snapshot) => json(StatusCode::OK, &snapshot),
-        Err(refusal) => json(
-            StatusCode::FORBIDDEN,
-            &serde_json::json!({"error": refusal.code, "message": refusal.message}),
-        ),
+        Err(refusal) => Err(Problem::new(ErrorCode::Forbidden, refusal.message).into()),
     }
 }
 
