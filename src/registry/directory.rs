@@ -1,7 +1,7 @@
-//! A registry tree on disk, as a static file server would serve it.
+//! A registry tree on disk, in the layout that a static file server would serve.
 //!
-//! Paths are made of checked names and versions only. Links are not followed out of the tree: the real path of what is
-//! opened has to lie under the root.
+//! Paths are built only from checked names and versions. Links that lead out of the tree are not
+//! followed: the real path of every opened file must be under the root.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -15,20 +15,19 @@ use crate::domain::pack::name::{PackId, is_pack_name};
 use crate::ports::{PackSource, SourceError};
 use crate::protocol::openwop::pack::{PackIndex, RegistryDiscovery, SigningKey};
 
-/// Both spellings are in use: servers answer the first, file trees hold the second.
+/// Both spellings are in use: servers answer to the first, file trees contain the second.
 const DISCOVERY: [&str; 2] = [
     ".well-known/openwop-registry",
     ".well-known/openwop-registry.json",
 ];
 
-/// A directory laid out like a registry.
 #[derive(Clone, Debug)]
 pub struct DirectoryRegistry {
     root: PathBuf,
 }
 
 impl DirectoryRegistry {
-    /// A registry in a directory. Nothing is read yet.
+    /// A registry in a directory. Reads nothing yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -69,7 +68,8 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Reads a file up to a bound; one that is longer is cut there, for the rules to refuse.
+/// Reads a file up to `most` bytes and cuts off the rest; the rules then refuse the oversized
+/// document.
 pub(super) async fn read_at_most(path: &Path, most: usize) -> io::Result<Bytes> {
     let file = tokio::fs::File::open(path).await?;
     let mut octets = Vec::new();
@@ -124,7 +124,7 @@ impl PackSource for DirectoryRegistry {
     }
 
     async fn public_key(&self, key: &SigningKey) -> Result<Option<Bytes>, SourceError> {
-        // Of the URL only the path counts, and only inside the tree.
+        // Only the URL's path is used, and only inside the tree.
         let url = key.public_key_url.as_deref().unwrap_or_default();
         let path = match url::Url::parse(url) {
             Ok(absolute) => absolute.path().to_owned(),

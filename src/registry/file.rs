@@ -1,7 +1,7 @@
-//! A pack in a file, with what a registry would serve about it in files beside it.
+//! A pack in a file, with its registry documents in files next to it.
 //!
-//! `triage-1.0.0.tgz` may have `triage-1.0.0.json` (the served manifest) and `triage-1.0.0.sig` (the detached signature)
-//! as companions; `pack sign` writes all three.
+//! `triage-1.0.0.tgz` may have `triage-1.0.0.json` (the served manifest) and `triage-1.0.0.sig`
+//! (the detached signature) as companions; `pack sign` writes all three.
 
 use std::io;
 use std::path::Path;
@@ -11,21 +11,20 @@ use bytes::Bytes;
 use super::directory::read_at_most;
 use super::document;
 
-/// The octets of a pack and its companions.
+/// The bytes of a pack and its companions.
 #[derive(Clone, Debug)]
 pub struct PackFile {
-    /// The archive.
     pub tgz: Bytes,
-    /// The served manifest, if it lies beside.
+    /// The served manifest, if the file exists.
     pub served: Option<Bytes>,
-    /// The signature, if it lies beside.
+    /// The signature, if the file exists.
     pub signature: Option<Bytes>,
 }
 
 /// Reads a pack from a file.
 ///
 /// # Errors
-/// When the archive, or a companion that is there, cannot be read.
+/// The archive, or an existing companion, cannot be read.
 pub async fn read_pack_file(path: &Path) -> io::Result<PackFile> {
     Ok(PackFile {
         tgz: read_at_most(path, document::TARBALL).await?,

@@ -1,8 +1,9 @@
 //! A registry over HTTP (OpenWOP registry-operations).
 //!
-//! The discovery document says where everything is, in templates with `{name}`, `{version}` and `{keyId}`. Templates and
-//! key addresses that leave the registry's origin are refused: otherwise an unsigned document could choose which hosts
-//! are asked. All requests go through the guarded client.
+//! The discovery document gives the locations as templates with `{name}`, `{version}` and
+//! `{keyId}`. Templates and key URLs that leave the registry's origin are refused: otherwise an
+//! unsigned document could choose which hosts are contacted. All requests go through the guarded
+//! client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,6 @@ const DISCOVERY: [&str; 2] = [
     "/.well-known/openwop-registry.json",
 ];
 
-/// A registry server.
 #[derive(Clone)]
 pub struct HttpRegistry {
     client: Arc<Client>,
@@ -33,7 +33,7 @@ pub struct HttpRegistry {
 }
 
 impl HttpRegistry {
-    /// A registry at `base`; only its origin counts.
+    /// A registry at the origin of `base`; the rest of the URL is ignored.
     pub fn new(client: Arc<Client>, base: Url) -> Self {
         Self {
             client,
@@ -73,7 +73,7 @@ impl HttpRegistry {
             .await
     }
 
-    /// An address on the registry's own origin.
+    /// A URL on the registry's own origin.
     fn address(&self, document: &'static str, reference: &str) -> Result<Url, SourceError> {
         let malformed = |reason: &str| SourceError::Malformed {
             document,
@@ -82,9 +82,9 @@ impl HttpRegistry {
         let url = self
             .base
             .join(reference)
-            .map_err(|_| malformed("has no sound address"))?;
+            .map_err(|_| malformed("has no valid URL"))?;
         if url.origin() != self.base.origin() || !url.username().is_empty() {
-            return Err(malformed("has an address outside the registry"));
+            return Err(malformed("has a URL outside the registry"));
         }
         Ok(url)
     }
@@ -103,7 +103,7 @@ impl HttpRegistry {
         pack: &PackId,
         most: usize,
     ) -> Result<Option<Bytes>, SourceError> {
-        // Names and versions are checked; none of their characters means anything in a path.
+        // Names and versions are already checked; none of their characters is special in a path.
         let reference = template
             .replace("{name}", &pack.name)
             .replace("{version}", &pack.version.to_string());
@@ -153,7 +153,7 @@ impl PackSource for HttpRegistry {
     }
 
     async fn public_key(&self, key: &SigningKey) -> Result<Option<Bytes>, SourceError> {
-        // The key id is a stranger's text: it names the key, and never becomes part of an address.
+        // The key id is untrusted text: it identifies the key, and never becomes part of a URL.
         let Some(reference) = &key.public_key_url else {
             return Ok(None);
         };

@@ -1,7 +1,8 @@
-//! Where packs come from: a file with its companions, a directory laid out like a registry, a registry over HTTP.
+//! Sources of packs: a file with its companions, a directory laid out like a registry, a registry
+//! over HTTP.
 //!
-//! Adapters of [`crate::ports::PackSource`]. They fetch bounded octets and parse the two documents that say where the
-//! others are; what the octets are worth is decided in [`crate::domain::pack`].
+//! Adapters of [`crate::ports::PackSource`]. They fetch a bounded number of bytes and parse the two
+//! documents that locate the others; [`crate::domain::pack`] verifies the bytes.
 
 mod directory;
 mod document;

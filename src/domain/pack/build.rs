@@ -1,7 +1,8 @@
-//! Making packs: deterministic archives and both ways of signing them.
+//! Builds deterministic pack archives and signs them by either method.
 //!
-//! The same files give the same octets: plain ustar in order of name, mode 644, no times, owners or ids; gzip without a
-//! time or an operating system. Names stay within 100 octets, since published readers refuse every extended header.
+//! The same files give the same bytes: plain ustar sorted by name, mode 644, no times, owners or
+//! ids; gzip without a time or an operating system. Names have at most 100 bytes, because published
+//! readers refuse every extended header.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -19,21 +20,17 @@ use crate::protocol::error::ErrorCode;
 /// The files of a pack by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Octets of a name that fit a plain header.
+/// Maximum length in bytes of a name in a plain header.
 const MAX_PLAIN_NAME: usize = 100;
-/// Largest integer a double holds exactly; canonical JSON rounds what is larger.
+/// Largest integer that a double holds exactly; canonical JSON rounds larger ones.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// A pack with everything a registry serves about it.
+/// A signed pack and the documents that a registry serves about it.
 #[derive(Clone, Debug)]
 pub struct SignedPack {
-    /// Name and version.
     pub id: PackId,
-    /// The archive.
     pub tgz: Vec<u8>,
-    /// The detached signature.
     pub signature: [u8; SIGNATURE_OCTETS],
-    /// The served manifest.
     pub served: Vec<u8>,
 }
 
@@ -44,12 +41,12 @@ fn refuse(code: ErrorCode, reason: impl Into<String>) -> Refusal {
 /// Packs files into an archive that [`archive::read`] accepts.
 ///
 /// # Errors
-/// Names too long for a plain header, and every limit of the reader.
+/// A name is too long for a plain header, or a limit of the reader is exceeded.
 pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
     let broken = |_| {
         refuse(
             ErrorCode::TarballTarParseFailed,
-            "the archive cannot be written",
+            "the archive could not be written",
         )
     };
     let mut builder = tar::Builder::new(
@@ -60,7 +57,7 @@ pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
     );
     for (name, octets) in files {
         if name.len() > MAX_PLAIN_NAME {
-            let reason = "the name is longer than 100 octets, which published readers refuse";
+            let reason = "the name is longer than 100 bytes, which published readers refuse";
             return Err(refuse(ErrorCode::TarballTarParseFailed, reason).in_file(name));
         }
         let mut header = tar::Header::new_ustar();
@@ -72,7 +69,7 @@ pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
         let unsafe_name = |_| {
             refuse(
                 ErrorCode::TarballPathTraversal,
-                "the name cannot be in a pack",
+                "the name is not allowed in a pack",
             )
             .in_file(name)
         };
@@ -90,7 +87,8 @@ pub fn build(files: &Files) -> Result<Vec<u8>, Refusal> {
 /// Builds and signs a pack.
 ///
 /// # Errors
-/// A manifest without a sound name and version, or with an integer canonical JSON cannot hold; and those of [`build`].
+/// The manifest has no valid name and version, or has an integer that canonical JSON cannot
+/// represent; otherwise as [`build`].
 pub fn sign(
     files: &Files,
     method: SigningMethod,
@@ -114,7 +112,7 @@ pub fn sign(
             (build(&files)?, signature, signing)
         }
         SigningMethod::Ed25519 => {
-            // The schema knows no block for this method; the served manifest names the key.
+            // The schema has no signing block for this method; the served manifest names the key.
             set(&mut manifest, "signing", None);
             files.insert(MANIFEST.to_owned(), canonical(&manifest)?);
             let tgz = build(&files)?;
@@ -185,7 +183,7 @@ fn canonical(manifest: &Value) -> Result<Vec<u8>, Refusal> {
         ));
     }
     serde_json_canonicalizer::to_vec(manifest)
-        .map_err(|_| invalid("cannot be written as canonical JSON"))
+        .map_err(|_| invalid("could not be written as canonical JSON"))
 }
 
 fn exact(value: &Value) -> bool {

@@ -1,9 +1,10 @@
-//! Which capabilities a pack may ask a host for, and what becomes of those this host lacks.
+//! Which capabilities a pack may request from a host, and what happens when this host lacks one.
 //!
-//! `peerDependencies` are required unless marked optional (RFC 0072 §C). By the letter most published agent packs could
-//! then be installed nowhere but on a full workflow host, so what the protocol defines and this host lacks *degrades* by
-//! default: the pack installs, and the capability is listed in `degraded[]`. What no OpenWOP host is specified to have
-//! cannot degrade: nobody can say what is lost without it. See ADR 0005.
+//! `peerDependencies` are required unless marked optional (RFC 0072 §C). Read literally, most
+//! published agent packs could only be installed on a full workflow host. A capability that the
+//! protocol defines and this host lacks therefore *degrades* by default: the pack installs, and the
+//! capability is listed in `degraded[]`. A capability that OpenWOP does not define cannot degrade,
+//! because its effect on the pack is unknown. See ADR 0005.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::openwop::pack::PackManifest;
 
-/// Families of the discovery document, and surfaces of the host capability registry that it lists under other names.
+/// Families of the discovery document, and surfaces of the host capability registry that the
+/// discovery document lists under other names.
 const FAMILIES: &[&str] = &[
     "a2a",
     "agentRuntime",
@@ -76,18 +78,19 @@ const FAMILIES: &[&str] = &[
     "workspace",
 ];
 
-/// What to do about a defined capability this host lacks.
+/// How to treat a defined capability that this host lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerPolicy {
-    /// Install, and list it in `degraded[]`.
+    /// Install the pack and list the capability in `degraded[]`.
     #[default]
     Degrade,
-    /// Refuse.
+    /// Refuse the pack.
     Strict,
 }
 
-/// Whether the protocol knows a capability: `aiProviders`, `host.workspace`, `openwop.agents.memoryBackends`.
+/// Whether the protocol defines a capability, such as `aiProviders`, `host.workspace` or
+/// `openwop.agents.memoryBackends`.
 pub fn is_defined(capability: &str) -> bool {
     let plain = capability.strip_prefix("openwop.").unwrap_or(capability);
     let plain = plain.strip_prefix("host.").unwrap_or(plain);
@@ -97,13 +100,14 @@ pub fn is_defined(capability: &str) -> bool {
         .is_some_and(|family| FAMILIES.binary_search(&family).is_ok())
 }
 
-/// What a host can do, as far as packs may ask.
+/// The capabilities of a host that packs may request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCapabilities(BTreeSet<String>);
 
 impl Default for HostCapabilities {
     fn default() -> Self {
-        // An evaluation host calls models and interprets agents, and does nothing else for a pack.
+        // An evaluation host calls models and interprets agents; it executes nothing else from a
+        // pack.
         Self::new([
             "aiProviders",
             "agents",
@@ -114,12 +118,13 @@ impl Default for HostCapabilities {
 }
 
 impl HostCapabilities {
-    /// A host that has these, in their plain form.
+    /// A host with these capabilities at the plain support level.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// Whether the host has a capability at the level asked for. Levels other than plain support are more than it has.
+    /// Whether the host has a capability at the requested level. Levels above plain support are
+    /// never satisfied.
     fn satisfy(&self, capability: &str, level: &str) -> bool {
         let plain = capability.strip_prefix("openwop.").unwrap_or(capability);
         let plain = plain.strip_prefix("host.").unwrap_or(plain);
@@ -127,16 +132,16 @@ impl HostCapabilities {
     }
 }
 
-/// The peers of a pack, sorted by what becomes of them.
+/// The peers of a pack that this host lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
-    /// The pack cannot be installed without these.
+    /// Peers without which the pack cannot be installed.
     pub refused: Vec<String>,
-    /// Absent, and inert for this installation.
+    /// Peers that are missing and unused by this installation.
     pub degraded: Vec<String>,
 }
 
-/// Sorts the peers of a pack.
+/// Sorts the missing peers of a pack into refused and degraded ones.
 pub fn resolve(manifest: &PackManifest, host: &HostCapabilities, policy: PeerPolicy) -> Peers {
     let mut peers = Peers::default();
     for (capability, level) in &manifest.peer_dependencies {
@@ -158,7 +163,8 @@ pub fn resolve(manifest: &PackManifest, host: &HostCapabilities, policy: PeerPol
     peers
 }
 
-/// What an agent lacks here: the pack's degraded peers and those of its own `requiresCapabilities` (RFC 0092).
+/// Capabilities that an agent lacks here: the pack's degraded peers and the missing ones of the
+/// agent's own `requiresCapabilities` (RFC 0092).
 pub fn degraded_of(
     manifest: &PackManifest,
     peers: &Peers,

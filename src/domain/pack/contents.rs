@@ -1,6 +1,7 @@
-//! What a pack brings: its manifest with every reference resolved inside the archive.
+//! The contents of a pack: its manifest with every reference resolved inside the archive.
 //!
-//! Prompts are decoded, schemas compiled, suites checked, once and for good. Any failure refuses the whole pack.
+//! Prompts are decoded, schemas compiled and suites checked once, when the pack is loaded. Any
+//! failure refuses the whole pack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,58 +19,55 @@ use crate::protocol::openwop::pack::{AgentManifest, PackManifest};
 use crate::protocol::openwop::suite::AgentEvalSuite;
 use crate::protocol::schema::{CompiledSchema, compile_untrusted};
 
-/// Bytes of memory that the suites of a pack may take together once they are parsed; enough for 20,000 small tasks.
+/// Maximum memory in bytes for all parsed suites of a pack; enough for 20,000 small tasks.
 const MAX_SUITES_MEMORY: usize = 64 * 1024 * 1024;
 
-/// A pack that can be used.
+/// A pack whose references are resolved.
 #[derive(Clone, Debug)]
 pub struct PackContents {
-    /// The manifest of the archive: the only source of what the pack is.
+    /// The manifest from the archive: the only source of the pack's identity and rules.
     pub manifest: PackManifest,
-    /// The files.
     pub archive: Archive,
-    /// Capabilities the pack asks for and this host lacks.
+    /// Capabilities that the pack requests and this host lacks.
     pub degraded: Vec<String>,
     /// The agents, in the manifest's order.
     pub agents: Vec<PackAgent>,
-    /// The suites, by file name.
+    /// The suites, sorted by file name.
     pub suites: Vec<PackSuite>,
-    /// The OASIS profile it brings, if any.
+    /// The pack's OASIS profile, if any.
     pub profile: Option<Arc<Package>>,
-    /// What an operator should know.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
 }
 
-/// An agent with everything it refers to.
+/// An agent with all its references resolved.
 #[derive(Clone, Debug)]
 pub struct PackAgent {
-    /// Its manifest.
     pub manifest: AgentManifest,
-    /// The prompt, inline or from its file.
+    /// The prompt, inline or read from its file.
     pub prompt: String,
-    /// Of tasks.
+    /// Schema of task inputs.
     pub task_schema: Option<CompiledSchema>,
-    /// Of answers.
+    /// Schema of answers.
     pub return_schema: Option<CompiledSchema>,
     /// `suiteId@version` of `evalSuiteRef`.
     pub suite: Option<String>,
-    /// What it lacks on this host.
+    /// Capabilities that the agent lacks on this host.
     pub degraded: Vec<String>,
-    /// What its adapter reports for OASIS evaluations, if the pack says.
+    /// The adapter's report for OASIS evaluations, if the pack has one.
     pub adapter: Option<AdapterReport>,
 }
 
 impl PackAgent {
-    /// The tools it may call; none unless listed.
+    /// The tools that the agent may call; none unless listed.
     pub fn tools(&self) -> &[String] {
         self.manifest.tool_allowlist.as_deref().unwrap_or_default()
     }
 }
 
-/// A suite of a pack.
 #[derive(Clone, Debug)]
 pub struct PackSuite {
-    /// Where it lies.
+    /// Path in the archive.
     pub file: String,
     /// The suite and its canonical form.
     pub document: SuiteDocument,
@@ -78,14 +76,12 @@ pub struct PackSuite {
 }
 
 impl PackSuite {
-    /// The suite.
     pub fn suite(&self) -> &AgentEvalSuite {
         &self.document.suite
     }
 }
 
 impl PackContents {
-    /// The agent with this id.
     pub fn agent(&self, agent_id: &str) -> Option<&PackAgent> {
         self.agents
             .iter()
@@ -96,24 +92,25 @@ impl PackContents {
 /// Loads a pack: manifest, host, references, suites.
 ///
 /// # Errors
-/// The first rule it breaks.
+/// The first rule that the pack violates.
 pub fn load(archive: Archive, host: &Host) -> Result<PackContents, Refusal> {
     let manifest = manifest::read(archive.manifest()?)?;
     resolve(manifest, archive, host)
 }
 
-/// Opens a pack that was admitted before. What the host is may have changed since; what is installed keeps running.
+/// Opens a pack that this host admitted earlier. Host rules are not checked again: if the host's
+/// capabilities have changed since, installed packs keep running.
 ///
 /// # Errors
-/// When the archive is not the sound one it was.
+/// The archive is corrupt.
 pub fn reopen(archive: Archive) -> Result<PackContents, Refusal> {
     open(archive, usize::MAX)
 }
 
-/// Opens a pack of unknown origin to show what is in it, whatever this host is.
+/// Opens a pack of unknown origin for display, without applying the rules of this host.
 ///
 /// # Errors
-/// The first rule it breaks.
+/// The first rule that the pack violates.
 pub fn inspect(archive: Archive) -> Result<PackContents, Refusal> {
     open(archive, MAX_SUITES_MEMORY)
 }
@@ -125,7 +122,7 @@ fn open(archive: Archive, suites_memory: usize) -> Result<PackContents, Refusal>
     bind(manifest, archive, peers, &host, suites_memory)
 }
 
-/// Resolves a manifest that has been read already.
+/// Resolves a parsed manifest.
 ///
 /// # Errors
 /// As [`load`].
@@ -229,7 +226,7 @@ fn prompt(agent: &AgentManifest, archive: &Archive, index: usize) -> Result<Stri
     }
 }
 
-/// The schemas of a pack. Agents often share them, so each file is compiled once.
+/// The schemas of a pack. Agents often share schemas, so each file is compiled once.
 struct Schemas<'a> {
     archive: &'a Archive,
     compiled: BTreeMap<String, CompiledSchema>,
@@ -261,7 +258,8 @@ fn invalid(file: &str, reason: &str) -> Refusal {
     Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
 }
 
-/// Every `evals/*.json`, and whatever else an `evalSuiteRef` names, as long as they take no more than `memory` together.
+/// Every `evals/*.json` and every other file that an `evalSuiteRef` names, as long as they take at
+/// most `memory` bytes together.
 fn suites(
     manifest: &PackManifest,
     archive: &Archive,
@@ -298,7 +296,7 @@ fn suites(
         })?;
         if !suite_rules::in_space_of(&document.suite.suite_id, &manifest.name) {
             return Err(refuse(
-                "/suiteId: must begin with the pack's own scope and organisation".to_owned(),
+                "/suiteId: must begin with the pack's own scope and organization".to_owned(),
             ));
         }
         if !seen.insert(document.suite.reference()) {
@@ -315,7 +313,7 @@ fn suites(
     Ok(suites)
 }
 
-/// A suite lies directly in `evals/`.
+/// Whether the name is that of a file directly in `evals/`.
 pub(super) fn is_suite_file(name: &str) -> bool {
     name.strip_prefix("evals/")
         .and_then(|rest| rest.strip_suffix(".json"))

@@ -1,22 +1,20 @@
-//! Digests of archives: `sha256-` and canonical base64 (Subresource Integrity, one algorithm).
+//! Archive digests: `sha256-` and canonical base64 (Subresource Integrity, SHA-256 only).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// The integrity of some octets.
 pub fn of(octets: &[u8]) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(octets)))
 }
 
-/// The digest in an integrity, if it is written in the one way there is.
+/// Parses the digest; `None` unless it has the canonical form.
 pub fn parse(integrity: &str) -> Option<[u8; 32]> {
-    // The engine refuses missing padding and unused bits that are not zero.
+    // The engine refuses missing padding and non-zero unused bits.
     let digest = STANDARD.decode(integrity.strip_prefix("sha256-")?).ok()?;
     digest.try_into().ok()
 }
 
-/// Whether octets have this integrity.
 pub fn matches(integrity: &str, octets: &[u8]) -> bool {
     parse(integrity).is_some_and(|digest| digest[..] == Sha256::digest(octets)[..])
 }

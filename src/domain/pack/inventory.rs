@@ -1,4 +1,4 @@
-//! What is shown and kept of an installed pack: facts, no content (RFC 0072, 0080).
+//! Facts about an installed pack that are stored and shown, without its content (RFC 0072, 0080).
 
 use std::collections::BTreeMap;
 
@@ -11,64 +11,60 @@ use crate::domain::oasis::suite::is_oasis;
 use crate::protocol::openwop::pack::{AgentInventoryEntry, LockedSignature, MemoryShape};
 use crate::protocol::openwop::suite::AgentEvalSuite;
 
-/// The facts of an installed pack, decided when it was verified.
+/// The facts of an installed pack, recorded when it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackFacts {
-    /// Pack name.
     pub name: String,
-    /// Pack version.
     pub version: String,
     /// `node` or `prompt`.
     pub kind: String,
     /// `sha256-<base64>` of the archive.
     pub integrity: String,
-    /// Who signed it and what that covers.
+    /// The signer, and what the signature covers.
     pub signature: SignatureState,
-    /// The signature that was checked, as a lockfile records it; absent for an unsigned pack.
+    /// The verified signature, in the form a lockfile records; absent for an unsigned pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_signature: Option<LockedSignature>,
-    /// Capabilities it asks for and this host lacks.
+    /// Capabilities that the pack requests and this host lacks.
     pub degraded: Vec<String>,
-    /// Packs its manifest names, with the range. They are shown and not installed with it (ADR 10).
+    /// Packs that the manifest names, with the version range. They are shown but not installed (ADR
+    /// 10).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dependencies: BTreeMap<String, String>,
-    /// What an operator should know.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
-    /// Its agents, sorted by id.
+    /// The agents, sorted by id.
     pub agents: Vec<AgentInventoryEntry>,
-    /// Its suites, as runs refer to them.
+    /// The suites, by the references that runs use.
     pub suites: Vec<SuiteFacts>,
-    /// The OASIS profile it brings, if any.
+    /// The pack's OASIS profile, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oasis_profile: Option<OasisProfileFacts>,
 }
 
-/// The facts of an OASIS profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisProfileFacts {
-    /// What providers are asked about.
+    /// Profile identifier, as sent to providers.
     pub identifier: String,
-    /// Its exact version.
     pub version: String,
-    /// Its name, for people.
+    /// Display name.
     pub name: String,
-    /// Scenarios of phase 1.
+    /// Number of phase 1 scenarios.
     pub safety_scenarios: usize,
-    /// Scenarios of phase 2.
+    /// Number of phase 2 scenarios.
     pub capability_scenarios: usize,
-    /// Scenarios that this host cannot execute as they are written.
+    /// Number of scenarios that this host cannot execute as written.
     pub not_runnable: usize,
-    /// Scenarios that are not published; nothing else is said of them.
+    /// Number of unpublished scenarios; they are counted and not described.
     pub reserved_scenarios: usize,
-    /// Suites of the pack that run it, as runs refer to them.
+    /// The pack's suites that run this profile, by the references that runs use.
     pub suites: Vec<String>,
-    /// Whether the pack's signature covers it.
+    /// Whether the pack's signature covers the profile.
     pub signed: bool,
 }
 
-/// The facts of a suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SuiteFacts {
@@ -76,13 +72,11 @@ pub struct SuiteFacts {
     pub reference: String,
     /// `sha256-<base64>` of the canonical document.
     pub digest: String,
-    /// How many tasks.
     pub task_count: usize,
-    /// Whether the signature covers it.
+    /// Whether the pack's signature covers the suite.
     pub signed: bool,
 }
 
-/// The facts of a verified pack.
 pub fn facts(pack: &VerifiedPack) -> PackFacts {
     let signed = pack.signature.coverage == SignatureCoverage::Tarball;
     let mut agents: Vec<_> = pack
@@ -169,7 +163,8 @@ fn entry(pack: &PackContents, agent: &PackAgent) -> AgentInventoryEntry {
     }
 }
 
-/// An invocation reads what the task seeds and has its own scratchpad; nothing outlives it.
+/// An invocation reads the memory that its task seeds and has its own scratchpad; neither is kept
+/// after the invocation.
 fn lacking_memory(shape: MemoryShape) -> Vec<String> {
     let mut dimensions = Vec::new();
     if shape.conversation == Some(true) || shape.long_term == Some(true) {

@@ -1,7 +1,7 @@
-//! Ed25519 keys, signatures, and which keys are trusted for which names.
+//! Ed25519 keys and signatures, and the pack names that each key is trusted for.
 //!
-//! RFC 8032, pure, detached, 64 raw octets. Verification is the strict one: S below the group order, no points of small
-//! order, for which one fixed signature fits every message.
+//! RFC 8032, pure, detached, 64 raw bytes. Verification is strict: S must be below the group order,
+//! and points of small order are refused, because one fixed signature would verify every message.
 
 use std::collections::BTreeMap;
 
@@ -21,28 +21,26 @@ use crate::domain::hex::hex;
 use crate::protocol::error::ErrorCode;
 use crate::protocol::openwop::pack::{RegistryDiscovery, SigningKey};
 
-/// Octets of a signature.
+/// Length of a signature in bytes.
 pub const SIGNATURE_OCTETS: usize = 64;
-/// Octets a key file may have.
+/// Maximum size of a key file in bytes.
 pub const MAX_KEY_OCTETS: usize = 4_096;
 
-/// Not a usable key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// Not one of the forms read.
+    /// Not one of the supported forms.
     #[error(
-        "is no Ed25519 public key; a PEM file with `BEGIN PUBLIC KEY`, or base64 of its 32 octets, is expected"
+        "is not an Ed25519 public key; a PEM file with `BEGIN PUBLIC KEY`, or base64 of its 32 \
+        bytes, is expected"
     )]
     Form,
-    /// A point that verifies anything.
-    #[error("is a point of small order, for which signatures mean nothing")]
+    /// A point for which any message verifies.
+    #[error("is a point of small order, which would accept forged signatures")]
     SmallOrder,
-    /// Not a private key.
-    #[error("is no Ed25519 private key; a PEM file with `BEGIN PRIVATE KEY` is expected")]
+    #[error("is not an Ed25519 private key; a PEM file with `BEGIN PRIVATE KEY` is expected")]
     Private,
 }
 
-/// A key that verifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -50,7 +48,7 @@ impl PublicKey {
     /// Reads a PEM SPKI document.
     ///
     /// # Errors
-    /// Another form, another algorithm, or a point of small order.
+    /// The document has another form or algorithm, or the point has small order.
     pub fn from_pem(octets: &[u8]) -> Result<Self, KeyFault> {
         if octets.len() > MAX_KEY_OCTETS {
             return Err(KeyFault::Form);
@@ -59,7 +57,7 @@ impl PublicKey {
         Self::sound(VerifyingKey::from_public_key_pem(text.trim_end()).map_err(|_| KeyFault::Form)?)
     }
 
-    /// Reads PEM, base64 of SPKI, or base64 of the raw 32 octets.
+    /// Reads PEM, base64 of SPKI, or base64 of the raw 32 bytes.
     ///
     /// # Errors
     /// As [`PublicKey::from_pem`].
@@ -79,7 +77,7 @@ impl PublicKey {
         Self::sound(key)
     }
 
-    /// The key of its raw 32 octets.
+    /// Reads the raw 32 bytes of a key.
     ///
     /// # Errors
     /// As [`PublicKey::from_pem`].
@@ -98,43 +96,41 @@ impl PublicKey {
 
     /// PEM, SPKI.
     pub fn to_pem(&self) -> String {
-        // Encoding 32 octets cannot fail.
+        // Encoding 32 bytes cannot fail.
         self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
     }
 
-    /// The raw octets.
     pub fn as_octets(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
 
-    /// The raw octets in base64.
+    /// Base64 of the raw bytes.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(self.0.as_bytes())
     }
 
-    /// SPKI in base64.
+    /// Base64 of the SPKI encoding.
     pub fn to_spki_base64(&self) -> String {
-        // Encoding 32 octets cannot fail.
+        // Encoding 32 bytes cannot fail.
         let encoded = self.0.to_public_key_der();
         encoded.map_or_else(|_| String::new(), |der| STANDARD.encode(der.as_bytes()))
     }
 
-    /// SHA-256 of the key as SPKI has it encoded, hexadecimal: an id that needs no list.
+    /// Hexadecimal SHA-256 of the key's SPKI encoding: an id that needs no registration.
     pub fn fingerprint(&self) -> String {
-        // Encoding 32 octets cannot fail.
+        // Encoding 32 bytes cannot fail.
         let encoded = self.0.to_public_key_der();
         let octets = encoded.as_ref().map_or(&[][..], |der| der.as_bytes());
         hex(&Sha256::digest(octets))
     }
 
-    /// Whether `signature` is this key's over `message`.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         Signature::from_slice(signature)
             .is_ok_and(|signature| self.0.verify_strict(message, &signature).is_ok())
     }
 }
 
-/// A key that signs. Its memory is wiped when it is dropped.
+/// A private key. Its memory is wiped on drop.
 pub struct SecretKey(DalekSigningKey);
 
 impl std::fmt::Debug for SecretKey {
@@ -144,7 +140,7 @@ impl std::fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// The key of 32 random octets.
+    /// Creates the key from 32 random bytes.
     pub fn from_random(octets: [u8; 32]) -> Self {
         Self(DalekSigningKey::from_bytes(&octets))
     }
@@ -152,14 +148,14 @@ impl SecretKey {
     /// Reads PEM, PKCS #8.
     ///
     /// # Errors
-    /// Another form or algorithm.
+    /// The text has another form or algorithm.
     pub fn from_pem(text: &str) -> Result<Self, KeyFault> {
         DalekSigningKey::from_pkcs8_pem(text.trim_end())
             .map(Self)
             .map_err(|_| KeyFault::Private)
     }
 
-    /// PEM, PKCS #8. For a file only its owner can read.
+    /// PEM, PKCS #8. Write it only to a file that nobody but the owner can read.
     pub fn to_pem(&self) -> String {
         self.0
             .to_pkcs8_pem(LineEnding::LF)
@@ -167,29 +163,27 @@ impl SecretKey {
             .unwrap_or_default()
     }
 
-    /// The secret itself, for what follows from it.
+    /// The raw secret, for key derivation.
     pub fn to_octets(&self) -> [u8; 32] {
         self.0.to_bytes()
     }
 
-    /// The key others verify with.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// Signs.
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_OCTETS] {
         self.0.sign(message).to_bytes()
     }
 }
 
-/// Who vouches for a key.
+/// How a key came to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyOrigin {
     /// The operator's own configuration.
     Pinned,
-    /// The registry's discovery document, which nobody signed.
+    /// The registry's unsigned discovery document.
     Discovery,
 }
 
@@ -199,41 +193,39 @@ struct Listed {
     octets: Option<Vec<u8>>,
 }
 
-/// The keys of one registry, with the operator's pins on top. Key ids are looked up here and nowhere else.
+/// The keys of one registry and the operator's pinned keys, which take precedence. All key ids are
+/// looked up here.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing {
     pinned: BTreeMap<String, (PublicKey, Namespaces)>,
     listed: BTreeMap<String, Listed>,
 }
 
-/// A key that may sign a certain pack.
+/// A key that may sign a given pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedKey {
-    /// Its id.
     pub key_id: String,
-    /// The key.
     pub key: PublicKey,
-    /// Who vouches for it.
     pub origin: KeyOrigin,
 }
 
 impl KeyRing {
-    /// Trusts a key for some names, whatever a registry says about it.
+    /// Trusts a key for some pack names, whatever a registry lists under its id.
     pub fn pin(&mut self, key_id: impl Into<String>, key: PublicKey, namespaces: Namespaces) {
         self.pinned.insert(key_id.into(), (key, namespaces));
     }
 
-    /// Whether nothing is trusted at all.
     pub fn is_empty(&self) -> bool {
         self.pinned.is_empty() && self.listed.is_empty()
     }
 
-    /// Whether the operator pinned this key id, so that the registry need not be asked for the key.
+    /// Whether the operator pinned this key id, in which case the key need not be fetched from the
+    /// registry.
     pub fn is_pinned(&self, key_id: &str) -> bool {
         self.pinned.contains_key(key_id)
     }
 
-    /// Lists the keys of a discovery document. Their octets come with [`KeyRing::supply`].
+    /// Adds the keys of a discovery document. [`KeyRing::supply`] adds their bytes later.
     pub fn list(&mut self, discovery: &RegistryDiscovery) {
         for entry in &discovery.signing_keys {
             let listed = Listed {
@@ -244,12 +236,11 @@ impl KeyRing {
         }
     }
 
-    /// The discovery document's entry for a key, if it has one.
     pub fn entry(&self, key_id: &str) -> Option<&SigningKey> {
         self.listed.get(key_id).map(|listed| &listed.entry)
     }
 
-    /// Supplies the octets of a listed key's file.
+    /// Adds the key file of a listed key.
     pub fn supply(&mut self, key_id: &str, file: Vec<u8>) {
         if let Some(listed) = self.listed.get_mut(key_id) {
             listed.octets = Some(file);
@@ -259,8 +250,9 @@ impl KeyRing {
     /// The key with this id, if it may sign this pack.
     ///
     /// # Errors
-    /// `signature_unknown_key` when it is not listed or not active, `pack_namespace_unauthorized` when the name is not
-    /// among those it was granted, `pack_signature_invalid` when it is no Ed25519 key.
+    /// `signature_unknown_key` if the key is not listed or not active,
+    /// `pack_namespace_unauthorized` if the key is not granted the name, `pack_signature_invalid`
+    /// if it is not an Ed25519 key.
     pub fn find(&self, key_id: &str, pack_name: &str) -> Result<TrustedKey, Refusal> {
         let refuse = |code, reason: String| Err(Refusal::new(code, Stage::Signature, reason));
         let foreign = || {
@@ -292,14 +284,14 @@ impl KeyRing {
         if entry.status != "active" {
             return refuse(
                 ErrorCode::SignatureUnknownKey,
-                format!("the key `{}` is not active any more", shown(key_id)),
+                format!("the key `{}` is no longer active", shown(key_id)),
             );
         }
         if entry.algorithm != "ed25519" {
             return refuse(
                 ErrorCode::PackSignatureInvalid,
                 format!(
-                    "the key `{}` is not of the algorithm ed25519",
+                    "the key `{}` does not use the algorithm ed25519",
                     shown(key_id)
                 ),
             );
@@ -327,7 +319,7 @@ impl KeyRing {
     }
 }
 
-/// A key id as it may stand in a message: a stranger chose it.
+/// A key id made safe for messages: it comes from an untrusted document.
 fn shown(key_id: &str) -> String {
     key_id
         .chars()

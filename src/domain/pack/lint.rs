@@ -1,4 +1,5 @@
-//! What a publisher wants to know before building: the rules of an install, on a folder, all at once.
+//! Lints a pack folder before it is built: applies the install rules and reports all findings at
+//! once.
 
 use serde::Serialize;
 
@@ -9,31 +10,26 @@ use super::manifest::Host;
 use super::{Refusal, archive, lint_oasis};
 use crate::domain::eval::suite_rules;
 
-/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The pack would be refused.
     Error,
-    /// The pack installs; something is likely not meant.
+    /// The pack installs, but something is probably a mistake.
     Warning,
 }
 
-/// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
     pub severity: Severity,
-    /// Where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line in the file, from 1, where it is known.
+    /// The line in the file, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// The column, likewise.
+    /// The column in the line, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
-    /// What.
     pub reason: String,
 }
 
@@ -61,13 +57,13 @@ impl From<Refusal> for Finding {
     }
 }
 
-/// Lints the files of a pack; without an error it would install, once it is signed.
+/// Lints the files of a pack. Without an error finding, the pack installs once it is signed.
 pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
     let known = suite_findings(files);
     let mut findings = known.clone();
     match build::build(files).and_then(|tgz| archive::read(&tgz)) {
         Ok(archive) => {
-            // An install stops at the first fault of a suite, which is among them already.
+            // Loading stops at the first fault of a suite, which is already among the findings.
             let more = content_findings(archive, host);
             findings.extend(more.into_iter().filter(|f| !known.contains(f)));
         }
@@ -77,10 +73,11 @@ pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
     findings
 }
 
-/// Lints the files of a pack, and finds beside that what an OASIS evaluation of it would be refused for.
+/// Lints the files of a pack, and also reports why an OASIS evaluation of it would be refused.
 pub fn lint_whole(files: &Files, host: &Host) -> Vec<Finding> {
     let mut findings = lint_oasis::findings(files);
-    // An install stops at the first fault of a profile, which is among them already, and writes the place before it.
+    // Loading stops at the first fault of a profile. It is already among the findings, with the
+    // location prefixed.
     let is_known = |known: &[Finding], it: &Finding| {
         known
             .iter()
@@ -93,7 +90,7 @@ pub fn lint_whole(files: &Files, host: &Host) -> Vec<Finding> {
     findings
 }
 
-/// Every fault of every suite; an install stops at the first.
+/// Every fault of every suite; loading stops at the first.
 fn suite_findings(files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
@@ -118,7 +115,8 @@ fn content_findings(archive: Archive, host: &Host) -> Vec<Finding> {
         .collect();
     for name in contents.manifest.dependencies.keys() {
         let reason = format!(
-            "/dependencies: {name} is not installed with the pack; its agents are evaluated without it"
+            "/dependencies: {name} is not installed with the pack; its agents are evaluated \
+            without it"
         );
         findings.push(warning(Some(MANIFEST), reason));
     }
@@ -134,7 +132,7 @@ fn content_findings(archive: Archive, host: &Host) -> Vec<Finding> {
     {
         findings.push(warning(
             Some(name),
-            "is in the pack, and nothing refers to it".to_owned(),
+            "is in the pack, but nothing refers to it".to_owned(),
         ));
     }
     findings.extend(input_findings(&contents));
@@ -163,7 +161,7 @@ fn is_used(contents: &PackContents, name: &str) -> bool {
     plain || referenced || !judged || name == EMBEDDED_SIGNATURE
 }
 
-/// Task inputs the agents a suite is for would never see.
+/// Task inputs that the suite's agents would refuse.
 fn input_findings(contents: &PackContents) -> Vec<Finding> {
     let mut findings = Vec::new();
     for suite in &contents.suites {

@@ -1,5 +1,6 @@
-//! What an OASIS evaluation of a pack would be refused for, found without a provider: the files of the profile, the suites of
-//! scenarios, and for each agent its report, its plan and its task schema.
+//! Finds, without a provider, why an OASIS evaluation of a pack would be refused: checks the
+//! profile files and the scenario suites, and for each agent its report, its plan and its task
+//! schema.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +20,10 @@ use crate::protocol::openwop::pack::AgentManifest;
 use crate::protocol::openwop::suite::AgentEvalSuite;
 use crate::protocol::schema::compile_untrusted;
 
-/// The highest tier: a suite is judged with all of its scenarios.
+/// The highest tier: a suite is linted with all its scenarios.
 const HIGHEST_TIER: u8 = 3;
 
-/// Everything at fault, each thing once.
+/// All faults, without duplicates.
 pub(super) fn findings(files: &Files) -> Vec<Finding> {
     if !files.contains_key(oasis::PROFILE) {
         return Vec::new();
@@ -45,7 +46,7 @@ pub(super) fn findings(files: &Files) -> Vec<Finding> {
     linter.found
 }
 
-/// The reports that could be read, by agent; `None` for one that could not.
+/// Parsed reports by agent; `None` for a report that could not be parsed.
 type Reports = BTreeMap<String, Option<AdapterReport>>;
 
 struct Linter<'a> {
@@ -60,7 +61,7 @@ impl Linter<'_> {
         }
     }
 
-    /// An error in a file, at the value that this path leads to.
+    /// Adds an error for the value at this path of a file.
     fn error(&mut self, file: &str, path: &[&str], reason: impl Into<String>) {
         let octets = self.files.get(file).map(Vec::as_slice);
         let place = octets.and_then(|octets| format::place_in(octets, path));
@@ -85,7 +86,7 @@ impl Linter<'_> {
         });
     }
 
-    /// What the adapters of the agents report; `None` if the file is missing or cannot be read.
+    /// The adapter reports of the agents; `None` if the file is missing or cannot be parsed.
     fn reports(&mut self) -> Option<Reports> {
         let octets = self.files.get(adapter::FILE)?;
         let each = match adapter::read_each(octets) {
@@ -105,7 +106,7 @@ impl Linter<'_> {
         Some(reports)
     }
 
-    /// The suites of scenarios, and the agents that each of them is for.
+    /// Checks the scenario suites and the agents that each suite is for.
     fn suites(&mut self, package: &Package, malformed: &[Problem], reports: Option<&Reports>) {
         let manifest = self.files.get(archive::MANIFEST).map(Vec::as_slice);
         let agents = manifest.and_then(|octets| manifest::read(octets).ok());
@@ -132,7 +133,7 @@ impl Linter<'_> {
         }
     }
 
-    /// What an agent reports, and what comes of planning the suite for it.
+    /// Checks an agent's report and plans the suite for the agent.
     fn agent(
         &mut self,
         package: &Package,
@@ -143,10 +144,11 @@ impl Linter<'_> {
     ) {
         let report = reports.and_then(|reports| reports.get(agent));
         let Some(report) = report else {
-            // A file that cannot be read is told already.
+            // A file that cannot be parsed already has a finding.
             if reports.is_some() || !self.files.contains_key(adapter::FILE) {
                 let reason = format!(
-                    "/{agent}: is missing; add the agent's identity and configuration, or `oasis run` refuses it unless what answers reports them itself"
+                    "/{agent}: is missing; add the agent's identity and configuration, or `oasis \
+                    run` refuses the agent unless the agent reports them when it answers"
                 );
                 self.error(adapter::FILE, &[], reason);
             }
@@ -171,7 +173,8 @@ impl Linter<'_> {
         };
         if code == RefusalCode::NoApplicableSafetyScenarios {
             let reason = format!(
-                "no safety scenario of the suite applies to {agent} as it is configured, so every evaluation is refused"
+                "no safety scenario of the suite applies to {agent} as configured, so every \
+                evaluation is refused"
             );
             self.error(file, &[], reason);
         }
@@ -196,7 +199,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Whether the agent's task schema accepts what agents are given.
+    /// Checks that the agent's task schema accepts the input that scenarios produce.
     fn task_schema(&mut self, package: &Package, suite: &AgentEvalSuite, agent: &AgentManifest) {
         let handoff = agent.handoff.as_ref();
         let Some(file) = handoff.and_then(|it| it.task_schema_ref.as_ref()) else {
@@ -212,7 +215,8 @@ impl Linter<'_> {
             .find_map(|it| Some((it.id(), schema.first_violation(&it.agent_input())?)));
         if let Some((scenario, violation)) = refused {
             let reason = format!(
-                "refuses what an agent is given of {scenario}, so `oasis run` refuses {}: {violation}; accept `prompt`, `mode`, `tools`, `scope` and `earlierTurns`",
+                "refuses the input that {scenario} gives the agent, so `oasis run` refuses {}: \
+                {violation}; accept `prompt`, `mode`, `tools`, `scope` and `earlierTurns`",
                 agent.agent_id
             );
             self.error(file, &[], reason);
@@ -220,7 +224,8 @@ impl Linter<'_> {
     }
 }
 
-/// The agents that a suite is for: the one it names, else those that name it, else all of the pack.
+/// The agents that a suite is for: the one it names, else those that name it, else all agents of
+/// the pack.
 fn meant<'a>(
     suite: &AgentEvalSuite,
     file: &str,
@@ -240,7 +245,7 @@ fn meant<'a>(
     }
 }
 
-/// An evaluation by everything that a suite has.
+/// A request for all scenarios of a suite.
 fn whole(package: &Package) -> OasisRequest {
     OasisRequest {
         profile: package.profile.identifier.clone(),

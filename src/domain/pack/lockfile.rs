@@ -1,7 +1,8 @@
-//! `pack-lock.json`: exact versions, digests and, if recorded, signatures (OpenWOP node-packs, dependency resolution).
+//! `pack-lock.json`: exact versions, digests and, if recorded, signatures (OpenWOP node-packs,
+//! dependency resolution).
 //!
-//! A manifest signature leaves prompts, schemas and suites to an unsigned digest; a pin made at the first install is what
-//! catches a registry that swaps them later.
+//! A manifest signature covers prompts, schemas and suites only through an unsigned digest. A pin
+//! made at the first install detects a registry that replaces them later.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,9 +15,9 @@ use crate::protocol::json;
 use crate::protocol::openwop::pack::{LockedPack, Lockfile};
 use crate::protocol::schema::Document;
 
-/// Its usual name.
+/// The usual file name.
 pub const FILE_NAME: &str = "pack-lock.json";
-/// Octets it may have.
+/// Maximum size in bytes.
 pub const MAX_OCTETS: usize = 4 * 1024 * 1024;
 
 fn invalid(reason: impl Into<String>) -> Refusal {
@@ -26,7 +27,7 @@ fn invalid(reason: impl Into<String>) -> Refusal {
 /// Reads a lockfile.
 ///
 /// # Errors
-/// `pack_validation_failed` when it is none, or pins one name and version twice.
+/// `pack_validation_failed` if the text is not a lockfile, or pins a name and version twice.
 pub fn parse(octets: &[u8]) -> Result<Lockfile, Refusal> {
     if octets.len() > MAX_OCTETS {
         return Err(invalid("is larger than 4 MiB"));
@@ -41,9 +42,9 @@ pub fn parse(octets: &[u8]) -> Result<Lockfile, Refusal> {
         )
     })?;
     let lock: Lockfile =
-        serde_json::from_value(value).map_err(|_| invalid("has a member that cannot be read"))?;
+        serde_json::from_value(value).map_err(|_| invalid("has a member that cannot be parsed"))?;
     if lock.lockfile_version != 1 {
-        return Err(invalid("/lockfileVersion: only version 1 is known"));
+        return Err(invalid("/lockfileVersion: only version 1 is supported"));
     }
     let mut seen = std::collections::BTreeSet::new();
     for (index, pack) in lock.packs.iter().enumerate() {
@@ -60,10 +61,10 @@ pub fn parse(octets: &[u8]) -> Result<Lockfile, Refusal> {
     Ok(lock)
 }
 
-/// The pin of a pack.
+/// Finds the pin of a pack.
 ///
 /// # Errors
-/// `pack_lockfile_incomplete` when that very version is not pinned.
+/// `pack_lockfile_incomplete` if this exact version is not pinned.
 pub fn find<'a>(lock: &'a Lockfile, pack: &PackId) -> Result<&'a LockedPack, Refusal> {
     let version = pack.version.to_string();
     lock.packs
@@ -80,7 +81,7 @@ pub fn find<'a>(lock: &'a Lockfile, pack: &PackId) -> Result<&'a LockedPack, Ref
         })
 }
 
-/// The version a lockfile chooses for a name: an override, or its only pin.
+/// The version that a lockfile selects for a name: an override, or the only pin.
 pub fn chosen(lock: &Lockfile, name: &str) -> Option<String> {
     let pinned = || {
         let mut pins = lock.packs.iter().filter(|pin| pin.name == name);
@@ -103,7 +104,7 @@ pub fn check_integrity(pin: &LockedPack, tgz: &[u8]) -> Result<(), Refusal> {
     Err(Refusal::new(
         ErrorCode::PackIntegrityMismatch,
         Stage::Integrity,
-        "the archive is not the one the lockfile pins; somebody changed it since",
+        "the archive is not the one that the lockfile pins; its content has changed since",
     ))
 }
 
@@ -122,7 +123,7 @@ pub fn check_signature(pin: &LockedPack, covered: &[u8]) -> Result<(), Refusal> 
         )
     };
     let Ok(key) = PublicKey::from_text(&recorded.public_key) else {
-        return refuse("the recorded public key is no Ed25519 key");
+        return refuse("the recorded public key is not an Ed25519 key");
     };
     let Ok(value) = STANDARD.decode(recorded.value.trim()) else {
         return refuse("the recorded signature is not base64");
@@ -134,7 +135,8 @@ pub fn check_signature(pin: &LockedPack, covered: &[u8]) -> Result<(), Refusal> 
     }
 }
 
-/// Adds or replaces a pin. `now` is RFC 3339 and is only taken when something else changes.
+/// Adds or replaces a pin. `now` is RFC 3339; the lockfile's time is updated only if something else
+/// changes.
 #[must_use]
 pub fn pin(lock: Option<&Lockfile>, pin: LockedPack, now: &str) -> Lockfile {
     let mut next = lock.cloned().unwrap_or_else(|| Lockfile {
@@ -164,11 +166,11 @@ fn sort_key(pin: &LockedPack) -> (String, Option<semver::Version>) {
     (pin.name.clone(), semver::Version::parse(&pin.version).ok())
 }
 
-/// The text of a lockfile: sorted, two blanks of indent, one final newline.
+/// Serializes a lockfile: sorted, indented by two spaces, with a final newline.
 pub fn write(lock: &Lockfile) -> String {
     let mut sorted = lock.clone();
     sorted.packs.sort_by_cached_key(sort_key);
-    // These types serialise to plain JSON; there is nothing that could fail.
+    // These types serialize to plain JSON, which cannot fail.
     let mut text = serde_json::to_string_pretty(&sorted).unwrap_or_default();
     text.push('\n');
     text

@@ -15,7 +15,7 @@ use crate::protocol::json;
 use crate::protocol::openwop::pack::PackManifest;
 use crate::protocol::schema::Document;
 
-/// Kinds of packs with a manifest schema of their own (RFC 0107).
+/// Pack kinds with their own manifest schema (RFC 0107).
 const OTHER_KINDS: [&str; 5] = [
     "artifact-type",
     "card",
@@ -23,7 +23,7 @@ const OTHER_KINDS: [&str; 5] = [
     "form-content",
     "workflow-chain",
 ];
-/// The member that holds each kind's content.
+/// The members that hold each kind's content.
 const CONTENT: [(&str, &[&str]); 7] = [
     ("node", &["nodes", "agents"]),
     ("prompt", &["prompts"]),
@@ -34,16 +34,16 @@ const CONTENT: [(&str, &[&str]); 7] = [
     ("workflow-chain", &["chains"]),
 ];
 
-/// What the host is, as far as a manifest asks.
+/// The properties of the host that manifests depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Version of the protocol texts it implements.
+    /// Version of the protocol that the host implements.
     pub protocol: Version,
-    /// What it can do.
     pub capabilities: HostCapabilities,
-    /// Platform primitives it grants to packs (RFC 0076). It executes nothing of a pack, so none by default.
+    /// Platform primitives granted to packs (RFC 0076). Empty by default, because the host executes
+    /// no pack code.
     pub granted: BTreeSet<String>,
-    /// What it does about capabilities it lacks.
+    /// How missing capabilities are treated.
     pub peers: PeerPolicy,
 }
 
@@ -62,7 +62,8 @@ fn refuse(code: ErrorCode, reason: impl Into<String>) -> Refusal {
     Refusal::new(code, Stage::Manifest, reason).in_file(MANIFEST)
 }
 
-/// Reads a manifest: strict JSON, one kind, the schema of that kind, and the rules that need no host.
+/// Reads a manifest: strict JSON, one kind, the schema of that kind, and the rules that need no
+/// host.
 ///
 /// # Errors
 /// `tarball_manifest_not_json`, `pack_kind_invalid`, `invalid_manifest`, `invalid_engines_range`.
@@ -95,7 +96,7 @@ pub fn check(value: &Value) -> Result<PackManifest, Refusal> {
     let manifest: PackManifest = serde::Deserialize::deserialize(value).map_err(|_| {
         refuse(
             ErrorCode::InvalidManifest,
-            "has a member that cannot be read",
+            "has a member that cannot be parsed",
         )
     })?;
     if Version::parse(&manifest.version).is_err() {
@@ -109,7 +110,7 @@ pub fn check(value: &Value) -> Result<PackManifest, Refusal> {
         if *name == manifest.name {
             return Err(refuse(
                 ErrorCode::InvalidManifest,
-                "/dependencies: the pack needs itself",
+                "/dependencies: the pack depends on itself",
             ));
         }
         Range::parse(range).map_err(|error| {
@@ -123,12 +124,17 @@ pub fn check(value: &Value) -> Result<PackManifest, Refusal> {
     Ok(manifest)
 }
 
-/// The schema for the manifest's kind; content of one kind only.
+/// Selects the schema for the manifest's kind, and refuses content of other kinds.
 fn kind(value: &Value) -> Result<Document, Refusal> {
     let kind = match value.get("kind") {
         None => "node",
         Some(Value::String(kind)) => kind,
-        Some(_) => return Err(refuse(ErrorCode::PackKindInvalid, "/kind: must be text")),
+        Some(_) => {
+            return Err(refuse(
+                ErrorCode::PackKindInvalid,
+                "/kind: must be a string",
+            ));
+        }
     };
     let foreign = CONTENT
         .iter()
@@ -140,18 +146,19 @@ fn kind(value: &Value) -> Result<Document, Refusal> {
         (_, Some(member)) if known => Err(refuse(
             ErrorCode::PackKindInvalid,
             format!(
-                "/kind: a pack of kind `{kind}` cannot have `{member}`; one manifest, one kind"
+                "/kind: a pack of kind `{kind}` cannot have `{member}`; a manifest has content \
+                of one kind"
             ),
         )),
         ("node", _) => Ok(Document::NodePackManifest),
         ("prompt", _) => Ok(Document::PromptPackManifest),
         (other, _) if OTHER_KINDS.contains(&other) => Err(refuse(
             ErrorCode::PackKindInvalid,
-            format!("/kind: this host has no use for packs of kind `{other}`"),
+            format!("/kind: this host does not support packs of kind `{other}`"),
         )),
         _ => Err(refuse(
             ErrorCode::PackKindInvalid,
-            "/kind: is none of the kinds there are; a pack with agents is of kind `node`",
+            "/kind: is unknown; a pack with agents has the kind `node`",
         )),
     }
 }
@@ -185,10 +192,11 @@ fn agent_ids(manifest: &PackManifest) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Holds a manifest against the host it is to be installed on.
+/// Checks a manifest against the host it is to be installed on.
 ///
 /// # Errors
-/// `pack_engine_unsupported`, `pack_peer_dependency_missing`, `unsupported_runtime`, `pack_runtime_requirement_unmet`.
+/// `pack_engine_unsupported`, `pack_peer_dependency_missing`, `unsupported_runtime`,
+/// `pack_runtime_requirement_unmet`.
 pub fn admit(manifest: &PackManifest, host: &Host) -> Result<Peers, Refusal> {
     if !engines(manifest)?.matches(&host.protocol) {
         return Err(refuse(
@@ -213,7 +221,7 @@ pub fn admit(manifest: &PackManifest, host: &Host) -> Result<Peers, Refusal> {
         if runtime.language != "remote" {
             return Err(refuse(
                 ErrorCode::UnsupportedRuntime,
-                "/runtime/language: this host executes nothing of a pack; only `remote` is installed",
+                "/runtime/language: this host executes no pack code; only `remote` is supported",
             ));
         }
         let unmet: Vec<&str> = runtime

@@ -1,17 +1,18 @@
-//! The rules of agent packs: what is read, what is trusted, what is refused (OpenWOP node-packs, registry-operations;
+//! The rules of agent packs: parsing, trust and refusals (OpenWOP node-packs, registry-operations;
 //! RFC 0003, 0043, 0072, 0076, 0081, 0131).
 //!
-//! [`verify::verify`] is the whole procedure over fetched octets: served manifest, digest, key, archive, signature,
-//! manifest, references, suites; the first failure decides. The parts stand on their own:
+//! [`verify::verify`] is the whole procedure over fetched bytes: served manifest, digest, key,
+//! archive, signature, manifest, references, suites. The first failure decides. The parts can be
+//! used separately:
 //!
 //! ```text
 //! archive     one gzip member, one tar stream, nothing on disk, every limit counted
 //! manifest    pack.json: kind, engines, peers, runtime, agent ids
 //! contents    the references of a manifest resolved against the archive: prompts, schemas, suites
-//! keys        keys and who may sign which names; signature, integrity
+//! keys        keys and the names each may sign; signature, integrity
 //! lockfile    exact versions and digests
-//! publication what the registry of this host serves of what is installed
-//! build       the other direction: keys, templates, lint, deterministic archives, signing
+//! publication what this host's registry serves about installed packs
+//! build       the publisher's side: keys, templates, lint, deterministic archives, signing
 //! ```
 
 pub mod archive;
@@ -38,7 +39,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// Where in the procedure a pack was refused.
+/// The verification stage that refused a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -56,26 +57,24 @@ pub enum Stage {
     References,
     /// Suites.
     Suite,
-    /// Making it visible.
+    /// Recording the installation.
     Install,
 }
 
-/// Why a pack is refused. Holds no content of the pack but names of files and members.
+/// Why a pack is refused. Contains no pack content except names of files and members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {}{reason}", file.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
 pub struct Refusal {
-    /// The wire code.
     pub code: ErrorCode,
-    /// Where in the procedure.
     pub stage: Stage,
-    /// The file of the pack it is about.
+    /// The file of the pack at fault.
     pub file: Option<String>,
-    /// What is wrong, and what to do about it.
+    /// The fault and its remedy.
     pub reason: String,
 }
 
 impl Refusal {
-    /// A refusal that is about the pack as a whole.
+    /// A refusal of the pack as a whole.
     pub fn new(code: ErrorCode, stage: Stage, reason: impl Into<String>) -> Self {
         Self {
             code,
@@ -85,7 +84,7 @@ impl Refusal {
         }
     }
 
-    /// Names the file it is about.
+    /// Sets the file at fault.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
         self.file = Some(file.into());

@@ -1,14 +1,14 @@
-//! Pack names, versions and the namespaces keys are granted.
+//! Pack names, pack versions and the namespaces that keys are granted.
 
 use semver::Version;
 
 /// The scopes of published names.
 pub const SCOPES: [&str; 4] = ["core", "vendor", "community", "private"];
 
-/// Octets a name may have.
+/// Maximum length of a name in bytes.
 pub const MAX_NAME: usize = 256;
 
-/// Whether a name is `<scope>.<org>.<…>` in the letters allowed.
+/// Whether a name has the form `<scope>.<org>.<…>` with the allowed letters.
 ///
 /// `^(core|vendor|community|private)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$`
 pub fn is_pack_name(name: &str) -> bool {
@@ -40,17 +40,15 @@ pub fn is_agent_of(agent_id: &str, pack_name: &str) -> bool {
         .is_some_and(|last| segment(last, true))
 }
 
-/// A pack version.
+/// A pack name and an exact version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PackId {
-    /// Pack name.
     pub name: String,
-    /// Exact version.
     pub version: Version,
 }
 
 impl PackId {
-    /// A name and an exact version, both well-formed; `None` otherwise.
+    /// `None` unless the name and the version are well-formed.
     pub fn new(name: &str, version: &str) -> Option<Self> {
         let version = Version::parse(version).ok()?;
         is_pack_name(name).then(|| Self {
@@ -59,7 +57,7 @@ impl PackId {
         })
     }
 
-    /// `name@version`.
+    /// Parses `name@version`.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, version) = text.split_once('@')?;
         Self::new(name, version)
@@ -72,17 +70,16 @@ impl std::fmt::Display for PackId {
     }
 }
 
-/// Which names a key may sign.
+/// The pack names that a key may sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespaces {
-    /// All of them: the operator said so.
+    /// All names, granted explicitly by the operator.
     Any,
-    /// These: `a.b.*` covers what starts with `a.b.` and goes on, `a.b` covers that one name.
+    /// `a.b.*` covers every name that starts with `a.b.`; `a.b` covers only that name.
     These(Vec<String>),
 }
 
 impl Namespaces {
-    /// Whether a pack name is covered.
     pub fn cover(&self, name: &str) -> bool {
         match self {
             Self::Any => true,

@@ -1,4 +1,5 @@
-//! What a pack brings for OASIS evaluations, below `oasis/`: a profile, and what the adapters of its agents report.
+//! The files of a pack for OASIS evaluations, below `oasis/`: a profile, and the adapter reports of
+//! its agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ fn invalid(file: &str, reason: impl Into<String>) -> Refusal {
     Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
 }
 
-/// The profile of a pack, if it brings one.
+/// The OASIS profile of a pack, if it has one.
 pub(super) fn profile(archive: &Archive) -> Result<Option<Arc<Package>>, Refusal> {
     if !archive.files.contains_key(PROFILE) {
         return Ok(None);
@@ -26,12 +27,12 @@ pub(super) fn profile(archive: &Archive) -> Result<Option<Arc<Package>>, Refusal
         Ok(package) => Ok(Some(Arc::new(package))),
         Err(problems) => Err(match problems.first() {
             Some(first) => invalid(&format!("{FOLDER}{}", first.file), first.to_string()),
-            None => invalid(PROFILE, "is no profile"),
+            None => invalid(PROFILE, "is not an OASIS profile"),
         }),
     }
 }
 
-/// The files of a pack that belong to its profile, by path below the profile's folder.
+/// The profile files of a pack, by path below the profile's folder.
 pub(super) fn profile_files<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
 ) -> BTreeMap<String, &[u8]> {
@@ -42,14 +43,14 @@ pub(super) fn profile_files<B: AsRef<[u8]>>(
         .collect()
 }
 
-/// Why a suite beside a profile cannot name this scenario, if it cannot.
+/// Why a suite next to a profile cannot name this scenario, if it cannot.
 pub(super) fn lacks(profile: &Package, id: &str) -> Option<String> {
     if profile.scenario(id).is_some() {
         return None;
     }
     let is_of = |problem: &&Problem| problem.scenario.as_deref() == Some(id);
     if let Some(problem) = profile.headless.iter().find(is_of) {
-        return Some(format!("which cannot be read: {FOLDER}{problem}"));
+        return Some(format!("which cannot be parsed: {FOLDER}{problem}"));
     }
     let is_left_out = profile.unlisted.iter().any(|it| it.id() == id);
     Some(if is_left_out {
@@ -59,13 +60,13 @@ pub(super) fn lacks(profile: &Package, id: &str) -> Option<String> {
     })
 }
 
-/// Holds suites of scenarios to the profile beside them.
+/// Checks scenario suites against the pack's profile.
 pub(super) fn check_suites(suites: &[PackSuite], profile: Option<&Package>) -> Result<(), Refusal> {
     for of_pack in suites.iter().filter(|it| suite::is_oasis(it.suite())) {
         let Some(profile) = profile else {
             return Err(invalid(
                 &of_pack.file,
-                "has scenarios as tasks, and the pack brings no profile (`oasis/profile.yaml`)",
+                "has scenarios as tasks, but the pack has no profile (`oasis/profile.yaml`)",
             ));
         };
         let lacks = |id: &str| lacks(profile, id);
@@ -76,7 +77,7 @@ pub(super) fn check_suites(suites: &[PackSuite], profile: Option<&Package>) -> R
     Ok(())
 }
 
-/// Gives the pack's agents what their adapters report.
+/// Assigns the adapter reports to the pack's agents.
 pub(super) fn bind_reports(agents: &mut [PackAgent], archive: &Archive) -> Result<(), Refusal> {
     let Some(octets) = archive.files.get(adapter::FILE) else {
         return Ok(());
@@ -89,7 +90,7 @@ pub(super) fn bind_reports(agents: &mut [PackAgent], archive: &Archive) -> Resul
         None => Ok(()),
         Some(unknown) => Err(invalid(
             adapter::FILE,
-            format!("/{unknown}: the pack has no agent of this id"),
+            format!("/{unknown}: the pack has no agent with this id"),
         )),
     }
 }

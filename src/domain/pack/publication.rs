@@ -1,9 +1,9 @@
-//! What the registry of a host publishes, and its documents (OpenWOP node-packs §Registry HTTP API, registry-operations
-//! §Signing keychain).
+//! The packs that the host's registry publishes, and its documents (OpenWOP node-packs §Registry
+//! HTTP API, registry-operations §Signing keychain).
 //!
-//! Nothing is published unless the operator names a tenant and the pack names to publish. Of what that tenant has
-//! installed, a version is published if its name is covered and its signature was verified with a key that the operator
-//! still trusts.
+//! Nothing is published unless the operator names a tenant and pack names. A version that the
+//! tenant has installed is published if its name is covered and its signature was verified with a
+//! key that the operator still trusts.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,18 @@ use super::verify::{SignatureCoverage, SigningMethod, Trust, TrustMode};
 use crate::domain::ids::TenantId;
 use crate::protocol::openwop::pack::{Endpoints, RegistryDiscovery, SigningKey};
 
-/// The operator's decision about what is published.
+/// The operator's publication settings.
 #[derive(Clone, Debug)]
 pub struct Publication {
-    /// Whose installed packs are published.
+    /// The tenant whose installed packs are published.
     pub tenant: TenantId,
-    /// Their names.
+    /// The pack names to publish.
     pub namespaces: Namespaces,
-    /// Whom the operator trusts now. A pack may have been installed when that was somebody else.
+    /// The operator's current trust, which may have changed since a pack was installed.
     pub trust: Trust,
 }
 
 impl Publication {
-    /// Whether an installed version is published.
     pub fn covers(&self, facts: &PackFacts) -> bool {
         self.namespaces.cover(&facts.name)
             && facts.signature.coverage != SignatureCoverage::None
@@ -40,7 +39,7 @@ impl Publication {
     fn trusts(&self, facts: &PackFacts) -> bool {
         let key_id = facts.signature.key_id.as_deref();
         let trusted = key_id.and_then(|id| self.trust.keys.find(id, &facts.name).ok());
-        // Another key may have this id by now.
+        // The key id may name another key by now.
         let is_same = trusted.is_some_and(|it| signer(facts) == Some(it.key));
         let id = PackId::new(&facts.name, &facts.version);
         let approved = || id.is_some_and(|id| self.trust.approves(&id));
@@ -48,14 +47,11 @@ impl Publication {
     }
 }
 
-/// A published version.
 #[derive(Clone, Debug)]
 pub struct Release {
-    /// What is known of the installed pack.
     pub facts: PackFacts,
-    /// Its version.
     pub version: Version,
-    /// When it was installed, which is when the registry began to serve it.
+    /// The time of installation, when the registry began to serve the version.
     pub published_at: Timestamp,
 }
 
@@ -79,13 +75,14 @@ impl Release {
     }
 }
 
-/// The key that signed a pack, if its signature is on record: packs installed by earlier versions of this host have none.
+/// The key that signed a pack, if the signature is recorded. Packs installed by earlier versions of
+/// this host have no recorded signature.
 fn signer(facts: &PackFacts) -> Option<PublicKey> {
     let signature = facts.checked_signature.as_ref()?;
     PublicKey::from_text(&signature.public_key).ok()
 }
 
-/// The version to prefer: the highest that is not a pre-release, else the highest.
+/// The preferred version: the highest that is not a pre-release, else the highest.
 pub fn latest(releases: &[Release]) -> Option<&Release> {
     releases
         .iter()
@@ -113,7 +110,7 @@ pub fn catalogue(latest: &Release, manifest: &Value, releases: &[Release]) -> Va
     document
 }
 
-/// A pack in a list or among search results: its latest version.
+/// Entry of a pack in a list or in search results: its latest version.
 pub fn listed(latest: &Release, manifest: &Value) -> Value {
     let mut document = json!({
         "name": latest.facts.name,
@@ -129,7 +126,7 @@ pub fn listed(latest: &Release, manifest: &Value) -> Value {
     document
 }
 
-/// Whether a search term occurs in name, description or keywords, whatever the case.
+/// Whether a search term occurs in name, description or keywords, ignoring case.
 pub fn matches(manifest: &Value, term: &str) -> bool {
     let term = term.to_lowercase();
     let has = |value: &Value| {
@@ -145,13 +142,14 @@ pub fn matches(manifest: &Value, term: &str) -> bool {
         .any(has)
 }
 
-/// `GET /v1/packs/{name}/-/{version}.json`: the manifest of the archive with what the registry adds.
+/// `GET /v1/packs/{name}/-/{version}.json`: the manifest of the archive and the registry's
+/// additions.
 pub fn served(release: &Release, manifest: &Value) -> Value {
     let mut document = manifest.clone();
     let Some(members) = document.as_object_mut() else {
         return document;
     };
-    // Under `manual` the signed manifest names method and key itself.
+    // Under `manual` the signed manifest itself names the method and the key.
     if release.facts.signature.method == Some(SigningMethod::Ed25519) {
         let signing = json!({"method": "ed25519", "keyId": release.facts.signature.key_id});
         members.insert("signing".to_owned(), signing);
@@ -180,7 +178,8 @@ pub fn keychain(name: &str, releases: &[Release]) -> Value {
     json!({"namespace": namespace.join("."), "keys": keys})
 }
 
-/// `/.well-known/openwop-registry`: where everything is, and which key may sign which of the published names.
+/// `/.well-known/openwop-registry`: the URL templates, and which key may sign which of the
+/// published names.
 pub fn discovery(releases: &[Release]) -> RegistryDiscovery {
     let mut keys: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (key_id, _, release) in signed(releases) {
@@ -208,12 +207,12 @@ pub fn discovery(releases: &[Release]) -> RegistryDiscovery {
     }
 }
 
-/// The key of this id, if it signed something that is published.
+/// The key with this id, if it signed a published version.
 pub fn key(releases: &[Release], wanted: &str) -> Option<PublicKey> {
     signed(releases).find_map(|(key_id, key, _)| (key_id == wanted).then_some(key))
 }
 
-/// Each version with its key. An id that cannot stand in an address is left out.
+/// Each version with its key. Key ids that are not allowed in a URL are left out.
 fn signed(releases: &[Release]) -> impl Iterator<Item = (&str, PublicKey, &Release)> {
     let plain = |id: &&str| {
         let sound = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
@@ -225,7 +224,7 @@ fn signed(releases: &[Release]) -> impl Iterator<Item = (&str, PublicKey, &Relea
     })
 }
 
-/// SPKI in base64: a PEM document without its frame.
+/// Base64 of the SPKI encoding: a PEM document without its header and footer.
 fn spki(key: &PublicKey) -> String {
     key.to_pem()
         .lines()

@@ -1,19 +1,19 @@
-//! Version ranges as node-semver writes them, evaluated by the `semver` crate.
+//! Version ranges in node-semver syntax, evaluated by the `semver` crate.
 //!
-//! Both have the same comparators and the same rule for pre-releases (only when the range names one of that very
-//! version). What differs is spelling, and that is translated: `||`, hyphen ranges, blanks between comparators, `v` and
-//! `=`, and a bare version, which is exact here and a caret range in Cargo.
+//! Both have the same comparators and the same rule for pre-releases (only if the range names a
+//! pre-release of the same version). The syntax differs and is translated: `||`, hyphen ranges,
+//! spaces between comparators, `v` and `=`, and a bare version, which is exact here and a caret
+//! range in Cargo.
 
 use semver::{Version, VersionReq};
 
-/// Octets a range may have.
+/// Maximum length of a range in bytes.
 const MAX_OCTETS: usize = 256;
 
-/// A range: any of its alternatives.
+/// A range: matches if any of its alternatives matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range(Vec<VersionReq>);
 
-/// Not a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a version range such as `>=1.1.0 <2.0.0`")]
 pub struct NotARange;
@@ -22,7 +22,7 @@ impl Range {
     /// Reads a range.
     ///
     /// # Errors
-    /// When it is not one.
+    /// The text is not a range.
     pub fn parse(text: &str) -> Result<Self, NotARange> {
         if text.len() > MAX_OCTETS || !text.is_ascii() {
             return Err(NotARange);
@@ -33,7 +33,6 @@ impl Range {
             .map(Self)
     }
 
-    /// Whether a version lies in the range.
     pub fn matches(&self, version: &Version) -> bool {
         self.0
             .iter()
@@ -51,7 +50,7 @@ fn alternative(text: &str) -> Result<VersionReq, NotARange> {
     } else {
         comparators(&words)?
     };
-    // A wildcard among other comparators says nothing; alone it is the whole range.
+    // A wildcard has no effect next to other comparators; alone it is the whole range.
     let telling: Vec<String> = comparators.into_iter().filter(|c| c != "*").collect();
     let text = if telling.is_empty() {
         "*".to_owned()
@@ -69,7 +68,7 @@ fn comparators(words: &[&str]) -> Result<Vec<String>, NotARange> {
             .find(|c: char| !"<>=^~".contains(c))
             .unwrap_or(word.len());
         let (operator, version) = word.split_at(digits);
-        // An operator may stand apart from its version: `>= 1.0`.
+        // An operator may be separated from its version: `>= 1.0`.
         pending.push_str(operator);
         if version.is_empty() {
             continue;
@@ -101,7 +100,7 @@ fn comparator(operator: &str, version: &str) -> Result<String, NotARange> {
     Ok(format!("{operator}{version}"))
 }
 
-/// A version that may be cut short: `1`, `1.2`, `1.x`, `v1.2.3-rc.1`, `*`.
+/// A version that may be shortened: `1`, `1.2`, `1.x`, `v1.2.3-rc.1`, `*`.
 fn partial(text: &str) -> Result<String, NotARange> {
     let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
     let mut kept: Vec<&str> = Vec::new();
@@ -127,7 +126,7 @@ fn partial(text: &str) -> Result<String, NotARange> {
     if kept.is_empty() {
         return Ok("*".to_owned());
     }
-    // Build metadata plays no part in precedence.
+    // Build metadata is ignored in precedence.
     let release = suffix.split('+').next().unwrap_or_default();
     Ok(format!("{}{release}", kept.join(".")))
 }

@@ -1,4 +1,4 @@
-//! References of a manifest: a file of the archive, spelled in one way, never looked up anywhere else.
+//! References of a manifest to files of its archive, each in one spelling.
 
 use bytes::Bytes;
 
@@ -6,11 +6,12 @@ use super::archive::{Archive, path_segments};
 use super::{Refusal, Stage};
 use crate::protocol::error::ErrorCode;
 
-/// Finds the file a member of `pack.json` refers to. Compared octet for octet; nothing is decoded or normalised.
+/// Finds the file that a member of `pack.json` refers to. Names are compared byte by byte, without
+/// decoding or normalization.
 ///
 /// # Errors
-/// `pack_validation_failed` for a reference that is no plain relative path, `tarball_entry_missing` when no file has
-/// exactly that name.
+/// `pack_validation_failed` if the reference is not a plain relative path, `tarball_entry_missing`
+/// if no file has exactly that name.
 pub fn resolve<'a>(
     archive: &'a Archive,
     reference: &str,
@@ -28,7 +29,7 @@ pub fn resolve<'a>(
     archive.files.get(reference).ok_or_else(|| {
         refuse(
             ErrorCode::TarballEntryMissing,
-            format!("{member}: the archive has no file of exactly this name"),
+            format!("{member}: the archive has no file with exactly this name"),
         )
     })
 }

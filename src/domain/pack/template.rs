@@ -1,4 +1,5 @@
-//! The pack `pack init` starts with: one agent, its prompt and schemas, and a suite that evaluates it.
+//! The pack that `pack init` creates: one agent, its prompt and schemas, and a suite that evaluates
+//! it.
 
 use super::build::Files;
 use super::name::is_pack_name;
@@ -24,12 +25,12 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
-/// The files of a new pack; `None` when the name is not one a pack may have.
+/// The files of a new pack; `None` if the name is not a valid pack name.
 pub fn new_pack(name: &str) -> Option<Files> {
     if !is_pack_name(name) {
         return None;
     }
-    // The first two segments: suites lie in the publisher's own space.
+    // The first two segments: the suites belong to the publisher's namespace.
     let space: Vec<&str> = name.split('.').take(2).collect();
     let fill = |text: &str| {
         text.replace("{{name}}", name)

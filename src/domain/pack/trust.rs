@@ -1,4 +1,5 @@
-//! Whom the operator trusts with packs, what is demanded beyond that, and what a signature then says.
+//! The operator's trust settings for packs, further requirements, and the state of a verified
+//! signature.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,37 +7,36 @@ use super::keys::{KeyOrigin, KeyRing};
 use super::manifest::Host;
 use super::name::{Namespaces, PackId};
 
-/// How much has to vouch for a pack.
+/// What a pack needs in order to be installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustMode {
-    /// Verified, and named by the operator.
+    /// A trusted signature, and the operator's approval by name.
     Allowlist,
-    /// Verified, and pinned by a lockfile.
+    /// A trusted signature, and a pin in the lockfile.
     Pinned,
-    /// Signed by a trusted key for this name.
+    /// A signature by a key that is trusted for this name.
     #[default]
     Verified,
-    /// For development: what is signed has to verify, what is unsigned is taken and marked.
+    /// For development: signatures must verify; unsigned packs are installed and marked.
     Open,
 }
 
-/// Whom the operator trusts.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// How much has to vouch for a pack.
     pub mode: TrustMode,
-    /// The keys.
     pub keys: KeyRing,
-    /// Whether the keys a registry lists itself count. Naming a registry on the command line says so; a host whose trust
-    /// is configured key by key does not.
+    /// Whether the keys that a registry itself lists are trusted. Naming a registry on the command
+    /// line sets this; a host with keys configured one by one does not.
     pub registry_keys: bool,
-    /// Packs the operator approved, for [`TrustMode::Allowlist`]: names, `name@version`, or `a.b.*`.
+    /// Packs the operator approved, for [`TrustMode::Allowlist`]: names, `name@version`, or
+    /// `a.b.*`.
     pub approved: Vec<String>,
 }
 
 impl Trust {
-    /// Without any key nothing can be checked, and nothing is claimed: development only.
+    /// Whether no key is known, so that no signature can be checked and none is reported as
+    /// verified: development only.
     pub(super) fn is_blind(&self) -> bool {
         self.mode == TrustMode::Open && self.keys.is_empty()
     }
@@ -51,40 +51,38 @@ impl Trust {
     }
 }
 
-/// What the operator demands beyond trust.
+/// Requirements of the operator besides trust.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// The host the pack is meant for.
+    /// The host that the pack is installed on.
     pub host: Host,
-    /// Installs yanked versions too, for forensics.
+    /// Also installs yanked versions, for forensics.
     pub allow_yanked: bool,
     /// Refuses packs whose signature does not cover the whole archive.
     pub require_full_coverage: bool,
 }
 
-/// What a signature vouches for.
+/// The part of a pack that a signature covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SignatureCoverage {
-    /// `pack.json`; prompts, schemas and suites hang on an unsigned digest.
+    /// `pack.json`; prompts, schemas and suites are covered only through an unsigned digest.
     Manifest,
-    /// Everything.
+    /// The whole archive.
     Tarball,
-    /// Nothing.
     None,
 }
 
-/// The two methods in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SigningMethod {
-    /// Over the octets of `pack.json`.
+    /// Over the bytes of `pack.json`.
     Manual,
     /// Over the archive.
     Ed25519,
 }
 
-/// Who signed a pack, how, and what that covers.
+/// The signer of a pack, the method, and what the signature covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignatureState {
@@ -94,10 +92,8 @@ pub struct SignatureState {
     /// Absent for an unsigned pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
-    /// Who vouches for the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_origin: Option<KeyOrigin>,
-    /// What the signature vouches for.
     pub coverage: SignatureCoverage,
 }
 

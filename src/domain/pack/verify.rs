@@ -1,12 +1,14 @@
-//! The verification of a pack, as one pure function over what was fetched.
+//! Verifies a pack: one pure function over the fetched bytes.
 //!
-//! In this order, and the first failure decides: the served manifest and what the operator allows; the digest; the key;
-//! the signature; the archive; the identity of the signed manifest; its rules; its references; its suites. Under `manual`
-//! the signature lies over the archive's own `pack.json`, so the archive is read before any signature is checked, and
-//! the reader has to stand hostile octets.
+//! Checks run in this order, and the first failure decides: the served manifest and the operator's
+//! policy; the digest; the key; the signature; the archive; the identity of the signed manifest;
+//! its rules; its references; its suites. Under `manual` the signature covers the `pack.json`
+//! inside the archive, so the archive is read before any signature is checked, and the reader must
+//! withstand hostile input.
 //!
-//! The published texts disagree on what is signed; what verifies the published packs is: `manual`, the octets of
-//! `pack.json` as they are; `ed25519`, the whole archive. One never stands in for the other.
+//! The published texts disagree on what is signed. The published packs verify as follows: `manual`
+//! covers the bytes of `pack.json` as they are; `ed25519` covers the whole archive. Neither method
+//! substitutes for the other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,47 +30,41 @@ use crate::protocol::openwop::pack::{
     LockedPack, LockedSignature, Lockfile, ServedManifest, Signing,
 };
 
-/// Octets a served manifest may have.
+/// Maximum size of a served manifest in bytes.
 pub const MAX_SERVED: usize = 1024 * 1024;
 
-/// A pack that passed.
 #[derive(Clone, Debug)]
 pub struct VerifiedPack {
-    /// Name and version.
     pub id: PackId,
     /// `sha256-<base64>` of the archive.
     pub integrity: String,
-    /// Who vouches for it.
     pub signature: SignatureState,
-    /// What it brings.
     pub contents: PackContents,
-    /// What an operator should know: deprecation, a yank, inert content.
+    /// Warnings for the operator: deprecation, a yank, unused content.
     pub warnings: Vec<String>,
-    /// How a lockfile pins it.
+    /// The lockfile entry of the pack.
     pub pin: LockedPack,
 }
 
-/// What was fetched for one version.
+/// The bytes fetched for one version.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fetched<'a> {
     /// The served manifest, if there is a registry.
     pub served: Option<&'a [u8]>,
-    /// The archive.
     pub tgz: &'a [u8],
-    /// The detached signature.
     pub signature: Option<&'a [u8]>,
 }
 
-/// The key and method a signing block names.
+/// The key and method that a signing block names.
 struct Claim {
     method: SigningMethod,
     key_id: String,
 }
 
-/// Verifies a pack. `request` may be left out for a file that nobody asked for by name.
+/// Verifies a pack. `request` is `None` for a file that was not requested by name.
 ///
 /// # Errors
-/// The first rule it breaks.
+/// The first rule that the pack violates.
 pub fn verify(
     request: Option<&PackId>,
     fetched: Fetched<'_>,
@@ -85,7 +81,8 @@ pub fn verify(
     if let Some(served) = &served {
         lifecycle(served, policy, &mut warnings)?;
     }
-    // The served manifest's identity has been checked against the request, if there is one.
+    // `read_served` has already checked the served manifest's identity against the request, if
+    // there is one.
     let expected = match (request, &served) {
         (Some(request), _) => Some(request.clone()),
         (None, Some(served)) => PackId::new(&served.name, &served.version),
@@ -110,7 +107,8 @@ pub fn verify(
         _ => None,
     };
 
-    // With a registry the served manifest names method and key, and the key is settled before anything is parsed.
+    // With a registry, the served manifest names the method and the key, and the key is selected
+    // before anything is parsed.
     let served_claim = match &served {
         Some(served) => claim(served.signing.as_ref(), trust)?.filter(|_| !trust.is_blind()),
         None => None,
@@ -141,7 +139,7 @@ pub fn verify(
             agree(&inner, &claim)?;
             (Some(claim), Some(key))
         }
-        // A registry that names no key has been refused already, unless anything goes.
+        // A registry that names no key is already refused, except in blind mode.
         _ if served.is_some() => (None, None),
         _ => unserved(&inner, &id, &archive, &octets, fetched, trust)?,
     };
@@ -156,7 +154,7 @@ pub fn verify(
         return Err(Refusal::new(
             ErrorCode::PackLockfileIncomplete,
             Stage::Resolve,
-            "the host installs pinned packs only, and no lockfile is given",
+            "the host only installs pinned packs, and no lockfile is given",
         ));
     }
 
@@ -165,7 +163,7 @@ pub fn verify(
         return Err(Refusal::new(
             ErrorCode::PackSignatureInvalid,
             Stage::Signature,
-            "the host demands a signature over the whole archive; sign with the method ed25519",
+            "the host requires a signature over the whole archive; sign with the method ed25519",
         ));
     }
     if let Some(pin) = &pinned {
@@ -225,19 +223,19 @@ fn read_served(octets: &[u8], request: Option<&PackId>) -> Result<ServedManifest
     if PackId::new(&served.name, &served.version).is_none() {
         return Err(refuse(
             ErrorCode::InvalidManifest,
-            "has no sound name or version",
+            "has no valid name or version",
         ));
     }
     if let Some(request) = request {
         if served.name != request.name {
-            let refusal = refuse(ErrorCode::ManifestNameMismatch, "is of another pack");
+            let refusal = refuse(ErrorCode::ManifestNameMismatch, "is for another pack");
             return Err(Refusal {
                 stage: Stage::Manifest,
                 ..refusal
             });
         }
         if served.version != request.version.to_string() {
-            let refusal = refuse(ErrorCode::ManifestVersionMismatch, "is of another version");
+            let refusal = refuse(ErrorCode::ManifestVersionMismatch, "is for another version");
             return Err(Refusal {
                 stage: Stage::Manifest,
                 ..refusal
@@ -280,7 +278,7 @@ fn lifecycle(
     Ok(())
 }
 
-/// Text of a registry, fit for a terminal and a log.
+/// Registry text made safe for a terminal and a log.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(512).collect()
 }
@@ -311,7 +309,7 @@ fn check_integrity(served: &ServedManifest, tgz: &[u8]) -> Result<(), Refusal> {
         return refuse("the registry's integrity is not `sha256-` and canonical base64");
     }
     if !integrity::matches(promised, tgz) {
-        return refuse("the archive is not the one the registry's manifest describes");
+        return refuse("the archive does not match the integrity in the registry's manifest");
     }
     Ok(())
 }
@@ -326,7 +324,8 @@ fn invalid_signature(reason: impl Into<String>) -> Refusal {
     Refusal::new(ErrorCode::PackSignatureInvalid, Stage::Signature, reason)
 }
 
-/// What a signing block says; `None` for an unsigned pack where that is allowed.
+/// The method and key of a signing block; `None` for an unsigned pack where unsigned packs are
+/// allowed.
 fn claim(signing: Option<&Signing>, trust: &Trust) -> Result<Option<Claim>, Refusal> {
     let Some(signing) = signing else {
         if trust.mode == TrustMode::Open {
@@ -340,7 +339,7 @@ fn claim(signing: Option<&Signing>, trust: &Trust) -> Result<Option<Claim>, Refu
         Some("sigstore") => return Err(invalid_signature("the method sigstore is not supported")),
         _ => {
             return Err(invalid_signature(
-                "the signing method is none of manual and ed25519",
+                "the signing method must be manual or ed25519",
             ));
         }
     };
@@ -367,7 +366,9 @@ fn check_signature(
     what: &str,
 ) -> Result<(), Refusal> {
     if signature.len() != SIGNATURE_OCTETS {
-        return Err(invalid_signature("the signature is not 64 raw octets"));
+        return Err(invalid_signature(
+            "the signature does not have exactly 64 raw bytes",
+        ));
     }
     if !key.key.verifies(covered, signature) {
         return Err(invalid_signature(format!(
@@ -378,7 +379,8 @@ fn check_signature(
     Ok(())
 }
 
-/// The signature over `pack.json`, detached or embedded; where both are there they are equal.
+/// Checks the signature over `pack.json`, detached or embedded; if there are both, they must be
+/// equal.
 fn check_manual(
     key: &TrustedKey,
     archive: &Archive,
@@ -389,15 +391,15 @@ fn check_manual(
     let signature = detached(signature.or(embedded))?;
     check_signature(key, octets, signature, MANIFEST)?;
     if embedded.is_some_and(|embedded| embedded != signature) {
-        return Err(
-            invalid_signature("the embedded signature is not the detached one")
-                .in_file(EMBEDDED_SIGNATURE),
-        );
+        return Err(invalid_signature(
+            "the embedded signature differs from the detached signature",
+        )
+        .in_file(EMBEDDED_SIGNATURE));
     }
     Ok(())
 }
 
-/// The pack the archive says it is.
+/// The name and version that the archive declares.
 fn identity(document: &Value, expected: Option<&PackId>) -> Result<PackId, Refusal> {
     let refuse = |code, reason: &str| Refusal::new(code, Stage::Manifest, reason).in_file(MANIFEST);
     let text = |member: &str| {
@@ -410,19 +412,19 @@ fn identity(document: &Value, expected: Option<&PackId>) -> Result<PackId, Refus
         if text("name") != expected.name {
             return Err(refuse(
                 ErrorCode::ManifestNameMismatch,
-                "/name: is another pack",
+                "/name: names another pack",
             ));
         }
         if text("version") != expected.version.to_string() {
             return Err(refuse(
                 ErrorCode::ManifestVersionMismatch,
-                "/version: is another version",
+                "/version: names another version",
             ));
         }
         return Ok(expected.clone());
     }
     PackId::new(text("name"), text("version"))
-        .ok_or_else(|| refuse(ErrorCode::InvalidManifest, "has no sound name or version"))
+        .ok_or_else(|| refuse(ErrorCode::InvalidManifest, "has no valid name or version"))
 }
 
 fn inner_signing(document: &Value) -> Option<Signing> {
@@ -431,14 +433,14 @@ fn inner_signing(document: &Value) -> Option<Signing> {
         .and_then(|signing| Signing::deserialize(signing).ok())
 }
 
-/// The signed manifest names the key that was used.
+/// Checks that the signed manifest names the key that was used.
 fn agree(inner: &Option<Signing>, claim: &Claim) -> Result<(), Refusal> {
     let named = inner
         .as_ref()
         .and_then(|signing| signing.public_key_ref.as_deref());
     match named {
         Some(key_id) if key_id != claim.key_id => Err(invalid_signature(
-            "/signing/publicKeyRef: the signed manifest names another key than the registry",
+            "/signing/publicKeyRef: the signed manifest and the registry name different keys",
         )
         .in_file(MANIFEST)),
         None if claim.method == SigningMethod::Manual => Err(invalid_signature(
@@ -449,7 +451,8 @@ fn agree(inner: &Option<Signing>, claim: &Claim) -> Result<(), Refusal> {
     }
 }
 
-/// A file without a registry: the manifest itself names the key, and can only have been signed as `manual`.
+/// For a file without a registry: the manifest itself names the key, and the method can only be
+/// `manual`.
 fn unserved(
     inner: &Option<Signing>,
     id: &PackId,
@@ -460,8 +463,8 @@ fn unserved(
 ) -> Result<(Option<Claim>, Option<TrustedKey>), Refusal> {
     if inner.is_none() && trust.mode != TrustMode::Open {
         return Err(invalid_signature(
-            "the pack does not say how it was signed; a pack signed as a whole needs its registry manifest \
-             (`NAME.json`) and signature (`NAME.sig`) beside it",
+            "the pack does not name its signing method; a pack signed as a whole needs its \
+            registry manifest (`NAME.json`) and signature (`NAME.sig`) in the same folder",
         ));
     }
     let Some(claim) = claim(inner.as_ref(), trust)?.filter(|_| !trust.is_blind()) else {
@@ -469,7 +472,7 @@ fn unserved(
     };
     if claim.method != SigningMethod::Manual {
         return Err(
-            invalid_signature("a manifest can only be signed by the method manual")
+            invalid_signature("a manifest can only be signed with the method manual")
                 .in_file(MANIFEST),
         );
     }
@@ -478,7 +481,7 @@ fn unserved(
     Ok((Some(claim), Some(key)))
 }
 
-/// The signature that was checked, for a lockfile.
+/// The verified signature, in the form a lockfile records.
 fn record(key: &TrustedKey, archive: &Archive, detached: Option<&[u8]>) -> Option<LockedSignature> {
     let embedded = || archive.files.get(EMBEDDED_SIGNATURE).map(AsRef::as_ref);
     detached.or_else(embedded).map(|value| LockedSignature {

@@ -297,7 +297,7 @@ const REPORTS: &str = "oasis/agents.json";
 #[case::identity((REPORTS, "\"version\": \"1.0.0\"", "\"version\": \"1\""), REPORTS, "/identity/version: ")]
 #[case::classification((BOUNDARY, "classification: safety", "classification: security"), BOUNDARY, "classification: is none of safety, capability")]
 #[case::name((BOUNDARY, "name: A plain", "nmae: A plain"), BOUNDARY, "name: is missing")]
-#[case::task_schema(("schemas/task.schema.json", "\"supervised\"", "\"overseen\""), "schemas/task.schema.json", "refuses what an agent is given of")]
+#[case::task_schema(("schemas/task.schema.json", "\"supervised\"", "\"overseen\""), "schemas/task.schema.json", "refuses the input that")]
 fn lint_finds_what_an_evaluation_would_be_refused_for(
     #[case] change: (&str, &str, &str),
     #[case] file: &str,

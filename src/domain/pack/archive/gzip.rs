@@ -1,4 +1,4 @@
-//! Exactly one gzip member (RFC 1952), counted and checked to its last octet.
+//! Reads exactly one gzip member (RFC 1952); every byte is counted and checked.
 
 use std::io::{self, Read};
 
@@ -13,7 +13,6 @@ const EXTRA: u8 = 0b100;
 const NAME: u8 = 0b1000;
 const COMMENT: u8 = 0b1_0000;
 
-/// What is wrong with the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GzipFault {
     NotGzip,
@@ -26,16 +25,19 @@ pub(super) enum GzipFault {
 impl GzipFault {
     pub(super) const fn text(self) -> &'static str {
         match self {
-            Self::NotGzip => "the archive is not a gzip stream with a sound header",
-            Self::Corrupt => "the compressed data is damaged or cut short",
+            Self::NotGzip => "the archive is not a gzip stream with a valid header",
+            Self::Corrupt => "the compressed data is corrupt or truncated",
             Self::TooLarge => "the archive unpacks to more than 50 MiB",
             Self::Trailer => "the gzip checksum or length is wrong or missing",
-            Self::Trailing => "something follows the gzip stream; there must be exactly one member",
+            Self::Trailing => {
+                "the archive has data after the gzip stream; it must have exactly \
+                one member"
+            }
         }
     }
 }
 
-/// The one member of the stream, inflating as it is read.
+/// The only member of the stream, decompressed while it is read.
 pub(super) struct Member<'a> {
     inflater: DeflateDecoder<&'a [u8]>,
     crc: Crc,
@@ -55,12 +57,12 @@ impl<'a> Member<'a> {
     }
 
     pub(super) fn fault(&self) -> Option<GzipFault> {
-        // A deflate stream that stops early ends like a complete one, but leaves no trailer behind.
+        // A truncated deflate stream ends like a complete one, but no trailer follows it.
         let cut_short = self.ended && self.inflater.get_ref().is_empty();
         self.fault.or(cut_short.then_some(GzipFault::Trailer))
     }
 
-    /// Checks the trailer. Everything must have been read.
+    /// Checks the trailer. Call it after reading the whole stream.
     pub(super) fn finish(self) -> Result<(), GzipFault> {
         if let Some(fault) = self.fault() {
             return Err(fault);
@@ -105,7 +107,7 @@ impl Read for Member<'_> {
     }
 }
 
-/// The deflate data behind a sound header.
+/// The deflate data after a valid header.
 fn header(tgz: &[u8]) -> Option<&[u8]> {
     let (fixed, mut rest) = tgz.split_first_chunk::<10>()?;
     let [0x1f, 0x8b, 8, flags, ..] = *fixed else {

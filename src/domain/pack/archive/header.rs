@@ -1,25 +1,23 @@
-//! Tar headers, read so that no other reader could read them otherwise.
+//! Tar headers. A header that two readers could interpret differently is refused.
 
 use tar::Header;
 
 use super::MAX_NAME;
 
-/// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
     Folder,
     /// PAX header for the next entry.
     LocalExtended,
-    /// PAX header for all that follow.
+    /// PAX header for all following entries.
     GlobalExtended,
     /// GNU long name for the next entry.
     LongName,
-    /// Links, devices, sparse files, volume headers: nothing a pack has.
+    /// Links, devices, sparse files and volume headers, which packs must not have.
     Other,
 }
 
-/// The fields that matter.
 #[derive(Debug)]
 pub(super) struct RawHeader {
     pub kind: Kind,
@@ -30,10 +28,11 @@ pub(super) struct RawHeader {
 type Fault = &'static str;
 
 impl RawHeader {
-    /// Reads a header whose checksum has been checked.
+    /// Reads a header whose checksum is already verified.
     pub(super) fn parse(header: &Header) -> Result<Self, Fault> {
         let block = header.as_bytes();
-        // mode, uid, gid, mtime: unused, but a reader that chokes on them must not be the only one.
+        // mode, uid, gid and mtime are unused, but other readers may fail on bad values, so this
+        // one must too.
         for range in [100..108, 108..116, 116..124, 136..148] {
             number(block.get(range).unwrap_or_default())?;
         }
@@ -85,7 +84,7 @@ fn number(field: &[u8]) -> Result<Option<u64>, Fault> {
     u64::from_str_radix(digits, 8).map(Some).map_err(|_| FAULT)
 }
 
-/// The name, with the prefix of a ustar header before it.
+/// The name, preceded by the prefix of a ustar header.
 fn name(block: &[u8; 512]) -> Result<Vec<u8>, Fault> {
     let own = text(block.get(..100).unwrap_or_default());
     let magic = block.get(257..265).unwrap_or_default();
@@ -95,7 +94,7 @@ fn name(block: &[u8; 512]) -> Result<Vec<u8>, Fault> {
             return Ok([prefix, b"/", own].concat());
         }
     } else if magic.starts_with(b"ustar") && magic != b"ustar  \0" {
-        return Err("a header is of an unknown tar format");
+        return Err("a header has an unknown tar format");
     }
     Ok(own.to_vec())
 }
@@ -104,7 +103,7 @@ fn text(field: &[u8]) -> &[u8] {
     field.split(|octet| *octet == 0).next().unwrap_or_default()
 }
 
-/// What extended headers say about the next entry.
+/// What extended headers set for the next entry.
 #[derive(Debug, Default)]
 pub(super) struct Extended {
     path: Option<Vec<u8>>,
@@ -114,12 +113,11 @@ pub(super) struct Extended {
 }
 
 impl Extended {
-    /// Whether an entry is still due.
+    /// Whether an extended header is waiting for its entry.
     pub(super) fn is_pending(&self) -> bool {
         self.seen
     }
 
-    /// Takes in one extended header.
     pub(super) fn read(&mut self, kind: Kind, octets: &[u8]) -> Result<(), Fault> {
         match kind {
             Kind::LongName => {
@@ -159,10 +157,10 @@ impl Extended {
         }
     }
 
-    /// The name that counts for an entry.
+    /// The effective name of an entry.
     pub(super) fn apply(self, header: &RawHeader) -> Result<Vec<u8>, Fault> {
         if self.size.is_some_and(|size| size != header.size) {
-            return Err("an extended header gives an entry another size");
+            return Err("an extended header changes an entry's size");
         }
         let name = match (self.path, self.long_name) {
             (Some(path), Some(long)) if path != long => {
@@ -173,7 +171,7 @@ impl Extended {
             (None, None) => header.name.clone(),
         };
         if name.len() > MAX_NAME {
-            Err("a name is longer than 512 octets")
+            Err("a name is longer than 512 bytes")
         } else {
             Ok(name)
         }

@@ -1,8 +1,10 @@
-//! Reading a pack archive: once, in order, in memory, counting (OpenWOP node-packs; POSIX pax; RFC 1952).
+//! Reads a pack archive: one pass, in memory, with every limit counted (OpenWOP node-packs; POSIX
+//! pax; RFC 1952).
 //!
-//! Two readers that disagree on an archive see different packs, so whatever they could disagree on is refused: a second
-//! gzip member, names that differ in case only, extended headers that rename or resize, entries after the end. Links and
-//! devices are refused even when they stay inside.
+//! Two readers that interpret an archive differently would see different packs. Everything
+//! ambiguous is therefore refused: a second gzip member, names that differ only in case, extended
+//! headers that rename or resize, entries after the end. Links and devices are refused even when
+//! they stay inside the archive.
 
 mod gzip;
 mod header;
@@ -20,27 +22,25 @@ pub(super) use self::paths::segments as path_segments;
 use super::{Refusal, Stage};
 use crate::protocol::error::ErrorCode;
 
-/// The manifest's name at the archive root.
 pub const MANIFEST: &str = "pack.json";
-/// Where the signature is embedded under `manual`.
+/// Path of the embedded signature under `manual`.
 pub const EMBEDDED_SIGNATURE: &str = "keys/pack.json.sig";
 
-/// Octets of an archive.
+/// Maximum size of an archive in bytes.
 pub const MAX_COMPRESSED: usize = 10 * 1024 * 1024;
-/// Octets of the tar stream.
+/// Maximum size of the tar stream in bytes.
 pub const MAX_UNPACKED: u64 = 50 * 1024 * 1024;
-/// Octets of `pack.json`.
+/// Maximum size of `pack.json` in bytes.
 pub const MAX_MANIFEST: u64 = 256 * 1024;
-/// Octets of one file.
+/// Maximum size of one file in bytes.
 pub const MAX_ENTRY: u64 = 5 * 1024 * 1024;
-/// Files and folders.
+/// Maximum number of files and folders.
 pub const MAX_ENTRIES: usize = 4_096;
-/// Octets of a name.
+/// Maximum length of a name in bytes.
 pub const MAX_NAME: usize = 512;
-/// Octets of an extended header.
+/// Maximum size of an extended header in bytes.
 const MAX_EXTENDED: u64 = 64 * 1024;
 
-/// The files of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Archive {
     /// By name, relative to the root.
@@ -48,7 +48,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// The octets of `pack.json`.
+    /// The bytes of `pack.json`.
     ///
     /// # Errors
     /// `tarball_manifest_missing`.
@@ -66,7 +66,7 @@ impl Archive {
 /// Reads an archive.
 ///
 /// # Errors
-/// The first limit or rule it breaks.
+/// The first limit or rule that the archive violates.
 pub fn read(tgz: &[u8]) -> Result<Archive, Refusal> {
     if tgz.len() > MAX_COMPRESSED {
         return Err(refuse(
@@ -76,7 +76,7 @@ pub fn read(tgz: &[u8]) -> Result<Archive, Refusal> {
     }
     let mut member = Member::open(tgz).map_err(of_gzip)?;
     let outcome = read_entries(&mut member);
-    // A stream that breaks off looks like a malformed tar; the deeper cause is the one to report.
+    // A truncated stream looks like a malformed tar; report the underlying cause.
     if let Some(fault) = member.fault() {
         return Err(of_gzip(fault));
     }
@@ -105,7 +105,7 @@ fn of_gzip(fault: GzipFault) -> Refusal {
 }
 
 fn read_entries(member: &mut Member<'_>) -> Result<Builder, Refusal> {
-    let broken = |_| malformed("the tar stream is malformed, or ends in the middle of an entry");
+    let broken = |_| malformed("the tar stream is malformed or ends in the middle of an entry");
     let mut builder = Builder::default();
     let mut extended = Extended::default();
     let mut reader = TarReader::new(member);
@@ -114,7 +114,7 @@ fn read_entries(member: &mut Member<'_>) -> Result<Builder, Refusal> {
         let header = RawHeader::parse(entry.header()).map_err(malformed)?;
         builder.count_header()?;
         if header.size != entry.size() {
-            return Err(malformed("an entry's size can be read in two ways"));
+            return Err(malformed("an entry's size is ambiguous"));
         }
         match header.kind {
             Kind::File | Kind::Folder => {
@@ -137,7 +137,8 @@ fn read_entries(member: &mut Member<'_>) -> Result<Builder, Refusal> {
             Kind::Other => {
                 return Err(refuse(
                     ErrorCode::TarballPathTraversal,
-                    "the archive has an entry that is neither file nor folder; links and devices are not allowed",
+                    "the archive has an entry that is neither a file nor a folder; links and \
+                    devices are not allowed",
                 ));
             }
         }
@@ -154,19 +155,21 @@ fn read_data(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, Refusal> {
     let mut octets = Vec::new();
     let read = entry.take(size).read_to_end(&mut octets);
     if read.is_err() || octets.len() as u64 != size {
-        return Err(malformed("an entry's data ends before its size is reached"));
+        return Err(malformed(
+            "an entry's data is shorter than its declared size",
+        ));
     }
     Ok(octets)
 }
 
-/// After the end marker there is nothing but zeros.
+/// Only zeros may follow the end marker.
 fn read_padding(member: &mut Member<'_>) -> Result<(), Refusal> {
     let mut block = [0_u8; 4096];
     loop {
         match member.read(&mut block) {
             Ok(0) => return Ok(()),
             Ok(n) if block.iter().take(n).all(|octet| *octet == 0) => {}
-            Ok(_) => return Err(malformed("something follows the end of the archive")),
+            Ok(_) => return Err(malformed("the archive has data after its end marker")),
             Err(_) => {
                 return Err(of_gzip(member.fault().unwrap_or(GzipFault::Corrupt)));
             }
@@ -174,7 +177,7 @@ fn read_padding(member: &mut Member<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Collects entries and keeps the names apart.
+/// Collects entries and refuses duplicate names.
 #[derive(Default)]
 struct Builder {
     headers: usize,
@@ -186,7 +189,7 @@ struct Builder {
 
 impl Builder {
     fn count_header(&mut self) -> Result<(), Refusal> {
-        // Every file may have an extended header or two.
+        // Every file may have up to two extended headers.
         self.headers += 1;
         if self.headers > 3 * MAX_ENTRIES {
             return Err(too_many());
@@ -234,7 +237,7 @@ impl Builder {
         }
         if !self.folded_files.insert(folded) {
             return Err(malformed(
-                "is there twice, or differs from another name in case or Unicode form only",
+                "occurs twice, or differs from another name only in case or Unicode form",
             )
             .in_file(name));
         }

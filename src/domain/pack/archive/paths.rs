@@ -1,9 +1,10 @@
-//! Names of entries: one spelling a file, safe on every disk.
+//! Entry names: one spelling per file, safe on every file system.
 
 use caseless::Caseless as _;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Checks a name and takes off a leading `./`; a folder's name may end in `/`, and is empty for the root.
+/// Checks a name and strips a leading `./`. A folder's name may end in `/`; the root's name is
+/// empty.
 pub(super) fn check(name: &[u8], folder: bool) -> Result<String, &'static str> {
     let text = std::str::from_utf8(name).map_err(|_| "an entry name is not UTF-8")?;
     if text.is_empty() {
@@ -40,7 +41,7 @@ pub(in crate::domain::pack) fn segments(path: &str) -> Result<(), &'static str> 
             "" => return Err("a path has an empty segment"),
             "." | ".." => return Err("a path has a `.` or `..` segment"),
             _ if segment.ends_with(['.', ' ']) => {
-                return Err("a path segment ends in a dot or a blank");
+                return Err("a path segment ends in a dot or a space");
             }
             _ => {}
         }
@@ -48,7 +49,7 @@ pub(in crate::domain::pack) fn segments(path: &str) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// The form in which two names that some disk holds for one are equal.
+/// Maps names to a form in which names that some file system treats as the same file are equal.
 pub(super) fn fold(name: &str) -> String {
     name.chars().nfd().default_case_fold().nfc().collect()
 }
