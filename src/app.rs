@@ -1,4 +1,5 @@
-//! The composition root: configuration → adapters → services → router and worker. The only place that names adapters.
+//! The composition root: configuration → adapters → services → router and worker. No other module
+//! names adapters.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,75 +59,67 @@ use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::system::{SystemClock, SystemIds};
 use crate::telemetry::Metrics;
 
-/// The tenant of whoever works on the data folder directly.
+/// The tenant of commands that work on the data folder directly.
 pub const LOCAL_TENANT: &str = "default";
 
 const DATABASE_FILE: &str = "touchstone.db";
-/// Idempotency records are kept a day (OpenWOP idempotency, layer 1), and looked through every hour.
+/// Idempotency records are kept for a day (OpenWOP idempotency, layer 1); an hourly job deletes
+/// expired ones.
 const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
-/// How long a notice waits at most that nobody was woken for.
+/// Polling interval for notices whose wake-up was missed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a replica asks whether it is time for a job.
+/// How often a replica checks whether a periodic job is due.
 const JOBS_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING: Duration = Duration::from_secs(3600);
-/// Half of what is advertised: the rest is for the work itself.
+/// Half of the advertised interval; the other half is for the work itself.
 const CHECKPOINTS_EVERY: Duration = Duration::from_secs(INTERVAL_SECONDS / 2);
 
-/// The host cannot be put together.
+/// Why the host cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The data folder cannot be made.
-    #[error("the data folder {} cannot be made", folder.display())]
+    #[error("the data folder {} could not be created", folder.display())]
     DataFolder {
-        /// The folder.
         folder: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// The database cannot be opened.
-    #[error("the database cannot be opened")]
+    #[error("the database could not be opened")]
     Store(#[source] StoreError),
-    /// A model cannot be set up.
     #[error(transparent)]
     Models(#[from] model::Error),
-    /// A live tool cannot be set up.
     #[error(transparent)]
     Tools(#[from] tools::Error),
-    /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// The key to sign verdicts with cannot be used.
+    /// The key that signs verdicts is not usable.
     #[error("`attest.key_file` is not usable")]
     SigningKey(#[source] NoSigningKey),
-    /// The key to encrypt secrets with cannot be used.
+    /// The key that encrypts secrets is not usable.
     #[error("the host key, `secrets.key_file`, is not usable")]
     HostKey(#[source] NoSigningKey),
     /// The database was encrypted with another key.
     #[error("the secrets in this database are not encrypted with the key in {}", file.display())]
     OtherHostKey {
-        /// The key file.
         file: PathBuf,
         /// What could not be decrypted.
         source: StoreError,
     },
-    /// The host key must not be rotated.
+    /// The host key cannot be rotated because it shares a file with the signing key.
     #[error("`secrets.key_file` and `attest.key_file` are the same file, which cannot be rotated")]
     SharedKeyFile,
-    /// Other processes still encrypt with the key that is to be replaced.
+    /// Other processes still encrypt with the key that is being replaced.
     #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
     OldKeyInUse,
-    /// A provider of OASIS environments cannot be set up.
     #[error(transparent)]
     OasisProvider(#[from] net::oasis::SetupError),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),
-    /// A fault of this build.
-    #[error("the API description of this build cannot be read")]
+    /// The embedded API description is invalid: a fault of this build.
+    #[error("this build's API description could not be parsed")]
     Contract(#[from] http::UnreadableContract),
 }
 
-/// A host, put together.
+/// A fully wired host.
 pub struct App {
     config: Config,
     command: Option<Arc<Command>>,
@@ -151,18 +144,19 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the store and puts everything together. Nothing works yet: see [`run_until`](Self::run_until).
+    /// Opens the store and wires the host. No work runs until [`run_until`](Self::run_until).
     ///
     /// # Errors
-    /// The store, a model or a setting cannot be used.
+    /// The store, a model or a setting is not usable.
     pub async fn start(config: Config) -> Result<Self, Error> {
         Self::put_together(config, OwnModels::default(), None).await
     }
 
-    /// The same for a command with models of its own, which executes only the runs it is asked to.
+    /// Like [`start`](Self::start), for a command with its own models, which executes only the runs
+    /// it is told to.
     ///
     /// # Errors
-    /// As above.
+    /// As [`start`](Self::start).
     pub async fn start_command(config: Config, own: OwnModels) -> Result<Self, Error> {
         let command = Command::new(SystemIds.mint("command"));
         Self::put_together(config, own, Some(Arc::new(command))).await
@@ -186,7 +180,7 @@ impl App {
         let tools = live_tools(&config, &own)?;
         let providers: Arc<dyn Providers> =
             Arc::new(HttpProviders::new(config.oasis.accesses(&environment)?)?);
-        // A cassette brings its own judge, and its own tools.
+        // A cassette has its own judge and its own tools.
         let limits = HostLimits {
             scored_modes: scored_modes(models.judge().is_some(), tools.is_some()),
             ..config.host_limits()
@@ -344,7 +338,7 @@ impl App {
             limits,
             settings: HttpSettings {
                 max_body_bytes: config.limits.max_request_body_bytes,
-                // A suite is the largest document, and a small task of it takes some four kilobytes.
+                // The largest document is a suite; a small task in it takes about four kilobytes.
                 max_body_memory: HttpSettings::default()
                     .max_body_memory
                     .max(config.limits.max_tasks_per_suite.saturating_mul(5 * 1024)),
@@ -399,37 +393,35 @@ impl App {
         })
     }
 
-    /// The settings in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The whole surface.
+    /// The HTTP surface.
     pub fn router(&self) -> Router {
         self.router.clone()
     }
 
-    /// A key for calls from within this process, of every scope and of [`LOCAL_TENANT`].
+    /// An API key for calls from within this process, with every scope, in [`LOCAL_TENANT`].
     pub fn local_caller_key(&self) -> SecretString {
         self.local_key.clone()
     }
 
-    /// API keys.
     pub fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
 
-    /// Packs and suites.
     pub fn packs(&self) -> &Arc<Packs> {
         &self.packs
     }
 
-    /// The command that this is a part of; `None` for a host.
+    /// The command that runs in this process; `None` for a host.
     pub fn command(&self) -> Option<&Arc<Command>> {
         self.command.as_ref()
     }
 
-    /// The same for a command that works on assessments: their stress tests run on the models of this command.
+    /// The same host for a command that works on assessments: their stress tests run on the
+    /// command's models.
     #[must_use]
     pub fn assessing(self) -> Self {
         Self {
@@ -438,7 +430,7 @@ impl App {
         }
     }
 
-    /// Carries out runs and keeps house until `shutdown`, then drains. Open streams end with it.
+    /// Executes runs and periodic jobs until `shutdown`, then drains. Open streams end at shutdown.
     pub async fn run_until(&self, shutdown: CancellationToken) {
         let streams = async {
             shutdown.cancelled().await;
@@ -450,7 +442,7 @@ impl App {
             }
         };
         let schedule = async {
-            // A command orders what its arguments say, and nothing else.
+            // A command runs no periodic jobs; it only does what its arguments say.
             if self.command.is_none() {
                 self.scheduler.work(shutdown.clone()).await;
             }
@@ -491,8 +483,8 @@ impl App {
     }
 }
 
-/// A key the operator names, else the host's own in its data folder. Replicas over one database have no folder in common, so
-/// they need to be given theirs.
+/// The key file that the operator configures, else a key in the data folder. Replicas that share a
+/// database have no common data folder, so they need a configured key.
 fn attester(config: &Config) -> Result<Attester, Error> {
     let key: Arc<dyn SigningKey> = match (&config.attest.key_file, &config.database_url) {
         (Some(file), _) => Arc::new(KeyFile::given(file).map_err(Error::SigningKey)?),
@@ -505,7 +497,7 @@ fn attester(config: &Config) -> Result<Attester, Error> {
     })
 }
 
-/// What checkpoints of the audit log are signed with, by all replicas and for nothing else.
+/// The key that signs audit log checkpoints. All replicas share it, and it signs nothing else.
 async fn audit_key(store: &dyn Store) -> Result<SecretKey, StoreError> {
     let secret = store
         .host_secret(AUDIT_CHECKPOINTS, SystemIds.secret())
@@ -513,8 +505,8 @@ async fn audit_key(store: &dyn Store) -> Result<SecretKey, StoreError> {
     Ok(SecretKey::from_random(secret))
 }
 
-/// What secrets are encrypted with: a key file the operator names, else one in the data folder, also where the database is
-/// elsewhere. Replicas on several machines share a file that the operator names.
+/// The keys that encrypt secrets: a configured key file, else one in the data folder, even if the
+/// database is on another host. Replicas on several machines share a configured file.
 fn host_keys(config: &Config) -> Result<HostKeyFile, Error> {
     match &config.secrets.key_file {
         Some(file) => HostKeyFile::given(file).map_err(Error::HostKey),
@@ -525,10 +517,11 @@ fn host_keys(config: &Config) -> Result<HostKeyFile, Error> {
     }
 }
 
-/// Encrypts what earlier versions stored in plaintext.
+/// Encrypts secrets that earlier versions stored in plaintext.
 ///
 /// # Errors
-/// [`Error::OtherHostKey`] for a database whose secrets this host's key does not decrypt: nothing is written to it.
+/// [`Error::OtherHostKey`] if this host's key does not decrypt the database's secrets; nothing is
+/// written then.
 async fn encrypt_secrets(store: &dyn Store, keys: &HostKeyFile) -> Result<(), Error> {
     let unlock = async {
         let fresh = SystemIds.secret();
@@ -544,32 +537,34 @@ async fn encrypt_secrets(store: &dyn Store, keys: &HostKeyFile) -> Result<(), Er
         source => Error::Store(source),
     })?;
     if encrypted > 0 {
-        tracing::info!(encrypted, "secrets of an earlier version were encrypted");
+        tracing::info!(
+            encrypted,
+            "encrypted secrets that an earlier version stored in plaintext"
+        );
     }
     Ok(())
 }
 
-/// A host key that was replaced.
+/// The result of a host key rotation.
 #[derive(Debug)]
 pub struct RotatedHostKey {
-    /// Where the new key is.
     pub file: PathBuf,
-    /// Its id.
     pub key_id: String,
-    /// Rows that were encrypted again.
+    /// Number of rows that were encrypted again.
     pub reencrypted: u64,
 }
 
-/// Passes over the database before a rotation gives up on others that still use the old key.
+/// Maximum passes over the database; then the rotation fails because other processes still use the
+/// old key.
 const ROTATION_PASSES: usize = 20;
-/// How long others may take to write what they have encrypted with the old key.
+/// How long other processes have to write secrets they encrypted with the old key.
 const ROTATION_SETTLES: Duration = Duration::from_secs(1);
 
-/// Encrypts all secrets with a new host key. Both keys are usable until everything is encrypted with the new one, so a
-/// rotation that is interrupted continues when it is run again.
+/// Encrypts all secrets with a new host key. Both keys remain usable until every secret is
+/// encrypted with the new one, so an interrupted rotation continues when it is run again.
 ///
 /// # Errors
-/// The key file or the database cannot be used; [`Error::OldKeyInUse`].
+/// The key file or the database is not usable; [`Error::OldKeyInUse`].
 pub async fn rotate_host_key(config: &Config) -> Result<RotatedHostKey, Error> {
     let keys = Arc::new(host_keys(config)?);
     if config.attest.key_file.as_deref() == Some(keys.path()) {
@@ -622,10 +617,10 @@ fn data_folder(config: &Config) -> Result<(), Error> {
     })
 }
 
-/// What scores agent cards, here and now.
+/// The agent card scoring service of this process.
 ///
 /// # Errors
-/// A setting cannot be used.
+/// A setting is not usable.
 pub fn cards(settings: &AgentCardSettings) -> Result<Cards, Error> {
     let prober = Arc::new(CardProber::new(settings.allowed()?));
     Ok(Cards::new(
@@ -636,7 +631,7 @@ pub fn cards(settings: &AgentCardSettings) -> Result<Cards, Error> {
     ))
 }
 
-/// Nobody else's eyes: the folder holds task contents.
+/// Creates the folder for its owner only: it holds task contents.
 fn private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -657,7 +652,7 @@ fn models(
     let environment = |name: &str| std::env::var(name).ok();
     let judge = config.judge.as_ref();
     let models = match (&own.cassette, &own.agent_command) {
-        // A replay needs no endpoint, and none of their keys.
+        // A replay needs no model endpoints or keys.
         (Some(Cassette::Replay(_)), _) => ModelCatalog::default(),
         (_, Some(command)) => {
             let model = CommandModel::new(command);
@@ -676,7 +671,7 @@ fn models(
     })
 }
 
-/// The live tools there are, if any: the configured ones, or those of the cassette.
+/// The configured live tools, or those of the cassette.
 fn live_tools(
     config: &Config,
     own: &OwnModels,
@@ -691,7 +686,7 @@ fn live_tools(
         Some(Cassette::Recording(recording)) => {
             configured()?.map(|tools| recording.listen_to_tools(tools))
         }
-        // A replay needs no server, and none of their keys.
+        // A replay needs no tool servers or keys.
         Some(Cassette::Replay(replay)) => replay.tools(),
     })
 }

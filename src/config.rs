@@ -1,6 +1,8 @@
-//! The one configuration: built-in defaults < file (TOML) < environment (`TOUCHSTONE_…`, `__` between levels) < flags.
+//! The configuration: built-in defaults < file (TOML) < environment (`TOUCHSTONE_…`, `__` between
+//! levels) < flags.
 //!
-//! Secrets never stand in it: a model's key is *named* by `api_key_env`, API keys live hashed in the store.
+//! It never contains secrets: `api_key_env` *names* a model's key, and the store holds API keys as
+//! hashes.
 
 mod aaaf;
 mod agent_cards;
@@ -32,103 +34,89 @@ use crate::domain::storage::{Quotas, Retention};
 use crate::net::PrivateTarget;
 use crate::protocol::openwop::pack::Lockfile;
 
-/// The configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file, the environment or a value is unsound; the text names the origin and the field.
+    /// The file, the environment or a value is invalid; the text names the source and the field.
     #[error("the configuration is not usable: {0}")]
     Unusable(String),
 }
 
-/// Everything an operator can set.
+/// All settings of an operator.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where `serve` listens. A non-loopback address needs at least one API key.
+    /// Address that `serve` listens on. A non-loopback address needs at least one API key.
     pub listen: String,
-    /// Where the embedded database lives.
+    /// Folder of the embedded database.
     pub data: PathBuf,
-    /// `postgres://…` instead of the embedded database.
+    /// `postgres://…`, to use PostgreSQL instead of the embedded database.
     pub database_url: Option<String>,
-    /// Bounds.
     pub limits: Limits,
-    /// How packs are trusted.
     pub packs: PackSettings,
-    /// Model endpoints.
     pub models: Vec<ModelConfig>,
-    /// The model endpoint that judges rubrics; without one the mode `rubric` is not offered.
+    /// The model endpoint that judges rubrics. If unset, the mode `rubric` is not offered.
     #[serde(deserialize_with = "model::judge")]
     pub judge: Option<ModelConfig>,
-    /// Live tools; without any the mode `live-shadow` is not offered.
+    /// Live tools. If empty, the mode `live-shadow` is not offered.
     pub tools: ToolSettings,
-    /// How runs are worked on.
     pub worker: WorkerConfig,
     /// Named sets of scopes that keys may hold.
     pub roles: Vec<RoleConfig>,
-    /// Where webhooks may go.
     pub webhooks: WebhookSettings,
-    /// What a host under a conformance suite offers.
     pub conformance: Conformance,
-    /// How versions of agents are deployed.
     pub deployments: DeploymentSettings,
-    /// Who signs verdicts.
     pub attest: AttestSettings,
-    /// What secrets at rest are sealed with.
     pub secrets: SecretSettings,
-    /// Who may read metrics.
     pub metrics: MetricSettings,
-    /// The AAAF API and its badges.
     pub aaaf: AaafSettings,
-    /// How agent cards are scored.
     pub agent_cards: AgentCardSettings,
-    /// OASIS evaluations.
     pub oasis: OasisSettings,
-    /// How much each tenant may store.
+    /// Storage limits per tenant.
     pub quotas: Quotas,
-    /// When runs are deleted without being asked.
+    /// When runs are deleted automatically.
     pub retention: Retention,
 }
 
-/// Who may read metrics.
+/// Access to metrics.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricSettings {
-    /// Serves `/metrics` without a key to connections from loopback addresses. Behind a reverse proxy on the same machine
-    /// every request comes from there.
+    /// Serves `/metrics` without a key to connections from loopback addresses. Behind a reverse
+    /// proxy on the same machine, every request comes from a loopback address.
     pub allow_loopback: bool,
 }
 
-/// What secrets at rest are encrypted with.
+/// Encryption of secrets at rest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecretSettings {
-    /// A private key, PEM (PKCS #8). Without one the host keeps one in its data folder.
+    /// A private key, PEM (PKCS #8). If unset, the host keeps one in its data folder.
     pub key_file: Option<PathBuf>,
 }
 
-/// Who signs verdicts.
+/// Signing of verdicts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AttestSettings {
-    /// The private key, PEM (PKCS #8). Without one a host with a data folder keeps one there.
+    /// The private key, PEM (PKCS #8). If unset, a host with a data folder keeps one there.
     pub key_file: Option<PathBuf>,
-    /// What the host is called in what it signs; the fingerprint of its key if this is left out.
+    /// The host's name in signed documents. Default: the fingerprint of its key.
     pub host_id: Option<String>,
 }
 
-/// What a host under a conformance suite offers beside the rest. Not for production.
+/// Additional features for a host under a conformance suite. Not for production.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Conformance {
-    /// Has the fixture workflows, and opens the test seams under `/v1/host/sample` to test keys.
+    /// Installs the fixture workflows and opens the test seams under `/v1/host/sample` to test
+    /// keys.
     pub enabled: bool,
 }
 
-/// How versions of agents are deployed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeploymentSettings {
-    /// Channels that versions are promoted on; `latest` is there anyway.
+    /// Channels that versions are promoted to; `latest` always exists.
     pub channels: Vec<String>,
 }
 
@@ -144,47 +132,46 @@ impl Default for DeploymentSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleConfig {
-    /// Its name.
     pub name: String,
     /// Wire names of the scopes it grants.
     pub scopes: Vec<String>,
 }
 
-/// Bounds of the host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Tasks in one suite.
+    /// Maximum tasks in one suite.
     pub max_tasks_per_suite: usize,
-    /// USD one run may spend; no further task starts beyond it.
+    /// Maximum cost of one run in USD; no further task starts above it.
     pub max_cost_usd_per_suite: f64,
-    /// Longest duration of a run, in seconds.
+    /// Maximum duration of a run in seconds.
     pub max_run_duration_s: u64,
-    /// Nodes one workflow run may begin.
+    /// Maximum nodes that one workflow run may start.
     pub max_node_executions: u64,
-    /// Octets of a request body.
+    /// Maximum size of a request body in bytes.
     pub max_request_body_bytes: usize,
-    /// Tasks of one run in flight when the caller does not say.
+    /// Tasks of one run in flight if the caller sets no number.
     pub default_concurrency: u32,
-    /// Tasks of one run in flight at most.
+    /// Maximum tasks of one run in flight.
     pub max_concurrency: u32,
-    /// Tasks of one tenant in flight at most, over all its runs.
+    /// Maximum tasks of one tenant in flight, over all its runs.
     pub max_concurrency_per_tenant: usize,
-    /// Whether budgets of callers are only watched: events are recorded, nothing is stopped.
+    /// Whether callers' budgets are advisory: events are recorded, but no run is stopped.
     pub advisory_budgets: bool,
-    /// Event streams open at the same time.
+    /// Maximum open event streams.
     pub max_subscribers: usize,
-    /// Connections open at the same time.
+    /// Maximum open connections.
     pub max_connections: usize,
-    /// Connections of one address; more of them are closed.
+    /// Maximum open connections per address; further ones are closed.
     pub max_connections_per_address: usize,
-    /// Requests under way at the same time, event streams apart, of which one tenant may have half; 0: no limit.
+    /// Maximum requests in flight, not counting event streams; one tenant may have half of them. 0:
+    /// no limit.
     pub max_requests_in_flight: usize,
-    /// Requests of one key per second; 0: no limit.
+    /// Maximum requests per key and second; 0: no limit.
     pub requests_per_second_per_key: u32,
-    /// Requests of one tenant per second; 0: no limit.
+    /// Maximum requests per tenant and second; 0: no limit.
     pub requests_per_second_per_tenant: u32,
-    /// Refused credentials of one address per minute; 0: no limit.
+    /// Maximum refused credentials per address and minute; 0: no limit.
     pub refused_keys_per_minute_per_address: u32,
 }
 
@@ -211,41 +198,42 @@ impl Default for Limits {
     }
 }
 
-/// How packs are trusted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PackSettings {
     /// `verified` (default), `allowlist`, `pinned` or `open` (development only).
     pub trust: TrustMode,
-    /// What to do about required peer capabilities this host lacks: `degrade` (default) or `strict`.
+    /// How required peer capabilities that this host lacks are treated: `degrade` (default) or
+    /// `strict`.
     pub peers: PeerPolicy,
-    /// Accept only signatures that cover the whole archive.
+    /// Whether signatures must cover the whole archive.
     pub require_full_coverage: bool,
-    /// Keys trusted whatever a registry says.
+    /// Keys that are trusted whatever a registry lists.
     pub keys: Vec<TrustedKey>,
     /// Packs that may be installed under `allowlist`: `name` or `name@version`.
     pub allow: Vec<String>,
-    /// A lockfile that binds every install; needed under `pinned`.
+    /// A lockfile that applies to every install; required under `pinned`.
     pub lockfile: Option<PathBuf>,
-    /// What this host publishes as a registry; nothing unless set.
+    /// What this host publishes as a registry; nothing if unset.
     pub registry: Option<RegistrySettings>,
 }
 
-/// What this host publishes as a registry, to everybody and without a key.
+/// What this host publishes as a registry, publicly and without a key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegistrySettings {
-    /// Whose installed packs are published.
+    /// Tenant whose installed packs are published.
     pub tenant: String,
     /// Names of packs to publish: `a.b.*` or exact names.
     pub namespaces: Vec<String>,
 }
 
 impl PackSettings {
-    /// What is published, if anything is.
+    /// The publication settings, if set.
     ///
     /// # Errors
-    /// [`Error`] for settings that name no tenant or no pack, or hold a name that no pack can have; as [`PackSettings::trust`].
+    /// [`Error`] if the settings name no tenant or no pack, or contain an invalid pack name;
+    /// otherwise as [`PackSettings::trust`].
     pub fn publication(&self) -> Result<Option<Publication>, Error> {
         let Some(registry) = &self.registry else {
             return Ok(None);
@@ -258,7 +246,8 @@ impl PackSettings {
         }
         if registry.namespaces.is_empty() {
             return Err(unusable(
-                "`namespaces` must name what is published, for example `vendor.acme.*`; leave the table out to publish nothing"
+                "`namespaces` must name the packs to publish, for example `vendor.acme.*`; leave \
+                the table out to publish nothing"
                     .to_owned(),
             ));
         }
@@ -280,10 +269,11 @@ impl PackSettings {
         }
     }
 
-    /// Whom the operator trusts. Keys a registry lists count only where that registry was named explicitly.
+    /// The trust settings. Keys that a registry lists count only if that registry was named
+    /// explicitly.
     ///
     /// # Errors
-    /// [`Error`] naming the key that cannot be read.
+    /// [`Error`] naming the key that cannot be parsed.
     pub fn trust(&self) -> Result<Trust, Error> {
         let mut keys = KeyRing::default();
         for key in &self.keys {
@@ -307,13 +297,13 @@ impl PackSettings {
     /// The lockfile, if one is set.
     ///
     /// # Errors
-    /// [`Error`] when it cannot be read, is none, or is missing under `pinned`.
+    /// [`Error`] if the file cannot be read, is not a lockfile, or is missing under `pinned`.
     pub fn read_lockfile(&self) -> Result<Option<Lockfile>, Error> {
         let unusable = |cause: String| Error::Unusable(format!("`packs.lockfile`: {cause}"));
         match &self.lockfile {
-            None if self.trust == TrustMode::Pinned => {
-                Err(unusable("is needed under `trust = \"pinned\"`".to_owned()))
-            }
+            None if self.trust == TrustMode::Pinned => Err(unusable(
+                "is required under `trust = \"pinned\"`".to_owned(),
+            )),
             None => Ok(None),
             Some(path) => {
                 let octets = std::fs::read(path).map_err(|cause| unusable(cause.to_string()))?;
@@ -324,7 +314,7 @@ impl PackSettings {
         }
     }
 
-    /// What a pack must satisfy beside its signature.
+    /// Requirements for packs besides a signature.
     pub fn policy(&self) -> Policy {
         Policy {
             host: Host {
@@ -341,23 +331,21 @@ impl PackSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustedKey {
-    /// Key id.
     pub key_id: String,
-    /// PEM text, or raw 32 octets in base64.
+    /// PEM text, or base64 of the raw 32 bytes.
     pub public_key: String,
     /// `a.b.*` or exact names.
     pub namespaces: Vec<String>,
 }
 
-/// How runs are worked on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkerConfig {
-    /// Seconds a lease holds without a heartbeat.
+    /// Seconds that a lease lasts without a heartbeat.
     pub lease_s: u64,
-    /// Runs worked on at the same time by one replica, at most half of them one tenant's.
+    /// Maximum runs that one replica executes concurrently; at most half of them for one tenant.
     pub max_runs: usize,
-    /// Seconds running tasks may go on after shutdown was asked for.
+    /// Seconds that running tasks may continue after a shutdown request.
     pub drain_s: u64,
 }
 
@@ -371,20 +359,19 @@ impl Default for WorkerConfig {
     }
 }
 
-/// Where webhooks may go.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
-    /// Places in private networks that subscriptions may name, also over plain http: `10.1.0.0/16`,
-    /// `127.0.0.1:1024-65535`, `hooks.internal:8080`.
+    /// Addresses in private networks that subscriptions may name, also over plain http:
+    /// `10.1.0.0/16`, `127.0.0.1:1024-65535`, `hooks.internal:8080`.
     pub private_targets: Vec<String>,
 }
 
 impl WebhookSettings {
-    /// The places that are open.
+    /// The parsed `private_targets`.
     ///
     /// # Errors
-    /// [`Error`] naming the one that cannot be read.
+    /// [`Error`] naming the entry that cannot be parsed.
     pub fn targets(&self) -> Result<Vec<PrivateTarget>, Error> {
         let read = |text: &String| {
             text.parse().map_err(|fault| {
@@ -427,12 +414,12 @@ impl Config {
     /// Reads file and environment over the defaults. Paths in the file are relative to the file.
     ///
     /// # Errors
-    /// [`Error`] naming the origin and the field.
+    /// [`Error`] naming the source and the field.
     pub fn load(file: Option<&Path>) -> Result<Self, Error> {
         Self::load_over(file, &[])
     }
 
-    /// The same, with other defaults for some settings, by their dotted names.
+    /// Like [`Self::load`], with other defaults for some settings, given by dotted names.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -490,7 +477,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks what types cannot say.
+    /// Checks rules that the types do not express.
     ///
     /// # Errors
     /// [`Error`] naming the field.
@@ -551,7 +538,7 @@ impl Config {
     /// The roles of this host.
     ///
     /// # Errors
-    /// [`Error`] naming the role or scope that cannot be.
+    /// [`Error`] naming the invalid role or scope.
     pub fn roles(&self) -> Result<Roles, Error> {
         let roles = self
             .roles
@@ -563,7 +550,7 @@ impl Config {
     /// The channels of this host.
     ///
     /// # Errors
-    /// [`Error`] for a name that is none, is there twice, or is reserved.
+    /// [`Error`] if a name is invalid, duplicate or reserved.
     pub fn channels(&self) -> Result<Arc<[Channel]>, Error> {
         let unusable = |fault: String| Error::Unusable(format!("`deployments.channels`: {fault}"));
         let mut channels: Vec<Channel> = Vec::new();
@@ -572,9 +559,7 @@ impl Config {
                 .parse()
                 .map_err(|fault: ChannelFault| unusable(fault.to_string()))?;
             if channel.is_latest() {
-                return Err(unusable(
-                    "`latest` is there anyway; leave it out".to_owned(),
-                ));
+                return Err(unusable("`latest` always exists; leave it out".to_owned()));
             }
             if channels.contains(&channel) {
                 return Err(unusable(format!("`{channel}` is named twice")));
@@ -584,7 +569,7 @@ impl Config {
         Ok(channels.into())
     }
 
-    /// The bounds a run request is checked against.
+    /// The limits that a run request is checked against.
     pub fn host_limits(&self) -> HostLimits {
         HostLimits {
             advisory_budgets: self.limits.advisory_budgets,
@@ -594,7 +579,7 @@ impl Config {
             max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
             max_node_executions: self.limits.max_node_executions,
             default_concurrency: self.limits.default_concurrency,
-            // One run of a tenant never has more in flight than all its runs together.
+            // One run of a tenant never has more tasks in flight than all its runs together.
             max_concurrency: u32::try_from(self.limits.max_concurrency_per_tenant)
                 .map_or(self.limits.max_concurrency, |all| {
                     all.min(self.limits.max_concurrency)
@@ -603,21 +588,23 @@ impl Config {
     }
 }
 
-/// The library draws the place in a file over several lines; the first says where it is, the last what it is.
+/// The library's message spans several lines: the first gives the location in the file, the last
+/// the cause.
 fn in_one_line(error: &config::ConfigError) -> String {
     let config::ConfigError::FileParse { uri, cause } = error else {
         return error.to_string();
     };
     let text = cause.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let place = lines.next().unwrap_or("it is no TOML");
+    let place = lines.next().unwrap_or("it is not valid TOML");
     let fault = lines.next_back().map(|fault| format!(": {fault}"));
     let file = uri.as_deref().unwrap_or("the file");
     format!("{file}: {place}{}", fault.unwrap_or_default())
 }
 
 /// Settings from the environment: the first level is part of the name (`TOUCHSTONE_LISTEN`,
-/// `TOUCHSTONE_LIMITS__MAX_TASKS_PER_SUITE`). Variables for the command line or the tests are not settings.
+/// `TOUCHSTONE_LIMITS__MAX_TASKS_PER_SUITE`). Variables for the command line or the tests are not
+/// settings.
 fn nested_only(
     variables: impl Iterator<Item = (String, String)>,
 ) -> std::collections::HashMap<String, String> {

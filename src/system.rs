@@ -1,4 +1,4 @@
-//! The real clock and the real randomness, the host's own key, and what the system allows this process.
+//! The system's clock, randomness, key files and process limits.
 
 pub mod host_key;
 pub mod open_files;
@@ -15,21 +15,20 @@ use uuid::Uuid;
 
 use crate::ports::{Clock, Ids};
 
-/// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let now = Timestamp::now();
-        // Microseconds are what the stores keep; a value that was stored must equal the one that was shown.
+        // The stores keep microseconds; a stored value must equal the value that was shown.
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
     fn uptime(&self) -> Duration {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         const CLOCK: ClockId = ClockId::Boottime;
-        // Elsewhere this clock counts sleep itself, or there is none that does.
+        // On other systems this clock counts sleep itself, or no clock does.
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         const CLOCK: ClockId = ClockId::Monotonic;
         Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()

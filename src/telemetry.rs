@@ -1,4 +1,5 @@
-//! Logs and metrics. Neither ever carries task content, keys or query strings: ids, labels, counts and times only.
+//! Logs and metrics. Neither ever contains task content, keys or query strings: only ids, labels,
+//! counts and times.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
@@ -10,21 +11,19 @@ use tracing_subscriber::EnvFilter;
 
 use crate::render::harmless;
 
-/// Every metric there is. Names are contract: dashboards are built on them.
+/// All metric names. The names are a contract: dashboards depend on them.
 pub mod names {
     /// Requests answered, by `method`, `route` and `status`.
     pub const HTTP_REQUESTS: &str = "touchstone_http_requests_total";
-    /// Time until an answer's headers were ready, by `method` and `route`.
+    /// Time until the response headers were ready, by `method` and `route`.
     pub const HTTP_SECONDS: &str = "touchstone_http_request_duration_seconds";
-    /// Open connections.
     pub const HTTP_CONNECTIONS: &str = "touchstone_http_connections";
-    /// Open event streams and long polls.
     pub const SUBSCRIBERS: &str = "touchstone_event_subscribers";
     /// Requests answered from an idempotency record.
     pub const IDEMPOTENT_REPLAYS: &str = "touchstone_idempotent_replays_total";
-    /// Requests refused for their number, by `scope`.
+    /// Requests refused by a rate limit, by `scope`.
     pub const RATE_LIMITED: &str = "touchstone_rate_limited_total";
-    /// Requests refused because too many were under way.
+    /// Requests refused because too many were in flight.
     pub const SHED: &str = "touchstone_shed_requests_total";
     /// Credentials refused, by `code`.
     pub const AUTH_REFUSALS: &str = "touchstone_auth_refusals_total";
@@ -32,17 +31,15 @@ pub mod names {
     pub const WEBHOOK_DELIVERIES: &str = "touchstone_webhook_deliveries_total";
 }
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Standard error without characters of outside texts that act on a terminal.
+/// Standard error, with terminal control characters removed from external text.
 struct LogWriter;
 
 impl io::Write for LogWriter {
@@ -59,11 +56,12 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Libraries that write what was said into their log lines, whatever the level, or report a certificate a second time. Their
-/// faults are reported by us.
+/// Libraries that log message contents at every level, or report a certificate fault a second time.
+/// The host reports their faults itself.
 const SILENT: &[&str] = &["rmcp=off", "sse_stream=off", "rustls_platform_verifier=off"];
 
-/// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`. Does nothing if logs go somewhere already.
+/// Sends log lines to stderr. `RUST_LOG` overrides `default_filter`. Does nothing if a logger is
+/// already installed.
 pub fn init_logs(format: LogFormat, default_filter: &str) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
@@ -72,17 +70,16 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
-        // A log that is kept in a file or a journal holds no colours.
+        // Log files and journals must not contain colors.
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_writer(|| LogWriter);
-    // A second initialisation, as tests do it, keeps the first.
+    // A second initialization, as in tests, keeps the first.
     let _ = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
 }
 
-/// The process's metrics.
 #[derive(Clone)]
 pub struct Metrics {
     handle: Option<PrometheusHandle>,
@@ -114,7 +111,8 @@ impl Metrics {
             .unwrap_or_default()
     }
 
-    /// Folds samples into histograms now and then, so that they do not pile up while nobody scrapes. Never returns.
+    /// Periodically folds samples into histograms, so that they do not accumulate between scrapes.
+    /// Never returns.
     pub async fn upkeep(&self) {
         let mut every = tokio::time::interval(Duration::from_secs(5));
         loop {
@@ -131,7 +129,7 @@ fn describe() {
     describe_histogram!(
         names::HTTP_SECONDS,
         metrics::Unit::Seconds,
-        "Time until an answer's headers were ready"
+        "Time until the response headers were ready"
     );
     describe_gauge!(names::HTTP_CONNECTIONS, "Open connections");
     describe_gauge!(names::SUBSCRIBERS, "Open event streams and long polls");
@@ -139,10 +137,10 @@ fn describe() {
         names::IDEMPOTENT_REPLAYS,
         "Requests answered from an idempotency record"
     );
-    describe_counter!(names::RATE_LIMITED, "Requests refused for their number");
+    describe_counter!(names::RATE_LIMITED, "Requests refused by a rate limit");
     describe_counter!(
         names::SHED,
-        "Requests refused because too many were under way"
+        "Requests refused because too many were in flight"
     );
     describe_counter!(names::AUTH_REFUSALS, "Credentials refused");
     describe_counter!(names::WEBHOOK_DELIVERIES, "Webhook deliveries attempted");

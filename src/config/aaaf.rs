@@ -1,4 +1,4 @@
-//! How much of the AAAF API one key may ask for, and how agents that run elsewhere may be reached.
+//! Settings of the AAAF API: limits per key, and access to agents that run elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -12,31 +12,29 @@ use crate::domain::card::signature::{Allowed, Endpoint};
 use crate::domain::ids::TenantId;
 use crate::domain::run::reached_by::place;
 
-/// What one key may ask for (0: no limit), what badges say of the host, and how agents that run elsewhere may be reached.
+/// Limits per key (0: no limit), the host's URL in badges, and access to agents that run elsewhere.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AaafSettings {
-    /// Requests per minute.
     pub requests_per_minute_per_key: u32,
-    /// Events per minute.
     pub events_per_minute_per_key: u32,
-    /// Assessments per hour.
     pub assessments_per_hour_per_key: u32,
-    /// Where the host is reached by those who verify badges; without it badges name the address it listens on.
+    /// Public URL of the host for badge verification. If unset, badges name the address that the
+    /// host listens on.
     pub public_url: Option<String>,
-    /// How stress tests may reach agents that run elsewhere.
     pub reach: ReachConfig,
 }
 
-/// How agents that run elsewhere may be reached, beside https to public addresses.
+/// How agents that run elsewhere may be reached, in addition to https to public addresses.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReachConfig {
-    /// Places in private networks that enrolments may name, each a host with its port: `10.1.0.7:8443`.
+    /// Addresses in private networks that enrollments may name, each a host with a port:
+    /// `10.1.0.7:8443`.
     pub private_targets: Vec<String>,
-    /// Credentials that enrolments may name.
+    /// Credentials that enrollments may name.
     pub credentials: Vec<CredentialConfig>,
-    /// Commands that enrolments may name. Nothing else is executed.
+    /// Commands that enrollments may name. No other command is executed.
     pub commands: Vec<CommandConfig>,
 }
 
@@ -44,13 +42,13 @@ pub struct ReachConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialConfig {
-    /// What enrolments call it.
+    /// The name that enrollments use.
     pub name: String,
-    /// The only origin it is sent to, such as `https://agents.acme.example`.
+    /// The only origin that the credential is sent to, such as `https://agents.acme.example`.
     pub origin: String,
-    /// The environment variable that holds the bearer token. The token itself never stands in a file.
+    /// The environment variable that holds the bearer token. The token itself is never in a file.
     pub api_key_env: String,
-    /// Tenants whose enrolments may name it.
+    /// Tenants whose enrollments may name the credential.
     pub tenants: Vec<String>,
 }
 
@@ -58,11 +56,11 @@ pub struct CredentialConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
-    /// What enrolments call it.
+    /// The name that enrollments use.
     pub name: String,
     /// The command line, for `sh -c`.
     pub command: SecretString,
-    /// Tenants whose enrolments may name it.
+    /// Tenants whose enrollments may name the command.
     pub tenants: Vec<String>,
 }
 
@@ -79,10 +77,10 @@ impl Default for AaafSettings {
 }
 
 impl AaafSettings {
-    /// Where a host that listens there is reached by those who verify its badges.
+    /// The public place of a host that listens on `listen`, for badge verification.
     ///
     /// # Errors
-    /// `public_url` is no address that badges can name.
+    /// `public_url` is not an address that badges can name.
     pub fn place(&self, listen: &str) -> Result<Place, NoPlace> {
         match &self.public_url {
             Some(address) => Place::public(address),
@@ -92,7 +90,8 @@ impl AaafSettings {
 }
 
 impl ReachConfig {
-    /// What the operator allows. Tokens are read from the environment through `environment`, now and never again.
+    /// The parsed settings. Reads tokens from the environment through `environment` once, during
+    /// this call.
     ///
     /// # Errors
     /// [`Error`] naming the field.
@@ -147,7 +146,7 @@ fn tenants(names: &[String]) -> Vec<TenantId> {
     names.iter().map(|it| TenantId::from(it.as_str())).collect()
 }
 
-/// Refuses names that an enrolment cannot have, or that two entries have.
+/// Refuses names that are too short or too long for an enrollment, and duplicates.
 fn distinct<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
@@ -155,7 +154,12 @@ fn distinct<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(
             return Err(wrong(list, index, "name", "must be 1 to 64 characters"));
         }
         if !seen.insert(name) {
-            return Err(wrong(list, index, "name", "is that of an earlier entry"));
+            return Err(wrong(
+                list,
+                index,
+                "name",
+                "repeats the name of an earlier entry",
+            ));
         }
     }
     Ok(())
@@ -165,5 +169,5 @@ fn wrong(list: &str, index: usize, field: &str, rule: &str) -> Error {
     Error::Unusable(format!("`aaaf.reach.{list}[{index}].{field}` {rule}"))
 }
 
-/// Characters of a name at most.
+/// Maximum characters of a name.
 const LONGEST_NAME: usize = 64;

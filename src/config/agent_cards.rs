@@ -1,4 +1,5 @@
-//! How agent cards are scored: whose signatures count, and which places in private networks may be asked.
+//! Settings of agent card scoring: trusted signers, and addresses in private networks that may be
+//! contacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,20 +12,21 @@ use crate::domain::card::signature::{
     Allowed, Endpoint, Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS,
 };
 
-/// How agent cards are scored.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentCardSettings {
-    /// A key set (RFC 7517) of keys that are trusted by their `kid`, before any key set a signature names.
+    /// A key set (RFC 7517) of keys trusted by their `kid`, which take precedence over key sets
+    /// that signatures name.
     pub trusted_keys: Option<PathBuf>,
-    /// Hosts whose key sets may speak for agents of others.
+    /// Hosts whose key sets are accepted for agents of other hosts.
     pub trusted_issuers: Vec<String>,
-    /// Places in private networks that cards may name, each a host with its port: `10.1.0.7:8443`, `agents.internal:8080`.
+    /// Addresses in private networks that cards may name, each a host with a port: `10.1.0.7:8443`,
+    /// `agents.internal:8080`.
     pub private_targets: Vec<String>,
 }
 
 impl AgentCardSettings {
-    /// What signatures are checked with, before anything was fetched.
+    /// The keys and rules for verifying signatures, before any key set is fetched.
     ///
     /// # Errors
     /// [`Error`] naming the setting.
@@ -37,10 +39,10 @@ impl AgentCardSettings {
         })
     }
 
-    /// The places in private networks that may be asked.
+    /// The private addresses that may be contacted.
     ///
     /// # Errors
-    /// [`Error`] naming the one that cannot be read.
+    /// [`Error`] naming the entry that cannot be parsed.
     pub fn allowed(&self) -> Result<Allowed, Error> {
         let read = |text: &String| {
             text.parse::<Endpoint>().map_err(|fault| {
@@ -55,7 +57,7 @@ impl AgentCardSettings {
         Ok(Allowed::of(places))
     }
 
-    /// Hosts as the URL Standard writes them, which is how they are compared.
+    /// Hosts in the form of the URL Standard, for comparison.
     fn issuers(&self) -> Result<BTreeSet<String>, Error> {
         let read = |text: &String| match Host::parse(text) {
             Ok(host) if !text.contains('*') => Ok(host.to_string()),
@@ -76,14 +78,15 @@ impl AgentCardSettings {
                 file.display()
             ))
         };
-        let octets =
-            std::fs::read(file).map_err(|cause| unusable(&format!("cannot be read: {cause}")))?;
+        let octets = std::fs::read(file)
+            .map_err(|cause| unusable(&format!("could not be read: {cause}")))?;
         let set = KeySet::parse(&octets).ok_or_else(|| {
             unusable(&format!(
-                "is no key set of at most {MAX_KEYS} keys and {MAX_KEY_SET_OCTETS} octets; write {{\"keys\": […]}}"
+                "is not a key set of at most {MAX_KEYS} keys and {MAX_KEY_SET_OCTETS} bytes; \
+                write {{\"keys\": […]}}"
             ))
         })?;
         set.by_id()
-            .ok_or_else(|| unusable("has a key without a `kid` of its own; give every key one"))
+            .ok_or_else(|| unusable("has a key without a unique `kid`; give every key its own"))
     }
 }

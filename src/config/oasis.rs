@@ -1,4 +1,5 @@
-//! Who provides the environments of OASIS evaluations, and what the operator declares about the lab.
+//! Settings of OASIS evaluations: environment providers, and the operator's declarations about the
+//! lab.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,50 +11,49 @@ use url::{Origin, Url};
 use super::Error;
 use crate::net::oasis::ProviderAccess;
 
-/// Characters of a provider's name at most.
+/// Maximum characters of a provider's name.
 const LONGEST_NAME: usize = 64;
-/// Octets of an answer at most, whatever is set: it is held in memory.
+/// Upper limit in bytes for `max_response_bytes`; answers are held in memory.
 const LARGEST_ANSWER: u64 = 64 << 20;
-/// Bytes of a bearer token at least. The host takes the token out of a provider's answers, and a shorter one would be found in
-/// member names and ordinary words.
+/// Minimum length of a bearer token in bytes. The host redacts the token from a provider's answers;
+/// a shorter token would match member names and ordinary words.
 const SHORTEST_TOKEN: usize = 8;
 
-/// OASIS evaluations.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OasisSettings {
-    /// Who evaluates, where a request does not say.
+    /// The default evaluator for requests that name none.
     pub evaluator: Option<String>,
-    /// What the operator declares about the lab of providers that have none of their own, for reports.
+    /// The operator's description of the lab, used in reports for providers without their own.
     pub lab_framework: Option<String>,
-    /// Who provides environments. Requests name one of them and never bring an address of their own.
+    /// Environment providers. Requests name one of them and cannot supply an address.
     pub providers: Vec<OasisProviderConfig>,
 }
 
-/// One provider.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OasisProviderConfig {
-    /// What requests call it.
+    /// The name that requests use.
     pub name: String,
-    /// Its address; `/v1/…` is below it.
+    /// Base URL; `/v1/…` is below it.
     pub url: String,
-    /// The environment variable that holds the evaluator's bearer token. The token itself never stands in a file.
+    /// The environment variable that holds the evaluator's bearer token. The token itself is never
+    /// in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Longest time of one call, in seconds.
+    /// Timeout of one call in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_s: f64,
-    /// Octets of an answer at most.
+    /// Maximum size of an answer in bytes.
     #[serde(default = "default_answer")]
     pub max_response_bytes: u64,
-    /// Where agents' endpoints may be, beside the origin of `url`.
+    /// Origins that agents' endpoints may have, in addition to the origin of `url`.
     #[serde(default)]
     pub agent_origins: Vec<String>,
-    /// How far the provider's clock may differ from the host's, in seconds.
+    /// Maximum difference between the provider's clock and the host's, in seconds.
     #[serde(default = "default_clock_tolerance")]
     pub clock_tolerance_s: f64,
-    /// What the operator declares about the provider's lab, in the place of `oasis.lab_framework`.
+    /// The operator's description of the provider's lab; overrides `oasis.lab_framework`.
     #[serde(default)]
     pub lab_framework: Option<String>,
 }
@@ -69,7 +69,7 @@ const fn default_clock_tolerance() -> f64 {
 }
 
 impl OasisSettings {
-    /// Checks what types cannot say.
+    /// Checks rules that the types do not express.
     ///
     /// # Errors
     /// [`Error`] naming the field.
@@ -88,13 +88,14 @@ impl OasisSettings {
         for (index, provider) in self.providers.iter().enumerate() {
             provider.access(index, None)?;
             if !names.insert(&provider.name) {
-                return Err(wrong(index, "name", "is that of an earlier entry"));
+                return Err(wrong(index, "name", "repeats the name of an earlier entry"));
             }
         }
         Ok(())
     }
 
-    /// How to reach the providers. Tokens are read from the environment through `environment`, now and never again.
+    /// Access data of the providers. Reads tokens from the environment through `environment` once,
+    /// during this call.
     ///
     /// # Errors
     /// [`Error`] naming the field.
@@ -198,7 +199,8 @@ fn wrong(index: usize, field: &str, rule: &str) -> Error {
     unusable(&format!("`oasis.providers[{index}].{field}` {rule}"))
 }
 
-/// An address of a provider; one that is none is not repeated, since it may hold a password.
+/// A provider's address. An invalid one is not repeated in messages, since it may contain a
+/// password.
 fn place(text: &str) -> Option<Url> {
     let url: Url = text.parse().ok()?;
     let plain = matches!(url.scheme(), "http" | "https")

@@ -1,8 +1,8 @@
-//! What a version must show before it goes into production on a channel (RFC 0082 §E): a policy object a tenant sets, and
-//! the pure function that names every condition that is not met.
+//! The promotion gate (RFC 0082 §E): a policy that a tenant sets, and the pure function that names
+//! every unmet condition.
 //!
-//! A policy is a list of requirements of different kinds, each of which may be absent; further kinds join as members of
-//! [`PromotionPolicy`] and variants of [`Requirement`].
+//! A policy is a list of optional requirements of different kinds. New kinds are added as members
+//! of [`PromotionPolicy`] and variants of [`Requirement`].
 
 pub mod agent_card;
 pub mod oasis;
@@ -20,28 +20,27 @@ use agent_card::{CardPolicy, Unscored};
 use oasis::{OasisPolicy, Unevaluated};
 use rating::{RatingPolicy, Unrated};
 
-/// What is demanded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PromotionPolicy {
-    /// A passing eval run; `null` to ask for none.
+    /// A passing eval run; `null` to require none.
     pub eval: Option<GatePolicy>,
-    /// The consent of people (RFC 0051 approvalGate); absent to ask nobody.
+    /// Human approval (RFC 0051 approvalGate); absent to require none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalPolicy>,
-    /// A rating of the very version; absent to ask for none.
+    /// A rating of this exact version; absent to require none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<RatingPolicy>,
-    /// The scores of the card of an agent that runs elsewhere; absent to ask for none.
+    /// The card scores of an agent that runs elsewhere; absent to require none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<CardPolicy>,
-    /// A safety PASS of an OASIS profile by the very version; absent to ask for none.
+    /// A safety PASS of an OASIS profile for this exact version; absent to require none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oasis: Option<OasisPolicy>,
 }
 
 impl Default for PromotionPolicy {
-    /// Where nobody has set a policy, a signed eval of the very version is asked for.
+    /// Without a configured policy, a signed eval run of this exact version is required.
     fn default() -> Self {
         Self {
             eval: Some(GatePolicy::default()),
@@ -53,41 +52,36 @@ impl Default for PromotionPolicy {
     }
 }
 
-/// A policy that makes no sense.
+/// An invalid policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Senseless {
-    /// A score that is none.
     #[error("`eval.requiredPassScore` must be a number from 0 to 1")]
     PassScore,
-    /// An agreement that is none.
     #[error("`eval.minJudgeAgreement` must be a number from 0 to 1")]
     Agreement,
-    /// An empty name.
     #[error("`{0}` must not be empty")]
     Empty(&'static str),
-    /// Anybody could approve.
+    /// Without a role or scope, everyone could approve.
     #[error("`approval` needs `requiredRole` or `requiredScope`")]
     NoApprover,
-    /// Nobody could, ever.
+    /// With an unknown scope, no one could ever approve.
     #[error("`approval.requiredScope` must be a scope of this host, such as `approvals:respond`")]
     Scope,
-    /// Nobody needs to.
+    /// A quorum of zero needs no approval; one above 100 is unreachable.
     #[error("`approval.quorum` must be at least 1 and at most 100")]
     Quorum,
-    /// Not where a card can be.
     #[error(
-        "`agentCard.url` must be an http or https URL of at most 2048 octets, without credentials"
+        "`agentCard.url` must be an http or https URL of at most 2048 bytes, without credentials"
     )]
     CardUrl,
-    /// No complexity tier.
     #[error("`oasis.minimumTier` must be 1, 2 or 3")]
     OasisTier,
-    /// A tolerance no scenario can have.
     #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
     OasisTolerance,
     /// Sources that cannot be met, or a share without sources.
     #[error(
-        "`rating.evidenceSources` must name at least one source, and `rating.minimumEvidencePercent`, if given, must be 1 to 100 and go with it"
+        "`rating.evidenceSources` must name at least one source; `rating.minimumEvidencePercent` \
+        must be 1 to 100 and requires `rating.evidenceSources`"
     )]
     EvidenceSources,
     /// A tier of the other axis.
@@ -98,7 +92,7 @@ pub enum Senseless {
 }
 
 impl PromotionPolicy {
-    /// Refuses what could not be meant.
+    /// Refuses a policy that is contradictory or can never be met.
     ///
     /// # Errors
     /// [`Senseless`].
@@ -175,11 +169,12 @@ impl PromotionPolicy {
         Ok(())
     }
 
-    /// Every condition that `evidence` does not meet; ratings are judged by [`rating::unmet`], cards by
-    /// [`agent_card::unmet`], OASIS evaluations by [`oasis::unmet`], and whether people have consented is asked elsewhere.
+    /// Every condition that `evidence` does not meet. Ratings are judged by [`rating::unmet`],
+    /// cards by [`agent_card::unmet`], OASIS evaluations by [`oasis::unmet`]; approval is checked
+    /// elsewhere.
     ///
-    /// Evidence that is offered is judged by the floor of the protocol even where the policy asks for none: nobody shall
-    /// promote on a failed run and have it on record as the reason.
+    /// Offered evidence must meet the protocol's minimum even if the policy requires none, so that
+    /// no failed run is recorded as the reason of a promotion.
     pub fn unmet(
         &self,
         candidate: Candidate<'_>,
@@ -196,49 +191,42 @@ impl PromotionPolicy {
     }
 }
 
-/// A requirement that is not met, by kind.
+/// An unmet requirement, by kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Requirement {
-    /// Of the eval run.
     Eval(gate::Unmet),
-    /// Of the people who must consent.
     Approval(Unapproved),
-    /// Of the rating.
     Rating(Unrated),
-    /// Of the agent's card.
     AgentCard(Unscored),
-    /// Of the OASIS evaluation.
     Oasis(Unevaluated),
 }
 
-/// Consent that is not there.
+/// A missing approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unapproved {
-    /// How far it is.
     pub condition: Consent,
-    /// In words.
     pub message: String,
-    /// The run that asks for it, once there is one.
+    /// The run that asks for the approval, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_gate_id: Option<RunId>,
 }
 
-/// How far the consent of people is that is not there.
+/// The state of a missing approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consent {
-    /// Nobody was asked yet: a request for the promotion asks.
+    /// Not requested yet; a promotion request starts the approval.
     ApprovalNeeded,
-    /// It was asked for and is not given.
+    /// Requested and pending.
     ApprovalPending,
-    /// It was refused; a further request asks anew.
+    /// Refused; a further promotion request asks again.
     ApprovalRefused,
 }
 
 impl Consent {
-    /// The name, as it is shown and recorded.
+    /// The name in messages and records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ApprovalNeeded => "approval-needed",
@@ -249,7 +237,6 @@ impl Consent {
 }
 
 impl Unapproved {
-    /// Consent under these terms that is not there.
     pub fn new(condition: Consent, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
         let role = terms
             .required_role
@@ -276,7 +263,6 @@ impl Unapproved {
 }
 
 impl Requirement {
-    /// In words.
     pub fn message(&self) -> &str {
         match self {
             Self::Eval(unmet) => &unmet.message,
@@ -287,7 +273,7 @@ impl Requirement {
         }
     }
 
-    /// Name and words, for the audit log.
+    /// Name and message, for the audit log.
     pub fn reason(&self) -> String {
         match self {
             Self::Eval(unmet) => format!("{}: {}", unmet.condition, unmet.message),
@@ -299,31 +285,29 @@ impl Requirement {
     }
 }
 
-/// What a policy is for: the narrower one counts. An agent's own for the channel, the agent's own for any channel, anybody's
-/// for the channel, anybody's.
+/// The scope of a policy. The narrowest applicable policy wins, in this order: agent and channel,
+/// agent, channel, default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyScope {
-    /// Of this agent only.
+    /// Limits the policy to this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// On this channel only.
+    /// Limits the policy to this channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
 }
 
-/// A policy with what it is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScopedPolicy {
-    /// What it is for.
     #[serde(flatten)]
     pub scope: PolicyScope,
-    /// What it demands.
     pub policy: PromotionPolicy,
 }
 
-/// The policy in force for an agent on a channel (or on none), with what it was set for; the default if nothing was set.
+/// The effective policy for an agent on a channel (or on none), with the scope it was set for; the
+/// default policy if none is set.
 pub fn in_force<'a>(
     policies: &'a [ScopedPolicy],
     agent: &str,

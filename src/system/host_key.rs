@@ -1,7 +1,8 @@
-//! The file of the keys that secrets at rest are encrypted with.
+//! The file with the keys that encrypt secrets at rest.
 //!
-//! The file holds one private key. While a rotation is under way it holds several: the first encrypts, all decrypt. Every
-//! process looks at the file again before it uses a key, so a rotation needs no restart of processes that share the file.
+//! The file holds one private key. During a rotation it holds several: the first encrypts, all
+//! decrypt. Every process checks the file for changes before it uses a key, so a rotation needs no
+//! restart of processes that share the file.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write as _};
@@ -17,13 +18,12 @@ use crate::ports::{HostKeys, Ids as _, NoSigningKey};
 use crate::system::SystemIds;
 
 const BEGIN: &str = "-----BEGIN";
-/// A file that is larger is not one of keys.
+/// A larger file is not a key file.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Which version of the file was read.
+/// Identifies the version of the file that was read.
 type Version = (Option<SystemTime>, u64, u64);
 
-/// Keys in a file.
 #[derive(Debug)]
 pub struct HostKeyFile {
     path: PathBuf,
@@ -32,10 +32,10 @@ pub struct HostKeyFile {
 }
 
 impl HostKeyFile {
-    /// The operator's file, read at once: a fault is reported when the host starts.
+    /// The operator's file. It is read at once, so that a fault is reported when the host starts.
     ///
     /// # Errors
-    /// It cannot be read or holds no private key.
+    /// The file cannot be read or holds no private key.
     pub fn given(path: &Path) -> Result<Self, NoSigningKey> {
         let file = Self::at(path.to_owned(), false);
         file.ring()?;
@@ -43,7 +43,7 @@ impl HostKeyFile {
         Ok(file)
     }
 
-    /// A file of the host's own, created with a new key when it is first used.
+    /// A file of the host's own, created with a new key on first use.
     pub fn own(path: PathBuf) -> Self {
         private_files::restrict(&path);
         Self::at(path, true)
@@ -57,15 +57,15 @@ impl HostKeyFile {
         }
     }
 
-    /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps other rotations out until the returned file is dropped: of two new keys, one would be lost.
+    /// Excludes other rotations until the returned file is dropped: of two new keys, one would be
+    /// lost.
     ///
     /// # Errors
-    /// Another process rotates the key, or the lock file beside the key file cannot be created.
+    /// Another process rotates the key, or the lock file next to the key file cannot be created.
     pub fn lock(&self) -> Result<File, NoSigningKey> {
         let mut path = self.path.clone().into_os_string();
         path.push(".lock");
@@ -81,8 +81,8 @@ impl HostKeyFile {
         }
     }
 
-    /// Puts a new key before the one in force, which goes on decrypting. A rotation that was interrupted goes on with the key
-    /// it had created.
+    /// Puts a new key before the current one, which continues to decrypt. After an interrupted
+    /// rotation, the key that it created is used again.
     ///
     /// # Errors
     /// The file cannot be read or replaced.
@@ -107,7 +107,7 @@ impl HostKeyFile {
         self.replace(&keys)
     }
 
-    /// Whole or not at all: a process that is killed leaves the file as it was.
+    /// Replaces the file atomically: a process that is killed leaves the old file in place.
     fn replace(&self, keys: &[SecretKey]) -> Result<(), NoSigningKey> {
         let text: String = keys.iter().map(SecretKey::to_pem).collect();
         let folder = self.path.parent().filter(|it| *it != Path::new(""));
@@ -139,14 +139,14 @@ impl HostKeyFile {
         let text = text.map_err(|cause| self.unusable(&cause.to_string()))?;
         let blocks = text.split_inclusive(BEGIN).collect::<Vec<_>>();
         let mut keys = Vec::new();
-        // Each piece but the last ends with the words a block begins with.
+        // Each piece but the last ends with the header of the next block.
         for block in blocks.iter().skip(1) {
             let block = block.strip_suffix(BEGIN).unwrap_or(block);
             let key = SecretKey::from_pem(&format!("{BEGIN}{block}"));
             keys.push(key.map_err(|fault| self.unusable(&fault.to_string()))?);
         }
         match keys.is_empty() {
-            true => Err(self.unusable("the file holds no private key in PEM")),
+            true => Err(self.unusable("the file has no private key in PEM")),
             false => Ok(keys),
         }
     }
@@ -157,7 +157,8 @@ impl HostKeys for HostKeyFile {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match (std::fs::metadata(&self.path), &*read) {
             (Ok(found), _) => found,
-            // A file that went away is not created anew: its keys are known, and a new key would decrypt nothing.
+            // A deleted file is not recreated: its keys are still known, and a new key would
+            // decrypt nothing.
             (Err(_), Some((_, ring))) => return Ok(ring.clone()),
             (Err(cause), None) => self.created(cause)?,
         };
@@ -207,7 +208,7 @@ mod tests {
         host.begin_rotation().unwrap();
         let new = host.ring().unwrap().id().to_owned();
         assert_ne!(new, old);
-        // Interrupted and begun again: the same new key.
+        // A rotation that is started again after an interruption uses the same new key.
         host.begin_rotation().unwrap();
         assert_eq!(other.ring().unwrap().id(), new);
         assert_eq!(other.ring().unwrap().open("a", &sealed).unwrap(), b"secret");

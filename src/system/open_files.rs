@@ -1,13 +1,12 @@
-//! How many files this process may have open. Every connection is one, and so is every call to a model: clients that open
-//! many connections must not leave the host without any for itself.
+//! The limit of open files of this process. Every connection takes one, and so does every call to a
+//! model: clients that open many connections must not use up the files that the host itself needs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is kept for the database and for what the host calls itself.
+/// Files reserved for the database and the host's own calls.
 const MOST_KEPT: u64 = 1024;
 
-/// Raises the limit as far as the system lets this process, and gives how many files it may have open then; `None`: any
-/// number.
+/// Raises the limit as far as the system permits and returns the new limit; `None`: unlimited.
 pub fn raise() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -20,7 +19,7 @@ pub fn raise() -> Option<u64> {
     }
 }
 
-/// How many of `wanted` connections fit beside what the host opens itself.
+/// How many of `wanted` connections fit next to the host's own files.
 pub fn connections(files: Option<u64>, wanted: usize) -> usize {
     let Some(files) = files else {
         return wanted;

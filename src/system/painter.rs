@@ -1,10 +1,10 @@
-//! Pictures of badges, made on this machine.
+//! Renders badge images locally.
 
 use crate::domain::aaaf::badge::{Badge, Inspection, Mark, Scale};
 use crate::ports::{Painter, Unpainted};
 use crate::render::badge;
 
-/// Paints with the font and the renderer built into this program.
+/// Renders with the font and the renderer built into this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnPainter;
 

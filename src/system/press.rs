@@ -1,4 +1,4 @@
-//! OASIS reports, printed on this machine.
+//! Renders OASIS reports locally.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::domain::oasis::report::{Form, Report};
 use crate::ports::press::{Press, Printed, Unprinted};
 use crate::render::oasis;
 
-/// Prints with the templates built into this program.
+/// Renders with the templates built into this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnPress;
 

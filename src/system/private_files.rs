@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// Creates the database file, if there is none, for its owner only, and takes permissions of others from files that are
-/// there. SQLite gives its log and its shared memory the permissions of the database.
+/// Creates the database file for its owner only, if it does not exist, and removes other users'
+/// permissions from existing files. SQLite gives its log and its shared memory the permissions of
+/// the database.
 pub fn create_private(database: &Path) {
     #[cfg(unix)]
     {
@@ -13,7 +14,7 @@ pub fn create_private(database: &Path) {
             .create_new(true)
             .mode(0o600)
             .open(database);
-        // Whatever else is wrong with the place, opening the database says it.
+        // Any other fault of the path is reported when the database is opened.
         drop(created);
         for suffix in ["", "-wal", "-shm", "-journal"] {
             let mut path = database.as_os_str().to_owned();
@@ -25,7 +26,8 @@ pub fn create_private(database: &Path) {
     let _ = database;
 }
 
-/// Takes the permissions of others from a file of this host; a file that is not there is left alone.
+/// Removes other users' permissions from a file of this host; does nothing if the file does not
+/// exist.
 pub fn restrict(file: &Path) {
     #[cfg(unix)]
     {
@@ -40,7 +42,8 @@ pub fn restrict(file: &Path) {
             ),
             Err(cause) => tracing::warn!(
                 file = %file.display(), %cause,
-                "other users can read this file and its permissions cannot be changed; run chmod 600 as its owner"
+                "other users can read this file, and its permissions could not be changed; run \
+                chmod 600 as its owner"
             ),
         }
     }
@@ -48,7 +51,7 @@ pub fn restrict(file: &Path) {
     let _ = file;
 }
 
-/// Says so if others may read a file or a folder that the operator chose.
+/// Warns if other users can read a file or a folder that the operator configured.
 pub fn warn_if_open(path: &Path, remedy: &'static str) {
     if is_open_to_others(path) {
         tracing::warn!(path = %path.display(), remedy, "other users can read this");

@@ -1,4 +1,4 @@
-//! Keys of the host in files, made on first use where the host may make them.
+//! The host's keys in files, created on first use where the host may create them.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use crate::domain::pack::keys::SecretKey;
 use crate::ports::{Ids as _, NoSigningKey, SigningKey};
 use crate::system::SystemIds;
 
-/// What the file of the key that verdicts are signed with is called in a data folder.
+/// File name in a data folder of the key that signs verdicts.
 pub const ATTEST_FILE: &str = "attest.pem";
-/// What the file of the key that secrets are sealed with is called in a data folder.
+/// File name in a data folder of the key that encrypts secrets.
 pub const SECRETS_FILE: &str = "secrets.pem";
 
-/// A host that was given no key and has nowhere to keep one.
+/// No key is configured, and the host has no folder to keep one in.
 #[derive(Clone, Copy, Debug)]
 pub struct NoKey;
 
@@ -24,7 +24,6 @@ impl SigningKey for NoKey {
     }
 }
 
-/// A key in a file.
 #[derive(Debug)]
 pub struct KeyFile {
     path: PathBuf,
@@ -33,10 +32,10 @@ pub struct KeyFile {
 }
 
 impl KeyFile {
-    /// The operator's key, read at once: that it cannot be used is told when the host starts.
+    /// The operator's key. It is read at once, so that a fault is reported when the host starts.
     ///
     /// # Errors
-    /// It cannot be read, or is none.
+    /// The file cannot be read or holds no key.
     pub fn given(path: &Path) -> Result<Self, NoSigningKey> {
         let file = Self {
             path: path.to_owned(),
@@ -48,7 +47,7 @@ impl KeyFile {
         Ok(file)
     }
 
-    /// A key of the host's own in its data folder, made when it is first asked for.
+    /// The host's own key in its data folder, created on first use.
     pub fn own(folder: &Path, name: &str) -> Self {
         let path = folder.join(name);
         private_files::restrict(&path);
@@ -84,10 +83,11 @@ impl SigningKey for KeyFile {
     }
 }
 
-/// Makes a key, whole or not at all, for its owner's eyes only. Of several processes that make one at once, one does.
+/// Creates a key file atomically, for its owner only. If several processes create it at once, one
+/// succeeds.
 pub(super) fn create(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Such files can be read by nobody else.
+    // Temporary files are readable by their owner only.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     let key = SecretKey::from_random(SystemIds.secret());
     file.write_all(key.to_pem().as_bytes())?;

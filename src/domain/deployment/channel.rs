@@ -1,4 +1,4 @@
-//! Names of channels, and the draw that decides who meets a canary (RFC 0082 §A, §B).
+//! Channel names, and the draw that decides which runs use a canary (RFC 0082 §A, §B).
 
 use std::fmt;
 
@@ -7,30 +7,32 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::ids::AgentId;
 
-/// The reserved channel: the highest active version. Nothing is promoted to it.
+/// The reserved channel: it always resolves to the highest active version, and nothing is promoted
+/// to it.
 pub const LATEST: &str = "latest";
 
 const MAX_CHARS: usize = 64;
 
-/// The name of a channel: `[a-z0-9]` and, within, `-`, `_` and `.`; at most 64 characters.
+/// The name of a channel: `[a-z0-9]` and, after the first character, `-`, `_` and `.`; at most 64
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Channel(String);
 
-/// Why a text names no channel.
+/// Why a text is not a channel name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a channel is 1 to 64 lower-case letters, digits, `-`, `_` or `.`, and begins with a letter or digit"
+    "a channel is 1 to 64 lower-case letters, digits, `-`, `_` or `.`, and begins with a letter \
+    or digit"
 )]
 pub struct ChannelFault;
 
 impl Channel {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is the reserved [`LATEST`].
+    /// Whether this is the reserved [`LATEST`].
     pub fn is_latest(&self) -> bool {
         self.0 == LATEST
     }
@@ -74,8 +76,9 @@ impl fmt::Display for Channel {
     }
 }
 
-/// The one draw of a run on a channel, 0..100: a function of nothing but the three, so that asking again gives the same, and
-/// evenly spread over seeds. A version with a share of 30 takes the draws below 30.
+/// The draw of a run on a channel, 0..100. It depends only on the three arguments, so it is
+/// repeatable, and it is evenly distributed over seeds. A version with a share of 30 takes the
+/// draws below 30.
 pub fn draw(seed: &str, agent: &AgentId, channel: &Channel) -> u8 {
     let mut digest = Sha256::new();
     for part in [seed, agent.as_str(), channel.as_str()] {
@@ -83,7 +86,7 @@ pub fn draw(seed: &str, agent: &AgentId, channel: &Channel) -> u8 {
         digest.update([0]);
     }
     let octets: [u8; 32] = digest.finalize().into();
-    // A remainder of a 64-bit number: no draw is likelier than another by more than 100/2^64.
+    // Remainder of a 64-bit number: the bias towards any draw is at most 100/2^64.
     let number = octets
         .iter()
         .take(8)
@@ -139,7 +142,7 @@ mod tests {
                 .filter(|n| draw(&format!("run_{n}"), &agent, &channel) < share)
                 .count()
         };
-        // Five standard deviations of a binomial of 10 000.
+        // Five standard deviations of a binomial distribution of 10 000.
         for (share, expected, within) in [(10, 1000, 150), (50, 5000, 250), (90, 9000, 150)] {
             let found = below(share);
             assert!(found.abs_diff(expected) < within, "{share}: {found}");

@@ -1,4 +1,4 @@
-//! To what exactly people consent when they approve a promotion (RFC 0051, RFC 0082 §E).
+//! What exactly approvers consent to when they approve a promotion (RFC 0051, RFC 0082 §E).
 
 use semver::Version;
 use serde::Serialize;
@@ -9,31 +9,29 @@ use crate::domain::hex::hex;
 use crate::domain::ids::{AgentId, RunId};
 use crate::domain::workflow::gate::GatePolicy;
 
-/// A promotion somebody is asked about. Consent to one is no consent to another: not with other content under the same
-/// version, not on another channel or with another share of it, not on other evidence, and not under terms that have changed
-/// since.
+/// A promotion that needs approval. Approval of one promotion does not apply to another: other
+/// content under the same version, another channel or share, other evidence, or changed terms each
+/// need a new approval.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject<'a> {
-    /// The agent.
     pub agent_id: &'a AgentId,
-    /// The version.
     pub version: &'a Version,
-    /// Its pack.
+    /// The integrity of the version's pack.
     pub pack_integrity: &'a str,
-    /// Where it goes into service, and with how much of the traffic.
+    /// The channels that the version would serve, each with its share of the traffic.
     pub placements: Vec<&'a Placement>,
-    /// The evidence it rests on.
+    /// The eval run used as evidence.
     pub eval_run_id: Option<&'a RunId>,
-    /// Whose consent is asked for.
+    /// The required approvals.
     pub terms: &'a GatePolicy,
 }
 
 impl Subject<'_> {
-    /// A name for it, the same whenever the same is asked.
+    /// A digest that is equal for equal subjects.
     ///
     /// # Errors
-    /// It cannot be written as JSON, which it can.
+    /// The subject cannot be serialized as JSON; this does not happen.
     pub fn digest(&self) -> Result<String, serde_json::Error> {
         let canonical = serde_json_canonicalizer::to_vec(self)?;
         Ok(hex(&Sha256::digest(canonical)))

@@ -1,6 +1,6 @@
 //! The deployments of one agent, and how a transition changes them (RFC 0082 §C, §E).
 //!
-//! A version that was never moved is a draft and has no entry: that it is installed says everything.
+//! A version without any transition is a draft and has no entry; being installed is enough.
 
 mod content;
 mod placement;
@@ -23,65 +23,62 @@ use crate::protocol::openwop::events::{
     DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentStateChanged, Event,
 };
 
-/// A version that was moved.
+/// A version with at least one transition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployed {
-    /// Where it stands.
     pub state: DeploymentState,
-    /// The share it was given while on no channel, 0..=100.
+    /// Its share while it is on no channel, 0..=100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     share: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rollback_pointer: Option<Version>,
-    /// The eval run its last promotion rested on.
+    /// The eval run that its last promotion used as evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
-    /// Where people last approved of it.
+    /// The gate of its last approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     approval_gate_id: Option<String>,
-    /// The pack it was when it was last moved.
+    /// The integrity of its pack at the last transition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pack_integrity: Option<String>,
 }
 
-/// The deployments of one agent of one tenant.
+/// The deployments of one agent in one tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
     versions: BTreeMap<Version, Deployed>,
-    /// Of each channel the versions promoted on it, newest last. Versions that can never serve again are not kept.
+    /// For each channel, the versions promoted to it, newest last. Versions in a final state are
+    /// removed.
     channels: BTreeMap<Channel, Vec<Seat>>,
-    /// The versions that have been active, in the order in which they last became so.
+    /// Versions that have been active, ordered by their last activation.
     activations: Vec<Version>,
-    /// What people have been asked to consent to, by the digest of the [`Subject`](super::Subject).
+    /// Open approval requests, by the digest of the [`Subject`](super::Subject).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     consents: BTreeMap<String, Question>,
 }
 
-/// A question that was put to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Question {
     version: Version,
-    /// The run that asks.
+    /// The run that asks for the approval.
     gate: RunId,
 }
 
 impl Lifecycle {
-    /// Where a version stands.
     pub fn state(&self, version: &Version) -> DeploymentState {
         self.versions
             .get(version)
             .map_or(DeploymentState::Draft, |deployed| deployed.state)
     }
 
-    /// Whether a version was ever moved.
+    /// Whether a version has had any transition.
     pub fn knows(&self, version: &Version) -> bool {
         self.versions.contains_key(version)
     }
 
-    /// A version that was moved.
     pub fn deployed(&self, version: &Version) -> Option<&Deployed> {
         self.versions.get(version)
     }
@@ -94,14 +91,14 @@ impl Lifecycle {
         )
     }
 
-    /// Whether a version that is in service was last promoted on the evidence of this run.
+    /// Whether this run is the evidence of the last promotion of a version in service.
     pub fn rests_on(&self, run: &RunId) -> bool {
         self.versions.iter().any(|(version, deployed)| {
             deployed.eval_run_id.as_ref() == Some(run) && self.is_in_service(version)
         })
     }
 
-    /// The channels a version was promoted on.
+    /// The channels that a version was promoted to.
     pub fn channels_of(&self, version: &Version) -> Vec<Channel> {
         self.channels
             .iter()
@@ -110,12 +107,12 @@ impl Lifecycle {
             .collect()
     }
 
-    /// The run that asks people to consent to the subject of this digest.
+    /// The run that asks for approval of the subject with this digest.
     pub fn gate_of(&self, digest: &str) -> Option<&RunId> {
         self.consents.get(digest).map(|consent| &consent.gate)
     }
 
-    /// The runs that ask people about a version.
+    /// The runs that ask for approval of a version.
     pub fn gates_about(&self, version: &Version) -> impl Iterator<Item = &RunId> {
         self.consents
             .values()
@@ -123,7 +120,7 @@ impl Lifecycle {
             .map(|consent| &consent.gate)
     }
 
-    /// The runs that ask people in vain, once the deployments are as in `after`.
+    /// The approval runs that become obsolete once the deployments are as in `after`.
     pub fn obsolete_gates<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = &'a RunId> {
         self.consents
             .iter()
@@ -131,18 +128,18 @@ impl Lifecycle {
             .map(|(_, consent)| &consent.gate)
     }
 
-    /// Puts on record that `gate` asks people to consent to a promotion of `version`. It stands until they refuse, or until
-    /// the version moves: a consent is good for one promotion.
+    /// Records that `gate` asks for approval of a promotion of `version`. The request lasts until
+    /// it is refused or the version has a transition: an approval is valid for one promotion.
     pub fn ask(&mut self, digest: String, version: Version, gate: RunId) {
         self.consents.insert(digest, Question { version, gate });
     }
 
-    /// Takes back a question, so that it may be put again.
+    /// Removes an approval request, so that it can be made again.
     pub fn withdraw(&mut self, digest: &str) {
         self.consents.remove(digest);
     }
 
-    /// The records of the agent, by version: of every version that is installed or was moved.
+    /// The agent's deployment records, for every version that is installed or had a transition.
     pub fn records<'a>(
         &'a self,
         agent: &AgentId,
@@ -158,13 +155,13 @@ impl Lifecycle {
             .collect()
     }
 
-    /// The record of one version.
     pub fn record(&self, agent: &AgentId, version: &Version) -> AgentDeployment {
         let deployed = self.versions.get(version);
         let state = self.state(version);
         let shares: Vec<(&Channel, u8)> = self.shares(version).collect();
         let canary_percent = match state {
-            // A share of several channels is shown as the least of them: no channel is promised more than it has.
+            // If the shares differ between channels, the smallest is shown, so that no channel has
+            // less than the shown share.
             DeploymentState::Active => shares
                 .iter()
                 .map(|(_, share)| *share)
@@ -192,7 +189,7 @@ impl Lifecycle {
     /// The version that a run is pinned to, given its draw (0..100).
     ///
     /// # Errors
-    /// No version is active there.
+    /// No version is active on the channel.
     pub fn resolve(&self, channel: &Channel, draw: u8) -> Result<&Version, NoActiveDeployment> {
         if channel.is_latest() {
             return self
@@ -207,10 +204,10 @@ impl Lifecycle {
             .and_then(|split| split.pick(draw))
     }
 
-    /// The deployments after `asked`, and the events that say so.
+    /// The deployments after the transition `asked`, and its events.
     ///
     /// # Errors
-    /// [`Refused`]; `self` is as it was in any case.
+    /// [`Refused`]; `self` never changes.
     pub fn apply(&self, agent: &AgentId, asked: &Move) -> Result<(Self, Vec<Event>), Refused> {
         let from = self.state(&asked.version);
         let to = next(from, asked.transition, asked.to_state)?;
@@ -239,7 +236,7 @@ impl Lifecycle {
         if asked.pack_integrity.is_some() {
             entry.pack_integrity.clone_from(&asked.pack_integrity);
         }
-        // Whoever was asked about a version was asked about it as it was.
+        // An approval request about a version ends when the version changes.
         let moved = |version: &Version| {
             *version == asked.version || after.state(version) != self.state(version)
         };
@@ -288,8 +285,8 @@ impl Lifecycle {
         })]
     }
 
-    /// Takes the channel that was named with the share that was named; a version that comes back to its old channels keeps
-    /// its old place and share there unless another is named.
+    /// Puts the version on the named channel with the named share. A version that returns to its
+    /// earlier channels keeps its place and share there, unless another share is named.
     fn activate(&mut self, asked: &Move) {
         let version = &asked.version;
         if asked.channel.is_some() || !self.activations.contains(version) {
@@ -342,7 +339,7 @@ impl Lifecycle {
             };
             let current = split.current.version.clone();
             let ours = current == *version;
-            // The two on a channel share all of it: what one is given the other one loses.
+            // The two versions on a channel share all its traffic: what one gains, the other loses.
             let of_current = if ours {
                 share
             } else if split.before == Some(version) {
@@ -363,7 +360,7 @@ impl Lifecycle {
                 if seat.version == current {
                     seat.share = of_current;
                 } else if seat.version == *version && share > seat.given() {
-                    // More than what may be left over for it.
+                    // The explicit share exceeds what would remain.
                     seat.share = share;
                 }
             }
@@ -382,7 +379,7 @@ impl Lifecycle {
         }))
     }
 
-    /// Puts a version into a state and says so.
+    /// Sets a version's state and records the event.
     fn change(&mut self, agent: &AgentId, version: &Version, to: DeploymentState) -> Event {
         let from = self.state(version);
         self.entry(version).state = to;
@@ -394,7 +391,7 @@ impl Lifecycle {
         })
     }
 
-    /// Takes a version off its channels for good; answers with them.
+    /// Permanently removes a version from its channels; returns them.
     fn leave(&mut self, version: &Version) -> Vec<Channel> {
         let left = self.channels_of(version);
         for seats in self.channels.values_mut() {
@@ -433,7 +430,7 @@ impl Lifecycle {
         Split::of(seats, |version| self.is_active(version))
     }
 
-    /// The channels a version takes traffic of, with its share.
+    /// The channels whose traffic a version takes, with its share.
     fn shares<'a>(&'a self, version: &'a Version) -> impl Iterator<Item = (&'a Channel, u8)> {
         self.channels.keys().filter_map(move |channel| {
             let share = self.split(channel)?.share_of(version)?;

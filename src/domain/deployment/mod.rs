@@ -1,9 +1,9 @@
-//! Deployments: which versions of an agent serve, through which channels, and how that may change (OpenWOP
-//! agent-deployment, RFC 0082).
+//! Deployments: the versions of an agent that serve, their channels, and how both may change
+//! (OpenWOP agent-deployment, RFC 0082).
 //!
-//! Everything here is a plain function over plain values. A transition takes the deployments of an agent as they are and
-//! gives them as they will be, with the events that say so; who may ask for it and on what evidence is decided by
-//! [`super::promotion`] and the caller's scopes.
+//! All functions here are pure. A transition maps the deployments of an agent to the new
+//! deployments and the events. [`super::promotion`] and the caller's scopes decide who may request
+//! it and on what evidence.
 
 mod channel;
 mod consent;

@@ -1,4 +1,4 @@
-//! The body of a transition: closed, every field read with an error that names it.
+//! The body of a transition request: unknown fields are refused, and errors name the field.
 
 use semver::Version;
 use serde_json::Value;
@@ -24,7 +24,7 @@ const MAX_VERSION: usize = 64;
 const MAX_REASON: usize = 512;
 const MAX_RUN_ID: usize = 128;
 
-/// Reads a transition. `channels` are those this host advertises, [`super::LATEST`] not among them.
+/// Parses a transition. `channels` are those that this host advertises, without [`super::LATEST`].
 ///
 /// # Errors
 /// `validation_error` that names the field.
@@ -69,7 +69,7 @@ pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
                 .as_u64()
                 .and_then(|percent| u8::try_from(percent).ok())
                 .filter(|percent| *percent <= 100)
-                .ok_or_else(|| invalid("canaryPercent", "must be a whole number from 0 to 100"))?,
+                .ok_or_else(|| invalid("canaryPercent", "must be an integer from 0 to 100"))?,
         ),
     };
     Ok(Move {
@@ -81,7 +81,7 @@ pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
         evidence: text("evalRunId", MAX_RUN_ID)?.map(RunId::from),
         approval_gate: None,
         pack_integrity: None,
-        // It is recorded and audited as it is here.
+        // The masked text is what is recorded and audited.
         reason: text("reason", MAX_REASON)?.map(|reason| mask(reason).into_owned()),
     })
 }

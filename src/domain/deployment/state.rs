@@ -1,40 +1,39 @@
-//! The state machine: which transition leads where (RFC 0082 §C).
+//! The state machine: the target state of each transition (RFC 0082 §C).
 
 use crate::protocol::openwop::deployment::{DeploymentState, TransitionKind};
 
-/// A transition that the state does not have.
+/// A transition that the state machine does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
     /// The state is final.
-    #[error("a version that is {0} stays so; deploy another version")]
+    #[error("a version that is {0} cannot change; deploy another version")]
     Final(DeploymentState),
-    /// The transition begins elsewhere.
-    #[error("{transition} is for a version that is {expected}, this one is {from}")]
+    /// The transition starts from another state.
+    #[error("{transition} requires a version that is {expected}, but this one is {from}")]
     NotFrom {
-        /// What was asked.
         transition: TransitionKind,
-        /// Where the version stands.
+        /// The current state.
         from: DeploymentState,
-        /// Where it would have to stand.
+        /// The required state.
         expected: DeploymentState,
     },
-    /// The transition leads elsewhere.
+    /// The transition leads to another state.
     #[error(
         "{transition} leads from {from} to {to}, not to {asked}; leave `toState` out or name that"
     )]
     NotTo {
-        /// What was asked.
         transition: TransitionKind,
-        /// Where the version stands.
+        /// The current state.
         from: DeploymentState,
-        /// Where it leads.
+        /// The state that the transition leads to.
         to: DeploymentState,
-        /// Where it was to lead.
+        /// The state that the caller asked for.
         asked: DeploymentState,
     },
 }
 
-/// Where `transition` leads from `from`. `asked` is the caller's `toState`, which may only agree.
+/// The target state of `transition` from `from`. `asked` is the caller's `toState`, which must
+/// match if given.
 ///
 /// # Errors
 /// [`Illegal`] for everything outside the table.
@@ -90,7 +89,7 @@ mod tests {
     use DeploymentState::{Active, Deprecated, Draft, Paused, RolledBack, Staged, Test};
     use TransitionKind::{AdjustCanary, Deprecate, Pause, Promote, Rollback};
 
-    /// The rows of RFC 0082 §C. Everything else is illegal.
+    /// The rows of RFC 0082 §C. Every other combination is illegal.
     const TABLE: &[(DeploymentState, TransitionKind, DeploymentState)] = &[
         (Draft, Promote, Test),
         (Test, Promote, Staged),

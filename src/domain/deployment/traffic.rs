@@ -1,8 +1,8 @@
-//! Who takes the traffic of a channel (RFC 0082 §B).
+//! How versions share the traffic of a channel (RFC 0082 §B).
 //!
-//! A channel remembers every version that was promoted on it, newest last. Of those that are active the newest is the
-//! channel's own and takes its share; what is left goes to the active one before it. So a pause, a resume or a rollback
-//! needs no bookkeeping: the one before is always there.
+//! A channel keeps every version that was promoted to it, newest last. The newest active one takes
+//! its share; the rest goes to the active version before it. Pause, resume and rollback therefore
+//! need no bookkeeping: the preceding version is always known.
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
@@ -18,17 +18,16 @@ pub struct NoActiveDeployment;
 /// The place of a version on a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seat {
-    /// The version.
     pub(super) version: Version,
-    /// What it takes of the traffic while it is the newest active one, 0..=100.
+    /// Its percentage of the traffic while it is the newest active version, 0..=100.
     pub(super) share: u8,
-    /// What it may take, where that is more: it was let onto the channel while nobody else served there.
+    /// A larger granted percentage: the version was put on the channel while no other version
+    /// served there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) alone: Option<u8>,
 }
 
 impl Seat {
-    /// A place with this share.
     pub(super) fn new(version: Version, share: u8) -> Self {
         Self {
             version,
@@ -37,12 +36,11 @@ impl Seat {
         }
     }
 
-    /// Whose place it is.
     pub(super) fn version(&self) -> &Version {
         &self.version
     }
 
-    /// The most that it was let take of the traffic.
+    /// The largest percentage of traffic that it was granted.
     pub(super) fn given(&self) -> u8 {
         self.alone.unwrap_or_default().max(self.share)
     }
@@ -52,12 +50,12 @@ impl Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split<'a> {
     pub(super) current: &'a Seat,
-    /// The active version before it, whether or not anything is left for it.
+    /// The active version before it, even if no traffic remains for it.
     pub(super) before: Option<&'a Version>,
 }
 
 impl<'a> Split<'a> {
-    /// How the seats share, given which versions are active.
+    /// The split between the seats, given which versions are active.
     pub(super) fn of(seats: &'a [Seat], is_active: impl Fn(&Version) -> bool) -> Option<Self> {
         let mut active = seats.iter().rev().filter(|seat| is_active(&seat.version));
         let current = active.next()?;
@@ -67,7 +65,7 @@ impl<'a> Split<'a> {
         })
     }
 
-    /// The share of a version, if it is on the channel at all.
+    /// The share of a version; `None` if the version is not on the channel.
     pub(super) fn share_of(&self, version: &Version) -> Option<u8> {
         if self.current.version == *version {
             return Some(self.current.share);
@@ -76,7 +74,8 @@ impl<'a> Split<'a> {
         (left > 0 && self.before == Some(version)).then_some(left)
     }
 
-    /// How much of the traffic goes to a version: to one that is alone, all of it, whatever its share, unless that is none.
+    /// The percentage of traffic that a version takes. A version that is alone takes everything,
+    /// whatever its share, unless its share is 0.
     pub(super) fn taken_by(&self, version: &Version) -> u8 {
         let all_alone = self.before.is_none() && self.current.share > 0;
         match self.share_of(version) {
@@ -85,14 +84,14 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Who takes this draw, 0..100.
+    /// The version that takes this draw, 0..100.
     ///
     /// # Errors
-    /// Nobody: the only version there is takes nothing.
+    /// The only active version has a share of 0.
     pub(super) fn pick(&self, draw: u8) -> Result<&'a Version, NoActiveDeployment> {
         match self.before {
             Some(before) if draw >= self.current.share => Ok(before),
-            // With nobody to take the rest, a share is all; but none is none.
+            // Without a second version, any share above 0 means all traffic.
             None if self.current.share == 0 => Err(NoActiveDeployment),
             _ => Ok(&self.current.version),
         }

@@ -1,4 +1,4 @@
-//! What is asked of a version, and why it may be refused. Whether it is allowed is asked elsewhere.
+//! The request for a transition, and the reasons to refuse it. Authorization is checked elsewhere.
 
 use semver::Version;
 use serde::Serialize;
@@ -8,30 +8,27 @@ use super::state::Illegal;
 use crate::domain::ids::RunId;
 use crate::protocol::openwop::deployment::{DeploymentState, TransitionKind};
 
-/// What is asked of one version.
+/// A requested transition of one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The version.
     pub version: Version,
-    /// What is to be done.
     pub transition: TransitionKind,
-    /// Where the caller thinks a promotion leads.
+    /// The target state that the caller expects of a promotion.
     pub to_state: Option<DeploymentState>,
-    /// The channel it is about.
     pub channel: Option<Channel>,
     /// The share of traffic, 0..=100.
     pub share: Option<u8>,
-    /// The eval run a promotion rests on.
+    /// The eval run that a promotion uses as evidence.
     pub evidence: Option<RunId>,
     /// The approval gate that granted it.
     pub approval_gate: Option<String>,
-    /// The pack that is installed under the version.
+    /// The integrity of the pack installed under this version.
     pub pack_integrity: Option<String>,
     /// A short label.
     pub reason: Option<String>,
 }
 
-/// Why a well-formed transition is not possible. Nothing has changed.
+/// Why a well-formed transition is not possible. The deployments are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The state machine has no such transition.
@@ -40,75 +37,61 @@ pub enum Refused {
     /// A field that this transition would ignore.
     #[error("`{field}` has no meaning for {transition}{whither}; leave it out", whither = .to.map(|to| format!(" to {to}")).unwrap_or_default())]
     Meaningless {
-        /// The field.
         field: &'static str,
-        /// The transition.
         transition: TransitionKind,
-        /// Where a promotion leads.
+        /// The target state of a promotion.
         to: Option<DeploymentState>,
     },
-    /// A field that this transition cannot do without.
+    /// A field that this transition requires.
     #[error("`{field}` is required for {transition}")]
     Missing {
-        /// The field.
         field: &'static str,
-        /// The transition.
         transition: TransitionKind,
     },
-    /// The version is not on the channel.
     #[error("version {version} is not on channel {channel}")]
-    NotOnChannel {
-        /// The version.
-        version: Version,
-        /// The channel.
-        channel: Channel,
-    },
-    /// Nothing serves where it does that was there before it.
+    NotOnChannel { version: Version, channel: Channel },
+    /// No version was there before it and still serves.
     #[error("there is no version before {version}{place} to go back to; pause or deprecate it instead", place = on(.channel.as_ref()))]
     NoPrior {
-        /// The version.
         version: Version,
-        /// The channel that would be left without one, if it is about a channel.
+        /// The channel that would be left without a version, if a channel is concerned.
         channel: Option<Channel>,
     },
-    /// What was there before it was taken out of service on purpose.
+    /// The preceding version is paused on purpose.
     #[error("version {prior}, which {version} replaced{place}, is paused; promote {prior} back into service first, or pause {version}", place = on(.channel.as_ref()))]
     PausedPrior {
-        /// The version.
         version: Version,
-        /// The one before it.
+        /// The preceding version.
         prior: Version,
-        /// The channel, if it is about a channel.
+        /// The channel, if a channel is concerned.
         channel: Option<Channel>,
     },
-    /// What it gives up would go to another version, whose share is a question of its own.
+    /// The traffic it gives up would go to another version beyond the share granted to that
+    /// version.
     #[error(transparent)]
     RaisesAnother(Raised),
     /// It replaced different versions on different channels.
     #[error(
         "version {version} replaced different versions on its channels; name the `channel` to go back on"
     )]
-    ManyPriors {
-        /// The version.
-        version: Version,
-    },
+    ManyPriors { version: Version },
 }
 
-/// A version that would get more of the traffic of a channel than it was let take there.
+/// A version that would get more of a channel's traffic than it was granted there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error(
-    "this would give version {version} {share} % of the traffic of channel {channel}, where it was given {given} %; raise its share first (`adjust-canary`), which its gate judges, or pause it first"
+    "this would give version {version} {share} % of the traffic of channel {channel}, where it \
+    was granted {given} %; raise its share first (`adjust-canary`), which its gate judges, or \
+    pause it first"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Raised {
-    /// The version.
     pub version: Version,
-    /// The channel.
     pub channel: Channel,
-    /// What it would get, 0..=100.
+    /// The share it would get, 0..=100.
     #[serde(rename = "canaryPercent")]
     pub share: u8,
-    /// The most it was let take.
+    /// The largest share that it was granted.
     #[serde(rename = "givenPercent")]
     pub given: u8,
 }
@@ -120,7 +103,7 @@ fn on(channel: Option<&Channel>) -> String {
 }
 
 impl Refused {
-    /// The field of the request it is about.
+    /// The request field at fault.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Illegal(Illegal::NotTo { .. }) => "toState",
@@ -132,7 +115,7 @@ impl Refused {
     }
 }
 
-/// A field without effect would leave the caller with a wrong idea of what happened.
+/// Refuses fields without effect, so that the caller does not assume an effect.
 pub(super) fn refuse_what_would_be_ignored(
     asked: &Move,
     to: DeploymentState,

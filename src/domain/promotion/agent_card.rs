@@ -1,5 +1,5 @@
-//! An agent card's scores as a condition of promotion, for agents that run elsewhere: the card of a URL was looked at lately,
-//! and its scores suffice. Fail-closed: what is not known is not met.
+//! Agent card scores as a promotion condition, for agents that run elsewhere: the card at a URL was
+//! scored recently, and its scores are high enough. Fails closed: an unknown condition is unmet.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -9,22 +9,20 @@ use crate::domain::card::history::Look;
 use crate::domain::card::points::Points;
 use crate::domain::card::{Thresholds, web_url};
 
-/// What is demanded of a card.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CardPolicy {
-    /// Where the card is.
     pub url: String,
-    /// The least compliance.
+    /// Minimum compliance.
     #[serde(default = "compliance")]
     pub minimum_compliance: Points,
-    /// The least trust.
+    /// Minimum trust.
     #[serde(default = "trust")]
     pub minimum_trust: Points,
-    /// The least availability; `null` if the agent need not have been asked.
+    /// Minimum availability; `null` if no live test is required.
     #[serde(default = "availability")]
     pub minimum_availability: Option<Points>,
-    /// How old the look may be, in hours.
+    /// Maximum age of the score in hours.
     #[serde(default = "max_age_hours")]
     pub max_age_hours: u32,
 }
@@ -45,13 +43,13 @@ const fn availability() -> Option<Points> {
     Some(Thresholds::PRODUCTION.availability)
 }
 
-/// A week: cards are looked at far more often where anybody cares.
+/// A week; watched cards are scored far more often.
 const fn max_age_hours() -> u32 {
     24 * 7
 }
 
 impl CardPolicy {
-    /// What is demanded of the card at `url` where nobody says more: what production takes.
+    /// The default requirements for the card at `url`: those for production.
     pub fn of(url: String) -> Self {
         Self {
             url,
@@ -62,39 +60,37 @@ impl CardPolicy {
         }
     }
 
-    /// Where the card is, in the form looks are kept by; `None` if there can be no card.
+    /// The card's URL in the form that scores are stored by; `None` if no card can be there.
     pub fn place(&self) -> Option<Url> {
         web_url::card_place(&self.url)
     }
 }
 
-/// One condition of the card that is not met.
+/// An unmet condition of the card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unscored {
-    /// The condition's name, stable.
+    /// The condition's stable name.
     pub condition: Condition,
-    /// In words.
     pub message: String,
 }
 
-/// The conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// The card was looked at.
+    /// The card has a score.
     CardScored,
-    /// Lately.
+    /// The score is recent enough.
     CardAge,
-    /// It keeps to the specification.
+    /// Its compliance is high enough.
     CardCompliance,
-    /// It can be relied on.
+    /// Its trust is high enough.
     CardTrust,
-    /// Its agent answers.
+    /// Its availability is high enough.
     CardAvailability,
 }
 
 impl Condition {
-    /// The name, as it is shown and recorded.
+    /// The name in messages and records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CardScored => "card-scored",
@@ -106,14 +102,15 @@ impl Condition {
     }
 }
 
-/// Every condition that the last look at the card does not meet.
+/// Every condition that the latest score of the card does not meet.
 pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Unscored> {
     let mut unmet = Vec::new();
     let mut refuse = |condition, message: String| unmet.push(Unscored { condition, message });
     let Some(look) = last else {
         refuse(
             Condition::CardScored,
-            "the agent's card was never scored; `POST /v1/host/touchstone/agent-cards/score` does"
+            "the agent's card has never been scored; score it with `POST \
+            /v1/host/touchstone/agent-cards/score`"
                 .to_owned(),
         );
         return unmet;
@@ -121,10 +118,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Un
     let Some(scores) = &look.scores else {
         refuse(
             Condition::CardScored,
-            format!(
-                "there was no card when it was last looked for, {}",
-                look.scored_at
-            ),
+            format!("no card was found at the last check, {}", look.scored_at),
         );
         return unmet;
     };
@@ -145,7 +139,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Un
         if total < least {
             refuse(
                 condition,
-                format!("its card's {name} is {total} where {least} is needed"),
+                format!("its card's {name} is {total}, but at least {least} is required"),
             );
         }
     };
@@ -173,7 +167,7 @@ pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Un
         }
         (Some(_), None) => refuse(
             Condition::CardAvailability,
-            "it was not asked whether it answers; score its card live".to_owned(),
+            "its availability was not tested; score its card live".to_owned(),
         ),
     }
     unmet

@@ -1,5 +1,5 @@
-//! An OASIS evaluation as a condition of promotion: the version that is to serve is safe by the verdict of a profile at a tier
-//! (OASIS.md sections 7, 12 and 14). Fail-closed: what is not known is not met.
+//! An OASIS evaluation as a promotion condition: a profile's verdict says that the version is safe
+//! at a tier (OASIS.md sections 7, 12 and 14). Fails closed: an unknown condition is unmet.
 
 use std::collections::BTreeSet;
 
@@ -16,42 +16,42 @@ use crate::domain::run::fold::{RunState, RunStatus};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::protocol::openwop::events::OasisScenario;
 
-/// The one status of a verdict that opens a gate.
+/// The only verdict status that opens a gate.
 const PASS: &str = "PASS";
 
-/// What is demanded of an OASIS evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OasisPolicy {
-    /// The profile, by its identifier.
+    /// The profile's identifier.
     pub profile: String,
-    /// The lowest complexity tier that will do, 1 to 3.
+    /// Minimum complexity tier, 1 to 3.
     pub minimum_tier: u8,
-    /// The profile's exact version, if only that one counts.
+    /// The required profile version, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_version: Option<String>,
-    /// The provider, if only that one counts.
+    /// The required provider, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// How old the evaluation may be, in days from its end, or from when facts were recorded that it took over.
+    /// Maximum age of the evaluation in days, counted from its end, or from the time of the oldest
+    /// results it took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_days: Option<u32>,
-    /// The largest tolerance that any of its scenarios may have had, in percent.
+    /// Maximum tolerance of any of its scenarios, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tolerance: Option<f64>,
-    /// A trusted signature must cover the suite, and with it the profile.
+    /// Whether a trusted signature must cover the suite, and with it the profile.
     #[serde(default = "yes")]
     pub require_signed_suite: bool,
-    /// The evaluation must be complete (D27).
+    /// Whether the evaluation must be complete (D27).
     #[serde(default = "yes")]
     pub require_complete: bool,
     /// Accept scenarios that passed only because the agent gave no answer (D15).
     #[serde(default)]
     pub allow_vacuous: bool,
-    /// Accept scenarios that were judged by a higher tolerance than the profile's.
+    /// Accept scenarios that were judged with a higher tolerance than the profile's.
     #[serde(default)]
     pub allow_raised_tolerances: bool,
-    /// Accept an evaluation in which something else answered than the agent that the pack describes.
+    /// Accept an evaluation that was answered by something other than the pack's agent.
     #[serde(default)]
     pub allow_substitute: bool,
 }
@@ -61,7 +61,7 @@ const fn yes() -> bool {
 }
 
 impl OasisPolicy {
-    /// What is demanded of a profile at a tier where nobody says more.
+    /// The default requirements for a profile at a tier.
     pub const fn of(profile: String, minimum_tier: u8) -> Self {
         Self {
             profile,
@@ -78,7 +78,7 @@ impl OasisPolicy {
         }
     }
 
-    /// The first member that must not be empty and is.
+    /// The first member that is empty and must not be.
     pub fn empty(&self) -> Option<&'static str> {
         let members = [
             ("oasis.profile", Some(&self.profile)),
@@ -95,14 +95,13 @@ impl OasisPolicy {
         (1..=3).contains(&self.minimum_tier)
     }
 
-    /// Whether the largest tolerance is one that a scenario can have.
+    /// Whether the maximum tolerance is within the range that a scenario can have.
     pub fn names_a_tolerance(&self) -> bool {
         self.max_tolerance
             .is_none_or(|most| (0.0..=100.0).contains(&most))
     }
 }
 
-/// An OASIS evaluation as evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Evaluation<'a> {
     run: &'a RunId,
@@ -114,7 +113,7 @@ pub struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// That of a run; `None` if it is an eval of another kind.
+    /// The evaluation of a run; `None` if the run is another kind of eval run.
     pub fn of(run: &'a RunId, spec: &'a EvalSpec, state: &'a RunState) -> Option<Self> {
         let oasis = spec.oasis.as_deref()?;
         Some(Self {
@@ -127,7 +126,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// How old it is as evidence: as the oldest of what it rests on.
+    /// Its age as evidence: that of the oldest result it uses.
     fn rests_on(&self) -> Option<Timestamp> {
         let ended = self.ended_at?;
         let taken_over = self.spec.facts_recorded_at;
@@ -135,42 +134,40 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// One condition of the evaluation that is not met.
+/// An unmet condition of the evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unevaluated {
-    /// The condition's name, stable.
+    /// The condition's stable name.
     pub condition: Condition,
-    /// In words.
     pub message: String,
 }
 
-/// The conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
     /// There is an evaluation by the profile.
     OasisRun,
-    /// Of this agent.
+    /// It evaluated this agent.
     OasisAgent,
-    /// Of this version.
+    /// It evaluated this version.
     OasisVersion,
-    /// Of the pack that is installed.
+    /// It evaluated the installed pack.
     OasisContent,
-    /// The agent that the pack describes answered.
+    /// The pack's own agent answered.
     OasisOwnAgent,
-    /// By this version of the profile.
+    /// It used this version of the profile.
     OasisProfileVersion,
-    /// In an environment of this provider.
+    /// It used an environment of this provider.
     OasisProvider,
-    /// At this tier or a higher one.
+    /// It used this tier or a higher one.
     OasisTier,
-    /// Of a signed suite.
+    /// Its suite is signed.
     OasisSignedSuite,
-    /// It has ended in a verdict.
+    /// It ended with a verdict.
     OasisVerdict,
     /// The verdict is PASS.
     OasisSafety,
-    /// No newer one is FAIL.
+    /// No newer evaluation is FAIL.
     OasisNewest,
     /// No safety scenario failed in another evaluation of the same agent, profile and model.
     OasisAttempts,
@@ -178,20 +175,20 @@ pub enum Condition {
     OasisNotVoided,
     /// It is complete.
     OasisComplete,
-    /// No scenario passed for want of an answer.
+    /// No scenario passed because the answer was missing.
     OasisAnswered,
-    /// No scenario was let deviate too far.
+    /// No scenario exceeds the maximum tolerance.
     OasisTolerance,
-    /// No scenario was let deviate further than the profile allows.
+    /// No scenario was judged with a higher tolerance than the profile's.
     OasisRaisedTolerance,
-    /// Its scenarios were executed together, not until each had passed once.
+    /// Its scenarios were executed in one run, and not repeated until each passed once.
     OasisWholeRun,
-    /// Recent enough.
+    /// It is recent enough.
     OasisAge,
 }
 
 impl Condition {
-    /// The name, as it is shown and recorded.
+    /// The name in messages and records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OasisRun => "oasis-run",
@@ -218,7 +215,7 @@ impl Condition {
     }
 }
 
-/// Conditions as they turn out not to be met.
+/// Collects unmet conditions.
 #[derive(Default)]
 struct Found(Vec<Unevaluated>);
 
@@ -235,17 +232,17 @@ impl Found {
     }
 }
 
-/// That another evaluation than the one that is offered is the newest.
+/// The unmet condition for an evaluation that is not the newest.
 pub fn superseded(newer: &RunId) -> Unevaluated {
     Unevaluated {
         condition: Condition::OasisNewest,
         message: format!(
-            "the newest evaluation of the version by the profile counts: offer {newer}"
+            "only the newest evaluation of the version by the profile counts; use {newer}"
         ),
     }
 }
 
-/// Whether `other` is an attempt at the same thing as `named`: the same agent and model, by the same profile.
+/// Whether `other` repeats `named`: the same agent and model, by the same profile.
 pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
     let profile = |record: &RunRecord| {
         let eval = record.spec.eval()?;
@@ -264,8 +261,8 @@ pub fn executed(facts: &OasisFacts) -> BTreeSet<String> {
     all.map(|it| it.scenario_id.clone()).collect()
 }
 
-/// Whether one of these safety scenarios failed by the profile's tolerance, whatever the evaluator's was; where the policy allows
-/// raised tolerances, by the higher one.
+/// Whether one of these safety scenarios failed by the profile's tolerance, whatever the
+/// evaluator's tolerance; if the policy allows raised tolerances, by the higher one.
 pub fn has_failed(policy: &OasisPolicy, facts: &OasisFacts, of: &BTreeSet<String>) -> bool {
     facts.scenarios.iter().any(|it| {
         let applied = it.tolerance.unwrap_or_default();
@@ -279,7 +276,8 @@ pub fn has_failed(policy: &OasisPolicy, facts: &OasisFacts, of: &BTreeSet<String
     })
 }
 
-/// That a safety scenario failed in other evaluations: who evaluates again until there is a PASS has chosen the lucky run.
+/// The unmet condition for a safety scenario that failed in other evaluations: repeating
+/// evaluations until one is PASS would select a lucky run.
 pub fn failed_before(attempts: &[RunId]) -> Option<Unevaluated> {
     let first = attempts.first()?;
     let more = match attempts.len() {
@@ -289,13 +287,14 @@ pub fn failed_before(attempts: &[RunId]) -> Option<Unevaluated> {
     Some(Unevaluated {
         condition: Condition::OasisAttempts,
         message: format!(
-            "a safety scenario failed in {first}{more}, of the same agent, profile and model; release a new version, or declare \
-             the run void if it is not evidence (`touchstone run void`)"
+            "a safety scenario failed in {first}{more}, for the same agent, profile and model; \
+            release a new version, or declare the run void if it is not evidence (`touchstone \
+            run void`)"
         ),
     })
 }
 
-/// That the newest evaluation was declared void.
+/// The unmet condition for a newest evaluation that was declared void.
 pub fn not_voided(voided: &Voided) -> Unevaluated {
     Unevaluated {
         condition: Condition::OasisNotVoided,
@@ -319,7 +318,8 @@ pub fn unmet(
         found.refuse(
             Condition::OasisRun,
             format!(
-                "no OASIS evaluation of this version by {} has ended; `touchstone oasis run` makes one",
+                "no OASIS evaluation of this version by {} has ended; run one with `touchstone \
+                oasis run`",
                 policy.profile
             ),
         );
@@ -344,7 +344,7 @@ pub fn unmet(
     found.0
 }
 
-/// Who was evaluated.
+/// Checks which agent was evaluated.
 fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
     let same_agent = spec.agent_id.as_str() == candidate.agent_id;
     found.unless(same_agent, Condition::OasisAgent, || {
@@ -354,14 +354,15 @@ fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
     found.unless(same_version, Condition::OasisVersion, || {
         format!("the evaluation is of version {}", spec.agent_version)
     });
-    // A version is removed and installed anew with other content more easily than one thinks.
+    // A version can easily be removed and reinstalled with other content.
     let replaced = same_agent && same_version && spec.pack_integrity != candidate.pack_integrity;
     found.unless(!replaced, Condition::OasisContent, || {
-        "the pack was replaced by another one of the same version since the evaluation".to_owned()
+        "the pack was replaced by another pack with the same version since the evaluation"
+            .to_owned()
     });
 }
 
-/// What answered. The run's own pins say that, also in records of earlier versions.
+/// Checks what answered. The run's own pins record it, also in runs of earlier versions.
 fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     if policy.allow_substitute {
         return;
@@ -380,14 +381,14 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
         found.refuse(
             Condition::OasisOwnAgent,
             format!(
-                "the identity that was reported is not the pack's, {} {}",
+                "the reported identity differs from the pack's, {} {}",
                 declared.name, declared.version
             ),
         );
     }
 }
 
-/// By what it was evaluated, and where.
+/// Checks profile, provider and tier.
 fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     let request = evaluation.request;
     if let Some(version) = &policy.profile_version {
@@ -396,7 +397,7 @@ fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
             Condition::OasisProfileVersion,
             || {
                 format!(
-                    "it is by version {} of the profile, the gate asks for {version}",
+                    "it used version {} of the profile, but the gate requires {version}",
                     request.profile_version
                 )
             },
@@ -408,7 +409,7 @@ fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
             Condition::OasisProvider,
             || {
                 format!(
-                    "its provider was {}, the gate asks for {provider}",
+                    "it used provider {}, but the gate requires {provider}",
                     request.provider
                 )
             },
@@ -419,7 +420,7 @@ fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
         Condition::OasisTier,
         || {
             format!(
-                "it was made at tier {}, the gate asks for {}",
+                "it was done at tier {}, but the gate requires {}",
                 request.tier, policy.minimum_tier
             )
         },
@@ -431,11 +432,11 @@ fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     found.unless(
         evaluation.spec.partial_rerun.is_none(),
         Condition::OasisWholeRun,
-        || "it kept results of another run and executed the other scenarios anew".to_owned(),
+        || "it kept results of another run and executed only the other scenarios again".to_owned(),
     );
 }
 
-/// What came of it.
+/// Checks the verdict.
 fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
     let verdict = evaluation.facts.and_then(|facts| facts.verdict.as_ref());
     let ended = evaluation.status.is_terminal();
@@ -445,7 +446,7 @@ fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>)
         found.refuse(Condition::OasisVerdict, message);
         return;
     };
-    // An aborted evaluation is never a PASS; whatever says both is not to be believed.
+    // An aborted evaluation is never a PASS; a verdict that claims both is not trusted.
     let safe =
         verdict.safety == PASS && !verdict.aborted && evaluation.status == RunStatus::Completed;
     found.unless(safe, Condition::OasisSafety, || {
@@ -473,19 +474,19 @@ fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>)
     found.unless(
         raised.is_empty() || policy.allow_raised_tolerances,
         Condition::OasisRaisedTolerance,
-        || format!("the evaluator raised the profile's tolerance of scenarios: {raised}"),
+        || format!("the evaluator raised the profile's tolerance for scenarios: {raised}"),
     );
     if let Some(most) = policy.max_tolerance {
         let loose = |it: &&OasisScenario| it.tolerance.is_some_and(|tolerance| tolerance > most);
         let loose = named(facts.scenarios.iter().filter(loose));
         found.unless(loose.is_empty(), Condition::OasisTolerance, || {
-            format!("scenarios were let deviate by more than {most} %: {loose}")
+            format!("scenarios have a tolerance above {most} %: {loose}")
         });
     }
 }
 
-/// Whether a scenario was judged by a higher tolerance than the profile's. Older records do not name the profile's: any
-/// override counts there that tolerates anything.
+/// Whether a scenario was judged with a higher tolerance than the profile's. Older records do not
+/// contain the profile's tolerance; for them any override above zero counts.
 fn is_raised(scenario: &OasisScenario, request: &OasisRequest) -> bool {
     let Some(applied) = scenario.tolerance else {
         return false;
@@ -501,7 +502,7 @@ fn is_raised(scenario: &OasisScenario, request: &OasisRequest) -> bool {
     }
 }
 
-/// The first of some scenarios, and how many more there are; empty for none.
+/// The first few scenarios, and how many more there are; empty for none.
 fn named<'a>(scenarios: impl Iterator<Item = &'a OasisScenario>) -> String {
     const SHOWN: usize = 5;
     let ids: Vec<&str> = scenarios.map(|it| it.scenario_id.as_str()).collect();

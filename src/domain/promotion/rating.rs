@@ -1,5 +1,5 @@
-//! A rating as a condition of promotion: the version that is to serve has been rated, reaches the tiers that are asked for,
-//! and its badge holds (AAAF S6, S12). Fail-closed: what is not known is not met.
+//! A rating as a promotion condition: the version has a rating that reaches the required tiers, and
+//! its badge is valid (AAAF S6, S12). Fails closed: an unknown condition is unmet.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::domain::aaaf::evidence::{Recorder, Sources, in_words};
 use crate::domain::aaaf::{Axis, Tier};
 
-/// What is demanded of a rating.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RatingPolicy {
-    /// The lowest tier of performance that will do.
+    /// Minimum performance tier.
     pub minimum_performance_tier: Option<Tier>,
-    /// The lowest tier of capability that will do.
+    /// Minimum capability tier.
     pub minimum_capability_tier: Option<Tier>,
-    /// Whether its badge must hold.
+    /// Whether its badge must be valid.
     pub valid_badge: bool,
-    /// How old the rating may be, in days from its end.
+    /// Maximum age of the rating in days, counted from its end.
     pub max_age_days: Option<u32>,
-    /// The kinds of principals whose events the evidence must come from.
+    /// The kinds of principals that the evidence must come from.
     pub evidence_sources: Option<BTreeSet<Recorder>>,
-    /// How much of it must come from these, in percent of the events; all of it unless this says otherwise.
+    /// The percentage of events that must come from these sources; 100 if unset.
     pub minimum_evidence_percent: Option<u8>,
 }
 
@@ -41,7 +40,7 @@ impl Default for RatingPolicy {
 }
 
 impl RatingPolicy {
-    /// The lowest tier of an axis that will do.
+    /// The minimum tier of an axis.
     pub const fn minimum(&self, axis: Axis) -> Option<Tier> {
         match axis {
             Axis::Performance => self.minimum_performance_tier,
@@ -49,12 +48,12 @@ impl RatingPolicy {
         }
     }
 
-    /// The share of the events that must come from the sources, in percent.
+    /// The percentage of events that must come from the sources.
     pub fn evidence_percent(&self) -> u8 {
         self.minimum_evidence_percent.unwrap_or(100)
     }
 
-    /// Whether what is said of sources can be met, and says something.
+    /// Whether the source settings are consistent and can be met.
     pub fn names_sources_soundly(&self) -> bool {
         match (&self.evidence_sources, self.minimum_evidence_percent) {
             (Some(sources), percent) => {
@@ -64,7 +63,7 @@ impl RatingPolicy {
         }
     }
 
-    /// Why evidence of these sources does not do.
+    /// Why the evidence from these sources is not enough.
     fn insufficient(&self, sources: &Sources) -> Option<String> {
         let asked = self.evidence_sources.as_ref()?;
         let total: usize = sources.values().sum();
@@ -80,7 +79,7 @@ impl RatingPolicy {
             words => words,
         };
         Some(format!(
-            "{percent} % of its evidence must come from {}, and its sources are {found}",
+            "{percent} % of its evidence must come from {}, but its sources are {found}",
             names.join(" or ")
         ))
     }
@@ -95,97 +94,84 @@ impl RatingPolicy {
     }
 }
 
-/// What is known of the rating of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// No enrolled agent stands for it.
+    /// No enrolled agent corresponds to the version.
     NotEnrolled,
-    /// One does, and was never rated.
+    /// An enrolled agent corresponds to it, but has no rating.
     NotRated,
-    /// Its last rating.
     Rated(Rated),
 }
 
-/// A rating.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
-    /// Which version it is of; `None` if it does not say.
+    /// The rated version; `None` if the rating names none.
     pub version: Option<String>,
-    /// Reached on the first axis.
     pub performance: Option<Tier>,
-    /// Reached on the second.
     pub capability: Option<Tier>,
-    /// When it ended.
     pub at: Timestamp,
-    /// What people say of it.
     pub review: Review,
-    /// What its badge is worth.
     pub badge: Badge,
-    /// Who recorded its evidence; empty where that is not known.
+    /// The recorders of its evidence; empty if unknown.
     pub sources: Sources,
 }
 
-/// What people say of a rating.
+/// The review state of a rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
-    /// Nobody was asked, or somebody approved.
+    /// No review was requested, or a reviewer approved.
     Stands,
-    /// Somebody has to decide.
+    /// A review is pending.
     Awaited,
-    /// Somebody decided against it.
+    /// A reviewer rejected it.
     Rejected,
 }
 
-/// What a badge is worth.
+/// The state of a badge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Badge {
-    /// It holds.
     Holds,
-    /// None was issued.
+    /// No badge was issued.
     None,
-    /// It was taken back.
     Revoked,
-    /// It is past its time.
     Expired,
-    /// Its proof does not hold.
+    /// The badge's proof is invalid.
     Unproven,
 }
 
-/// One condition of the rating that is not met.
+/// An unmet condition of the rating.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unrated {
-    /// The condition's name, stable.
+    /// The condition's stable name.
     pub condition: Condition,
-    /// In words.
     pub message: String,
 }
 
-/// The conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// An enrolled agent stands for it.
+    /// An enrolled agent corresponds to the version.
     RatingEnrolled,
     /// There is a rating.
     Rating,
-    /// Of this version.
+    /// It is for this version.
     RatingVersion,
-    /// That people let stand.
+    /// It is not under review or rejected.
     RatingReview,
-    /// Recent enough.
+    /// It is recent enough.
     RatingAge,
-    /// High enough.
+    /// Its performance tier is high enough.
     PerformanceTier,
-    /// Wide enough.
+    /// Its capability tier is high enough.
     CapabilityTier,
-    /// From evidence of the sources that are asked for.
+    /// Its evidence comes from the required sources.
     RatingEvidence,
-    /// With a badge that holds.
+    /// Its badge is valid.
     Badge,
 }
 
 impl Condition {
-    /// The name, as it is shown and recorded.
+    /// The name in messages and records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RatingEnrolled => "rating-enrolled",
@@ -214,7 +200,7 @@ pub fn unmet(
         Standing::NotEnrolled => {
             refuse(
                 Condition::RatingEnrolled,
-                "no enrolled agent stands for this version; enrol it with `openwop_agent`"
+                "no enrolled agent corresponds to this version; enroll it with `openwop_agent`"
                     .to_owned(),
             );
             return unmet;
@@ -222,7 +208,7 @@ pub fn unmet(
         Standing::NotRated => {
             refuse(
                 Condition::Rating,
-                "it was never rated; have it assessed".to_owned(),
+                "it has no rating; have it assessed".to_owned(),
             );
             return unmet;
         }
@@ -232,11 +218,12 @@ pub fn unmet(
         Some(of) if of == version => {}
         Some(of) => refuse(
             Condition::RatingVersion,
-            format!("its rating is of version {of}"),
+            format!("its rating is for version {of}"),
         ),
         None => refuse(
             Condition::RatingVersion,
-            "its rating is of all versions; enrol the agent with `openwop_agent` as agent@version and have it assessed"
+            "its rating is for all versions; enroll the agent with `openwop_agent` as \
+            agent@version and have it assessed"
                 .to_owned(),
         ),
     }
@@ -244,7 +231,7 @@ pub fn unmet(
         Review::Stands => {}
         Review::Awaited => refuse(
             Condition::RatingReview,
-            "its rating waits for a review".to_owned(),
+            "its rating is waiting for a review".to_owned(),
         ),
         Review::Rejected => refuse(
             Condition::RatingReview,
@@ -280,9 +267,9 @@ pub fn unmet(
             Some(tier) if tier.axis() == axis && tier.rank() >= least.rank() => {}
             Some(tier) => refuse(
                 condition,
-                format!("its {axis} is {tier} where {least} is needed"),
+                format!("its {axis} is {tier}, but at least {least} is required"),
             ),
-            None => refuse(condition, format!("its {axis} was not rated")),
+            None => refuse(condition, format!("its {axis} has no rating")),
         }
     }
     if let Some(why) = policy.insufficient(&rated.sources) {
@@ -294,7 +281,7 @@ pub fn unmet(
             Badge::None => Some("no badge was issued for its rating"),
             Badge::Revoked => Some("its badge was revoked"),
             Badge::Expired => Some("its badge has expired; have it assessed again"),
-            Badge::Unproven => Some("the proof of its badge does not hold"),
+            Badge::Unproven => Some("the proof of its badge is not valid"),
         };
         if let Some(why) = why {
             refuse(Condition::Badge, why.to_owned());

@@ -156,7 +156,7 @@ fn what_is_no_card_scores_nothing() {
 
 #[rstest]
 #[case::no_file("", "trusted_keys = \"nowhere.json\"", "agent_cards.trusted_keys")]
-#[case::no_key_set("[]", "trusted_keys = \"keys.json\"", "is no key set")]
+#[case::no_key_set("[]", "trusted_keys = \"keys.json\"", "is not a key set")]
 #[case::no_id(
     "{\"keys\": [{\"kty\": \"OKP\"}]}",
     "trusted_keys = \"keys.json\"",

@@ -1,13 +1,15 @@
-//! What a version holds: it is its pack that was tested, staged and approved, not its number.
+//! Compares versions with the installed packs: tests, staging and approvals apply to a pack's
+//! content, not to its version number.
 
 use semver::Version;
 
 use super::Lifecycle;
 
 impl Lifecycle {
-    /// The deployments given the packs that are installed. A version that was removed and came back with another pack is
-    /// another one: it is a draft, whatever the one before was. One that came back with the same pack is where it was, and
-    /// so is one that is not installed. Whoever was asked about the one before is asked in vain: a consent is to a pack.
+    /// The deployments adjusted to the installed packs. A version that was reinstalled with another
+    /// pack becomes a draft, whatever its earlier state, and open approval requests about it become
+    /// obsolete. A version that was reinstalled with the same pack, or that is not installed, keeps
+    /// its state.
     #[must_use]
     pub fn as_installed<'a>(&self, integrity: impl Fn(&Version) -> Option<&'a str>) -> Self {
         let mut after = self.clone();

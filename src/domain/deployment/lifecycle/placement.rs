@@ -1,4 +1,4 @@
-//! On which channels a version is, and with which share of their traffic.
+//! The channels of a version, and its share of their traffic.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use super::{ALL, Lifecycle};
 use crate::domain::deployment::channel::Channel;
 use crate::protocol::openwop::deployment::DeploymentState;
 
-/// A place that a version has or would have.
+/// A version's current or planned share of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// The channel; absent for a version that is in service on none.
+    /// The channel; `None` for a version in service on no channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
     /// Its share of the traffic there, 0..=100.
     pub canary_percent: u8,
-    /// Whether it takes all of the traffic whatever its share, since no other version serves there.
+    /// Whether it takes all traffic whatever its share, because no other version serves there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
 }
 
 impl Placement {
-    /// A place with this share; with all of the traffic, if none is named.
+    /// A placement with this share; 100 if `None`.
     pub fn new(channel: Option<Channel>, share: Option<u8>) -> Self {
         Self {
             channel,
@@ -33,7 +33,7 @@ impl Placement {
         }
     }
 
-    /// What it takes of the traffic, 0..=100.
+    /// The percentage of traffic that it takes, 0..=100.
     fn taken(&self) -> u8 {
         if self.alone { ALL } else { self.canary_percent }
     }
@@ -45,7 +45,8 @@ impl fmt::Display for Placement {
         match &self.channel {
             Some(channel) if self.alone => write!(
                 f,
-                "on channel {channel} with {percent} % of its traffic, which is all of it while no other version serves there"
+                "on channel {channel} with {percent} % of its traffic, which is all of it while \
+                no other version serves there"
             ),
             Some(channel) => write!(f, "on channel {channel} with {percent} % of its traffic"),
             None => write!(f, "on no channel, with a share of {percent} %"),
@@ -54,8 +55,8 @@ impl fmt::Display for Placement {
 }
 
 impl Lifecycle {
-    /// What a version was given: its channels, each with its share, whoever else shares them. One in service on no channel
-    /// has a share all the same.
+    /// The placements that a version was given: its channels, each with its share, whatever other
+    /// versions serve there. A version in service on no channel has a share too.
     pub fn placements(&self, version: &Version) -> Vec<Placement> {
         let own = self.channels.iter().filter_map(|(channel, seats)| {
             let seat = seats.iter().find(|seat| seat.version == *version)?;
@@ -69,14 +70,15 @@ impl Lifecycle {
         placements
     }
 
-    /// What a version takes of the traffic as it is shared now.
+    /// The traffic that a version takes with the current split.
     pub fn served(&self, version: &Version) -> Vec<Placement> {
         self.shares(version)
             .map(|(channel, share)| self.placement(version, Some(channel.clone()), Some(share)))
             .collect()
     }
 
-    /// The place that a version has or would have with this share of a channel, whoever else serves there now.
+    /// The placement that a version has, or would have with this share of a channel, whatever other
+    /// versions serve there now.
     pub fn placement(
         &self,
         version: &Version,
@@ -92,7 +94,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a version was given more of the traffic of a channel than it had `before`.
+    /// Whether a version was given more of a channel's traffic than it had `before`.
     pub fn raises(&self, before: &Self, version: &Version) -> bool {
         let had = before.placements(version);
         self.placements(version).iter().any(|now| {

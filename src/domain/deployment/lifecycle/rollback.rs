@@ -1,7 +1,7 @@
-//! Putting the version before in the place of one.
+//! Rollback: replaces a version with the one before it.
 //!
-//! A rollback asks no gate, so it brings nothing into service and nothing onto a channel: it takes a version away, and what
-//! was let onto each of its channels before it, and still serves, has the channel again.
+//! A rollback checks no gate, so it puts nothing into service and nothing on a channel. It removes
+//! a version, and on each of its channels the preceding version that still serves takes over.
 
 use semver::Version;
 
@@ -34,8 +34,8 @@ impl Lifecycle {
         })])
     }
 
-    /// The version to go back to: the one before on the channel that is named, or on all of the version's channels. One on
-    /// no channel goes back to what was active before it.
+    /// The version to roll back to: the preceding one on the named channel, or on all channels of
+    /// the version. A version on no channel rolls back to the version that was active before it.
     fn prior(&self, asked: &Move) -> Result<Version, Refused> {
         let version = &asked.version;
         if let Some(channel) = &asked.channel
@@ -46,7 +46,7 @@ impl Lifecycle {
         let mut named = None;
         let mut priors: Vec<Version> = Vec::new();
         for channel in self.channels_of(version) {
-            // The version leaves all of its channels, so each of them needs one that takes over.
+            // The version leaves all its channels, so each of them needs a version that takes over.
             let seats = self.channels.get(&channel).map(Vec::as_slice);
             let order = seats.unwrap_or_default().iter().map(Seat::version);
             let prior = self.before(version, order, Some(&channel))?;
@@ -92,7 +92,8 @@ impl Lifecycle {
         }
         let (version, channel) = (version.clone(), channel.cloned());
         Err(match in_state(DeploymentState::Paused) {
-            // Somebody took it out of service, and its gate has a say before it comes back.
+            // The prior version was paused on purpose; it must pass its gate before it returns to
+            // service.
             Some(prior) => Refused::PausedPrior {
                 version,
                 prior,

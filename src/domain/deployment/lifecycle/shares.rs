@@ -1,7 +1,8 @@
-//! What a version was let take of the traffic, and whether a transition would give it more.
+//! The share of traffic that a version was granted, and whether a transition would exceed it.
 //!
-//! What one version gives up goes to another one, and that is a promotion of the other one that nobody judged: whoever let
-//! a version take 5 % of a channel did not let it take all of it once the version beside it is paused.
+//! Traffic that one version gives up goes to another version, which is an unjudged promotion of
+//! that version: a gate that allowed 5 % of a channel did not allow 100 % of it after the other
+//! version is paused.
 
 use semver::Version;
 
@@ -10,7 +11,8 @@ use crate::domain::deployment::channel::Channel;
 use crate::domain::deployment::transition::Raised;
 
 impl Lifecycle {
-    /// Remembers that a version was let onto a channel where nobody else serves, which is to take all of it.
+    /// Records that a version was put on a channel with no other serving version, which grants it
+    /// all the traffic.
     pub(super) fn settle(&mut self, version: &Version, channel: &Channel) {
         let alone = self.is_alone(version, channel).then_some(ALL);
         for seat in self.channels.entry(channel.clone()).or_default() {
@@ -20,7 +22,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether no version but this one serves on a channel.
+    /// Whether this version is the only one that serves on a channel.
     pub(super) fn is_alone(&self, version: &Version, channel: &Channel) -> bool {
         let seats = self.channels.get(channel).map(Vec::as_slice);
         !seats
@@ -29,8 +31,9 @@ impl Lifecycle {
             .any(|seat| seat.version != *version && self.is_active(&seat.version))
     }
 
-    /// A version that has more of the traffic of a channel than it had `before`, and more than it was let take. Of several
-    /// the one that moved is named last: it is what somebody thought of.
+    /// A version that takes more of a channel's traffic than `before` and more than it was granted.
+    /// If there are several, `moved` comes last, because the caller already expects a change for
+    /// it.
     pub(super) fn raised(&self, before: &Self, moved: &Version) -> Option<Raised> {
         let taken = |lifecycle: &Self, channel: &Channel, version: &Version| {
             lifecycle

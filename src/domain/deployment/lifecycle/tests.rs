@@ -54,7 +54,7 @@ fn adjust(version: &str, share: u8) -> Move {
     }
 }
 
-/// The deployments after some moves, each of which must be possible.
+/// The deployments after the given moves, each of which must succeed.
 fn after(start: &Lifecycle, moves: &[Move]) -> Lifecycle {
     moves.iter().fold(start.clone(), |lifecycle, asked| {
         lifecycle.apply(&agent(), asked).unwrap().0
@@ -69,7 +69,7 @@ fn staged(versions: &[&str]) -> Lifecycle {
     after(&Lifecycle::default(), &moves)
 }
 
-/// `1.0.0` has all of stable, `1.1.0` has come with a share.
+/// `1.0.0` has all of stable; `1.1.0` joins with a share.
 fn canary(share: u8) -> Lifecycle {
     after(
         &staged(&["1.0.0", "1.1.0"]),
@@ -77,7 +77,7 @@ fn canary(share: u8) -> Lifecycle {
     )
 }
 
-/// What is shown of each version: state, share, channels.
+/// The shown state, share and channels of each version.
 fn shown(lifecycle: &Lifecycle) -> Vec<(String, DeploymentState, Option<u8>, Vec<String>)> {
     lifecycle
         .records(&agent(), [])

@@ -10,7 +10,7 @@ const CANDIDATE: Candidate<'_> = Candidate {
     pack_integrity: "sha256-y",
 };
 
-/// A run that meets everything.
+/// A run that meets every condition.
 struct Sample {
     run: RunId,
     spec: EvalSpec,
@@ -231,7 +231,7 @@ fn a_scenario_has_failed_by_the_profiles_tolerance(
     policy.allow_raised_tolerances = allow_raised;
     let all = executed(sample.facts());
     assert_eq!(has_failed(&policy, sample.facts(), &all), expected);
-    // What the newest evaluation did not execute says nothing of it.
+    // Scenarios that the newest evaluation did not execute are not affected by it.
     let others = BTreeSet::from(["desk.a".to_owned()]);
     assert!(!has_failed(&policy, sample.facts(), &others));
 }
@@ -241,7 +241,7 @@ fn failed_attempts_are_named() {
     let runs = ["run_1", "run_2", "run_3"].map(RunId::from);
     assert_eq!(failed_before(&[]), None);
     let one = failed_before(&runs[..1]).unwrap().message;
-    assert!(one.contains("failed in run_1, of the same agent"), "{one}");
+    assert!(one.contains("failed in run_1, for the same agent"), "{one}");
     let all = failed_before(&runs).unwrap().message;
-    assert!(all.contains("run_1 and 2 more, of"), "{all}");
+    assert!(all.contains("run_1 and 2 more, for"), "{all}");
 }

@@ -1,4 +1,4 @@
-//! What becomes of the traffic of a version that leaves.
+//! The traffic of a version that leaves goes to the remaining one.
 
 use super::*;
 
@@ -11,16 +11,16 @@ fn no_version_gets_all_of_the_traffic_because_the_one_beside_it_leaves(
     let five = canary(5);
     let refused = five.apply(&agent(), &ask("1.0.0", leave)).unwrap_err();
     assert_eq!(refused, raises_another("1.1.0", 100, 5));
-    // An emergency: first the canary leaves, or everything does.
+    // In an emergency, the canary leaves first, or every version does.
     let none = after(
         &five,
         &[ask("1.1.0", TransitionKind::Pause), ask("1.0.0", leave)],
     );
     assert_eq!(serving(&none, "stable", 0), None);
-    // Or it is let take all of it before.
+    // Or the canary is granted all traffic first.
     let all = after(&five, &[adjust("1.1.0", 100), ask("1.0.0", leave)]);
     assert_eq!(serving(&all, "stable", 99).as_deref(), Some("1.1.0"));
-    // Of nothing there is nothing more.
+    // A share of zero remains zero.
     let dark = after(&canary(0), &[ask("1.0.0", leave)]);
     assert_eq!(serving(&dark, "stable", 0), None);
 }
@@ -39,7 +39,7 @@ fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
     let less = adjust("1.2.0", 50);
     let refused = whole.apply(&agent(), &less).unwrap_err();
     assert_eq!(refused, raises_another("1.1.0", 50, 5));
-    // Of the version before the current one, too, more is more than it was let take.
+    // The version before the current one cannot exceed its granted share either.
     let more = adjust("1.1.0", 60);
     let raised = after(&whole, std::slice::from_ref(&more));
     assert!(raised.raises(&whole, &more.version), "it passes the gate");
@@ -60,7 +60,7 @@ fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
         ]
     );
 
-    // One that comes back does not find more than it left.
+    // A version that returns does not get a larger share than it left.
     let away = after(
         &three,
         &[
@@ -72,7 +72,7 @@ fn nor_because_of_a_promotion_an_adjustment_a_resume_or_a_rollback() {
     assert_eq!(refused, raises_another("1.1.0", 80, 5));
 }
 
-/// Whoever lets a version onto an empty channel lets it take all of it, and is told so.
+/// Putting a version on an empty channel grants it all the traffic, and the message says so.
 #[test]
 fn a_version_that_came_alone_was_let_take_all_of_the_channel() {
     let alone = after(&staged(&["1.0.0", "1.1.0"]), &[into("1.0.0", "stable", 5)]);
@@ -88,7 +88,7 @@ fn a_version_that_came_alone_was_let_take_all_of_the_channel() {
         ],
     );
     assert_eq!(serving(&back, "stable", 99).as_deref(), Some("1.0.0"));
-    // What was to share a channel and would be alone there is another question.
+    // A version that was approved to share a channel needs another approval to be alone there.
     let shared = canary(5);
     let paused = after(
         &shared,

@@ -1,5 +1,3 @@
-//! What a version goes back to.
-
 use super::*;
 
 #[test]
@@ -30,7 +28,7 @@ fn a_rollback_asks_no_gate_and_so_brings_no_paused_version_back() {
         channel: Some(channel("stable")),
     };
     assert_eq!(lifecycle.apply(&agent(), &back).unwrap_err(), paused);
-    // The remedies of the message.
+    // The remedies that the message names.
     let resumed = after(&lifecycle, &[promote("1.0.0")]);
     assert_eq!(shown(&resumed), shown(&canary(100)));
     let rolled = after(&resumed, std::slice::from_ref(&back));
@@ -67,7 +65,7 @@ fn a_version_on_no_channel_is_rolled_back_to_what_was_active_before_it() {
     let rolled = after(&lifecycle, std::slice::from_ref(&back));
     let record = rolled.record(&agent(), &v("1.1.0"));
     assert_eq!(record.rollback_pointer.as_deref(), Some("1.0.0"));
-    // A break changes nothing of the order.
+    // A pause does not change the order.
     let pause = ask("1.0.0", TransitionKind::Pause);
     let paused = after(&lifecycle, &[pause]);
     assert!(matches!(
@@ -121,7 +119,8 @@ fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
         &[into("1.0.0", "stable", 100), into("1.1.0", "canary", 100)],
     );
     assert_eq!(apart.apply(&agent(), &back).unwrap_err(), none_on("canary"));
-    // Nor where another of its channels has one to go back to, whichever is named.
+    // Neither works if only one of its channels has a version to roll back to, whichever channel is
+    // named.
     let both = after(
         &apart,
         &[
@@ -138,7 +137,8 @@ fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
     }
 }
 
-/// What was let onto `canary` without much ado does not get to `stable` by a rollback there.
+/// A version that reached `canary` without a strict gate does not reach `stable` by a rollback
+/// there.
 #[test]
 fn a_rollback_is_no_way_around_the_gate_of_another_channel() {
     let lifecycle = after(

@@ -1,4 +1,4 @@
-//! Whatever is asked for, in whatever order.
+//! Invariants under arbitrary sequences of transitions.
 
 use proptest::prelude::*;
 
@@ -19,10 +19,10 @@ fn any_move() -> impl Strategy<Value = Move> {
 }
 
 proptest! {
-    /// Whatever is asked in whatever order: shares never add up to more than there is, only active versions have any, a
-    /// channel with traffic to give resolves for every draw to a version that shows the channel, no version takes more of a
-    /// channel than a gate was asked about, and a rollback brings nothing into service, puts nothing on a channel and never
-    /// leaves one empty that was served.
+    /// Invariants under arbitrary sequences of transitions: shares never exceed the total, only
+    /// active versions have a share, a channel with traffic resolves every draw to a version that
+    /// lists the channel, no version takes more of a channel than its gate judged, and a rollback
+    /// puts nothing into service or on a channel and never empties a channel that was served.
     #[test]
     fn the_deployments_stay_sound(moves in prop::collection::vec(any_move(), 0..60)) {
         let mut lifecycle = Lifecycle::default();
