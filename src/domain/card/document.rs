@@ -1,52 +1,50 @@
-//! A card as it was read: an object, strictly parsed, nothing assumed about its members (A2A 0.3.0 §5.5).
+//! A parsed card: a strictly parsed JSON object, with no assumptions about its members (A2A 0.3.0
+//! §5.5).
 
 use serde_json::{Map, Value};
 
 use super::url_place::UrlPlace;
 use crate::protocol::json;
 
-/// Octets a card may have.
+/// Maximum size of a card in bytes.
 pub const MAX_OCTETS: usize = 1024 * 1024;
 
-/// Links beside the endpoint and its provider.
+/// Links other than the endpoint and the provider.
 const LINKS: [&str; 4] = [
     "documentationUrl",
     "iconUrl",
     "termsOfServiceUrl",
     "privacyPolicyUrl",
 ];
-/// URLs of one flow of OAuth 2.0.
+/// URLs of an OAuth 2.0 flow.
 const FLOW_URLS: [&str; 4] = [
     "authorizationUrl",
     "tokenUrl",
     "refreshUrl",
     "deviceAuthorizationUrl",
 ];
-/// What a security scheme is wrapped in by the protobuf mapping, as far as the kind has URLs.
+/// Members that wrap security schemes in the protobuf mapping, for the kinds that have URLs.
 const WRAPPERS_WITH_URLS: [&str; 2] = ["oauth2SecurityScheme", "openIdConnectSecurityScheme"];
 
-/// Why nothing can be said about a card.
+/// Why a card cannot be scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unparseable {
-    /// Too long.
-    #[error("it has more than {MAX_OCTETS} octets")]
+    #[error("it has more than {MAX_OCTETS} bytes")]
     TooLong,
-    /// Not JSON that everybody reads alike.
+    /// Not strict JSON.
     #[error("it {0}")]
     NotJson(#[from] json::Error),
-    /// Something else than an object.
     #[error("it is JSON, but not an object")]
     NotAnObject,
 }
 
-/// A card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
     members: Map<String, Value>,
 }
 
 impl Card {
-    /// Reads a card.
+    /// Parses a card.
     ///
     /// # Errors
     /// [`Unparseable`].
@@ -60,32 +58,31 @@ impl Card {
         }
     }
 
-    /// Its members.
     pub fn members(&self) -> &Map<String, Value> {
         &self.members
     }
 
-    /// A member, unless it is absent or null.
+    /// A member; `None` if it is absent or null.
     pub fn member(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// A member that is a string with something in it.
+    /// A member that is a non-empty string.
     pub fn text(&self, name: &str) -> Option<&str> {
         text(self.members.get(name))
     }
 
-    /// The elements of a member that is an array; none of any other.
+    /// The elements of an array member; empty for any other value.
     pub fn items(&self, name: &str) -> &[Value] {
         items(self.members.get(name))
     }
 
-    /// The provider's member `name`, if it is a string with something in it.
+    /// The provider's member `name`, if it is a non-empty string.
     pub fn provider_text(&self, name: &str) -> Option<&str> {
         text(self.members.get("provider").and_then(|it| it.get(name)))
     }
 
-    /// The security schemes by name; none if there is no object of them.
+    /// The security schemes by name; empty unless `securitySchemes` is an object.
     pub fn security_schemes(&self) -> impl Iterator<Item = (&String, &Value)> {
         let schemes = self
             .members
@@ -94,8 +91,8 @@ impl Card {
         schemes.into_iter().flatten()
     }
 
-    /// Every URL for people or machines the card gives, with its place. Identifiers of extensions are names and lead nowhere;
-    /// where keys are fetched from is judged with the signatures.
+    /// Every URL in the card for people or machines, with its location. Extension identifiers are
+    /// names, not locations, and are left out; key set URLs are judged with the signatures.
     pub fn urls(&self) -> Vec<(UrlPlace<'_>, &str)> {
         let mut found = Vec::new();
         let mut add = |place, value| found.extend(text(value).map(|text| (place, text)));
@@ -143,14 +140,14 @@ fn scheme_urls<'a>(
     }
 }
 
-/// A string with something in it.
+/// A non-empty string.
 pub fn text(value: Option<&Value>) -> Option<&str> {
     value
         .and_then(Value::as_str)
         .filter(|text| !text.trim().is_empty())
 }
 
-/// The elements of an array; none of anything else.
+/// The elements of an array; empty for any other value.
 pub fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

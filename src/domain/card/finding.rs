@@ -1,30 +1,29 @@
-//! What is to be said about a card: a code, where, and what to do about it.
+//! Findings about a card: a code, a location and a remedy.
 //!
-//! A message never repeats what the card says: a stranger wrote that.
+//! A message never repeats the card's content, which is untrusted.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Information.
     Info,
-    /// Should be better.
+    /// Should be improved.
     Warning,
-    /// Is wrong.
+    /// Must be corrected.
     Error,
 }
 
-/// What is scored.
+/// A scored dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dimension {
-    /// Whether the card keeps to the specification.
+    /// Conformance to the specification.
     Compliance,
-    /// Whether it can be relied on.
+    /// Reliability of the card's claims.
     Trust,
     /// Whether the agent answers.
     Availability,
@@ -32,19 +31,17 @@ pub enum Dimension {
 
 macro_rules! codes {
     ($($dimension:ident $severity:ident { $($code:ident),+ $(,)? })+) => {
-        /// What was found.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        #[expect(missing_docs, reason = "a code says what it means; the message says it in full")]
+        #[expect(missing_docs, reason = "a code is self-explanatory; the message gives the \
+            details")]
         pub enum Code { $($($code,)+)+ }
 
         impl Code {
-            /// The dimension it belongs to.
             pub const fn dimension(self) -> Dimension {
                 match self { $($(Self::$code)|+ => Dimension::$dimension,)+ }
             }
 
-            /// How bad it is.
             pub const fn severity(self) -> Severity {
                 match self { $($(Self::$code)|+ => Severity::$severity,)+ }
             }
@@ -82,23 +79,19 @@ codes! {
     Availability Info { InterfaceNotTested, AvailabilityNotTested }
 }
 
-/// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What.
     pub code: Code,
-    /// How bad.
     pub severity: Severity,
-    /// In which dimension.
     pub dimension: Dimension,
-    /// Where: a JSON Pointer (RFC 6901) into the card.
+    /// JSON Pointer (RFC 6901) into the card.
     pub path: String,
-    /// In words, with the remedy.
+    /// Message with the remedy.
     pub message: String,
 }
 
 impl Finding {
-    /// Something found at `path`.
+    /// A finding at `path`.
     pub fn new(code: Code, path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -110,12 +103,14 @@ impl Finding {
     }
 }
 
-/// Findings that are kept: a card of a mebibyte can have a fault in every octet.
+/// Maximum findings that are kept: a card of 1 MiB can have a fault in every byte.
 pub const MAX_KEPT: usize = 1000;
-/// Findings of one code that are kept beyond that: whoever wrote the card must not be able to crowd out others.
+/// Maximum findings per code that are kept, so that a card's author cannot crowd out the other
+/// findings.
 pub const MAX_OF_CODE: u32 = 100;
 
-/// What was found so far. Everything counts; the first [`MAX_KEPT`] are kept, and the first [`MAX_OF_CODE`] of each code.
+/// Collected findings. All are counted; the first [`MAX_KEPT`] are kept, and of each code the first
+/// [`MAX_OF_CODE`].
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     kept: Vec<Finding>,
@@ -124,7 +119,6 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds something found.
     pub fn push(&mut self, finding: Finding) {
         self.count += 1;
         let of_code = self.of_code.entry(finding.code).or_default();
@@ -134,32 +128,32 @@ impl Findings {
         }
     }
 
-    /// How many there are, kept or not.
+    /// Number of findings, kept or not.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Those that were kept, in order, and how many there are of each code.
+    /// The kept findings in order, and the count per code.
     pub fn into_parts(self) -> (Vec<Finding>, BTreeMap<Code, u32>) {
         (self.kept, self.of_code)
     }
 }
 
-/// Characters of a name that stand in a pointer: strangers write names, too.
+/// Maximum characters of a name in a pointer: names are untrusted and may be long.
 const MAX_TOKEN: usize = 100;
 
-/// A member name as it stands in a JSON Pointer (RFC 6901 §3). Of a very long one, its beginning.
+/// A member name as a JSON Pointer token (RFC 6901 §3), truncated if it is very long.
 pub fn pointer_token(name: &str) -> String {
     let (kept, cut) = match name.char_indices().nth(MAX_TOKEN) {
         Some((end, _)) => (name.get(..end).unwrap_or_default(), "…"),
         None => (name, ""),
     };
-    // What would turn the text around or hide it is of no use in a place.
+    // Characters that reorder or hide text would make the pointer misleading.
     let kept: String = kept.chars().filter(|it| !is_disguise(*it)).collect();
     kept.replace('~', "~0").replace('/', "~1") + cut
 }
 
-/// Controls and marks that change the direction of text.
+/// Control characters and marks that change the direction of text.
 fn is_disguise(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')

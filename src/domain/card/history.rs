@@ -1,5 +1,5 @@
-//! What stays of a look at a card: its scores and which findings it had, not what the card says; and what has become worse
-//! since.
+//! The stored result of scoring a card: its scores and finding codes, without the card's content;
+//! and the comparison of results over time.
 
 use std::collections::BTreeMap;
 
@@ -11,54 +11,49 @@ use super::points::Points;
 use super::rating::{AvailabilityRating, ComplianceRating, TrustRating};
 use super::scorecard::{Blocker, Scorecard};
 
-/// A look at the card of a URL.
+/// One scoring of the card at a URL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Look {
-    /// Its id.
     pub id: String,
-    /// Where the card is.
+    /// URL of the card.
     pub url: String,
-    /// When it was.
     pub scored_at: Timestamp,
-    /// Whether the agent was asked.
+    /// Whether the agent was tested live.
     pub live: bool,
-    /// The SHA-256 of the card's octets, in hexadecimal.
+    /// Hexadecimal SHA-256 of the card's bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What it came to; absent if there was no card.
+    /// The scores; `None` if there was no card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scores: Option<Scores>,
-    /// Why there was none.
+    /// Why there was no card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// The scores of a card without their reasons.
+/// The scores of a card without findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scores {
-    /// How well it keeps to the specification.
     pub compliance: Scored<ComplianceRating>,
-    /// How far it can be relied on.
     pub trust: Scored<TrustRating>,
-    /// How well its agent answers; absent if it was not asked.
+    /// `None` if the agent was not tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability: Option<Scored<AvailabilityRating>>,
-    /// Whether that is enough for production.
+    /// Whether the scores are high enough for production.
     pub production_ready: bool,
-    /// What is not.
+    /// The dimensions that are too low for production.
     pub blockers: Vec<Blocker>,
-    /// How often each finding was there, by its code: as text, so that what an older version has found can be read.
+    /// Number of findings by code. Codes are strings, so that results of older versions can be
+    /// read.
     pub findings: BTreeMap<String, u32>,
 }
 
-/// A score and its band.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scored<R> {
     /// Of 100.
     pub total: Points,
-    /// Its band.
     pub rating: R,
 }
 
@@ -89,27 +84,25 @@ impl From<&Scorecard> for Scores {
 /// A dimension that has dropped to a lower band.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fall {
-    /// The dimension.
     pub dimension: Dimension,
-    /// Where it was.
+    /// The earlier band.
     pub from: String,
-    /// Where it is.
+    /// The current band.
     pub to: String,
 }
 
-/// Totals below which the organization of a watched card is told. 0 is never told.
+/// Totals below which the organization of a watched card is alerted. 0 turns the alert off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AlertBelow {
-    /// Of compliance.
     pub compliance: Points,
-    /// Of trust.
     pub trust: Points,
-    /// Of availability, if the agent is asked.
+    /// For availability, if the agent is tested.
     pub availability: Points,
 }
 
-/// The scoring guide's: compliance below 80, trust below 70, and an agent that is unavailable, which is below 40.
+/// The thresholds of the scoring guide: compliance 80, trust 70, and availability 40, the limit of
+/// the band `Unavailable`.
 impl Default for AlertBelow {
     fn default() -> Self {
         Self {
@@ -123,16 +116,13 @@ impl Default for AlertBelow {
 /// A dimension whose total is below its threshold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alert {
-    /// The dimension.
     pub dimension: Dimension,
-    /// Its total.
     pub value: Points,
-    /// The threshold.
     pub below: Points,
 }
 
-/// Dimensions that are below their thresholds now and were not when they were last scored since the card is `watched` like this.
-/// `earlier` is as for [`falls`].
+/// Dimensions that are below their thresholds now and were not at their last scoring since the
+/// thresholds of `watched` apply. `earlier` is as for [`falls`].
 pub fn alerts(
     now: &Look,
     earlier: &[Look],
@@ -179,16 +169,17 @@ pub fn alerts(
     .collect()
 }
 
-/// What a look has found to be worse than before. Each dimension is compared with the last time it was scored: a look that did
-/// not ask the agent says nothing about whether it answers. `earlier` is newest first, and has at least the newest look, the
-/// newest with scores and the newest that asked.
+/// Dimensions that dropped to a lower band. Each dimension is compared with the last time it was
+/// scored: a scoring without a live test does not count for availability. `earlier` is newest
+/// first, and has at least the newest scoring, the newest with scores and the newest with a live
+/// test.
 pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
     let Some(scores) = &now.scores else {
         return vanished(earlier).into_iter().collect();
     };
     let last = earlier.iter().find_map(|it| it.scores.as_ref());
     let availability = if is_gone(earlier) {
-        None // It was as low as can be, and that was told.
+        None // The lowest possible band was already reported.
     } else {
         last_availability(earlier)
     };
@@ -204,7 +195,8 @@ pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
     .collect()
 }
 
-/// An agent whose card is gone is as good as not there, whether anybody asked it before or not. That is told once.
+/// An agent whose card is gone counts as unavailable, whether or not it was tested before. This is
+/// reported once.
 fn vanished(earlier: &[Look]) -> Option<Fall> {
     let worst = AvailabilityRating::Unavailable;
     let before = last_availability(earlier).map_or(AvailabilityRating::NotTested, |it| it.rating);
@@ -216,7 +208,7 @@ fn vanished(earlier: &[Look]) -> Option<Fall> {
     })
 }
 
-/// Whether there was no card the last time.
+/// Whether the last scoring found no card.
 fn is_gone(earlier: &[Look]) -> bool {
     earlier.first().is_some_and(|it| it.scores.is_none())
 }

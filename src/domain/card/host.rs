@@ -1,15 +1,16 @@
-//! Hosts that are not plainly on the public internet, told by their text alone: the guard against server-side request
-//! forgery, as far as it can look without asking the DNS.
+//! Hosts that are not clearly on the public internet, judged by the URL text alone: the guard
+//! against server-side request forgery that works without DNS.
 //!
-//! The addresses are IANA's special-purpose registries (RFC 6890 and its updates), with 168.63.129.16, where a large cloud
-//! serves metadata. An address that carries another one inside is judged by what it carries. Decimal, octal, hexadecimal
-//! and short forms of addresses are normalised by the URL Standard's host parser.
+//! The addresses are IANA's special-purpose registries (RFC 6890 and its updates) and
+//! 168.63.129.16, the metadata address of a large cloud. An address that embeds another address is
+//! judged by the embedded one. The URL Standard's host parser normalizes decimal, octal,
+//! hexadecimal and short forms of addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// Names under which hosts of one's own are found (RFC 6761, RFC 6762, RFC 8375, and habit).
+/// Names of hosts in internal networks (RFC 6761, RFC 6762, RFC 8375, and common practice).
 const INNER_NAMES: [&str; 9] = [
     "localhost",
     "localdomain",
@@ -22,13 +23,13 @@ const INNER_NAMES: [&str; 9] = [
     "home.arpa",
 ];
 
-/// Whether the host of `url` is an internal one. A URL without a host has none.
+/// Whether the host of `url` is internal; false for a URL without a host.
 pub fn is_internal(url: &Url) -> bool {
     match url.host() {
         None => false,
         Some(Host::Ipv4(address)) => is_internal_v4(address),
         Some(Host::Ipv6(address)) => is_internal_v6(address),
-        // In a scheme the URL Standard does not know, an address still is text.
+        // For schemes that the URL Standard does not know, an address is still text.
         Some(Host::Domain(name)) => match Host::parse(name) {
             Ok(Host::Ipv4(address)) => is_internal_v4(address),
             Ok(Host::Domain(name)) => is_internal_name(&name),
@@ -37,7 +38,7 @@ pub fn is_internal(url: &Url) -> bool {
     }
 }
 
-/// Whether an address is an internal one: for what the DNS answers.
+/// Whether an address is internal; for addresses that the DNS returns.
 pub fn is_internal_address(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_internal_v4(v4),
@@ -80,7 +81,7 @@ fn is_internal_v6(address: Ipv6Addr) -> bool {
     }
     matches!(
         address.segments(),
-        [0x0064, 0xff9b, 0x0001, ..]              // NAT64 of one's own
+        [0x0064, 0xff9b, 0x0001, ..]              // local-use NAT64
             | [0x0100, 0, 0, 0, ..]               // discard
             | [0x2001, 0x0000..=0x01ff, ..]       // protocol assignments: Teredo, ORCHID, benchmarking
             | [0x2001, 0x0db8, ..]                // documentation
@@ -92,8 +93,9 @@ fn is_internal_v6(address: Ipv6Addr) -> bool {
     )
 }
 
-/// The IPv4 address inside a mapped or compatible one, behind NAT64 (RFC 6052) or 6to4 (RFC 3056). `::` and `::1` are
-/// compatible ones too, of addresses that are internal themselves.
+/// The IPv4 address embedded in a mapped or compatible address, a NAT64 address (RFC 6052) or a
+/// 6to4 address (RFC 3056). `::` and `::1` are compatible addresses too; their embedded addresses
+/// are internal.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let pair = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match address.segments() {

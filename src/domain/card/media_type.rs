@@ -1,9 +1,10 @@
-//! Media types as RFC 6838 §4.2 restricts their names, with the parameters of RFC 9110 §8.3.1. Ranges are none.
+//! Media types with names as RFC 6838 §4.2 restricts them and parameters of RFC 9110 §8.3.1. Ranges
+//! are not media types.
 
-/// Longest name of a type or subtype.
+/// Maximum length of a type or subtype name.
 const MAX_NAME: usize = 127;
 
-/// Whether `text` is a media type, and nothing beside it.
+/// Whether the whole `text` is a media type.
 pub fn is_media_type(text: &str) -> bool {
     let Some((kind, rest)) = text.split_once('/') else {
         return false;
@@ -49,7 +50,7 @@ fn after_token(value: &str) -> Option<&str> {
     (!token.is_empty()).then_some(after)
 }
 
-/// What follows the closing quote.
+/// The text after the closing quote.
 fn after_quoted(quoted: &str) -> Option<&str> {
     let mut chars = quoted.chars();
     loop {

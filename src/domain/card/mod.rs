@@ -1,11 +1,12 @@
-//! Scores of A2A agent cards in three dimensions, each by itself.
+//! Scores of A2A agent cards in three independent dimensions.
 //!
-//! Compliance says whether the card is what A2A 0.3.0 says a card is, trust how far its claims can be relied on, and
-//! availability whether the agent behind it answers, if somebody asked it. The frame is CapiscIO's three-dimensional scoring
-//! (October 2025). Everything here is a function of the card's octets and of what others have seen, fetched and configured
-//! ([`Context`]): the same card gives the same [`Scorecard`], octet by octet.
+//! Compliance: whether the card conforms to A2A 0.3.0. Trust: how reliable its claims are.
+//! Availability: whether the agent behind it answers, if it was tested. The framework is CapiscIO's
+//! three-dimensional scoring (October 2025). Everything here is a function of the card's bytes and
+//! of what was observed, fetched and configured ([`Context`]): the same input gives the same
+//! [`Scorecard`], byte for byte.
 //!
-//! What has to be fetched first is told by [`signature::needed_key_sets`] and [`live::Plan`].
+//! [`signature::needed_key_sets`] and [`live::Plan`] list what must be fetched first.
 
 pub mod compliance;
 pub mod document;

@@ -1,4 +1,5 @@
-//! Points, exact: sums are fractions of whole numbers, and what is shown is rounded half up to two decimals, once.
+//! Exact points: sums are fractions of integers, and a shown value is rounded once, half up to two
+//! decimals.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +7,17 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Hundredths of a point, as they are shown and rated.
+/// Hundredths of a point, as shown and rated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Points(u64);
 
 impl Points {
-    /// So many whole points.
+    /// An integer number of points.
     pub const fn whole(points: u64) -> Self {
         Self(points * 100)
     }
 
-    /// `numerator / denominator`, rounded half up; nothing of nothing is nothing.
+    /// `numerator / denominator`, rounded half up; 0 for 0/0.
     pub const fn ratio(numerator: u64, denominator: u64) -> Self {
         if denominator == 0 {
             return Self(0);
@@ -24,7 +25,7 @@ impl Points {
         Self((numerator * 200 + denominator) / (denominator * 2))
     }
 
-    /// A number from 0 to 100, to the nearest hundredth: for thresholds.
+    /// A number from 0 to 100, rounded to hundredths: for thresholds.
     pub fn of_number(points: f64) -> Option<Self> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -36,7 +37,6 @@ impl Points {
             .then(|| Self((points * 100.0).round() as u64))
     }
 
-    /// In hundredths of a point.
     pub const fn hundredths(self) -> u64 {
         self.0
     }
@@ -53,9 +53,8 @@ impl fmt::Display for Points {
     }
 }
 
-/// Not a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a score is a number from 0 to 100")]
+#[error("a score must be a number from 0 to 100")]
 pub struct NotAScore;
 
 impl FromStr for Points {
@@ -71,7 +70,7 @@ impl Serialize for Points {
         if self.0.is_multiple_of(100) {
             return serializer.serialize_u64(self.0 / 100);
         }
-        // The double nearest to a number with two decimals is written with these two decimals.
+        // The double nearest to a number with two decimals is printed with these two decimals.
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 hundredths")]
         serializer.serialize_f64(self.0 as f64 / 100.0)
     }

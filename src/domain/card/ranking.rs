@@ -1,4 +1,4 @@
-//! Candidates by one number: the weighted mean of the three totals of their cards.
+//! Ranks candidates by the weighted mean of their cards' three totals.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -10,22 +10,20 @@ use super::Scorecard;
 use super::history::Scores;
 use super::points::Points;
 
-/// How much each dimension counts. Only their proportions matter.
+/// The weights of the dimensions. Only their proportions matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Weights {
-    /// Of compliance.
     #[serde(default)]
     pub compliance: Points,
-    /// Of trust.
     #[serde(default)]
     pub trust: Points,
-    /// Of availability; an agent that was not asked has 0 points.
+    /// For availability; an agent that was not tested has 0 points.
     #[serde(default)]
     pub availability: Points,
 }
 
-/// The scoring guide's example of agents that receive payments: trust matters most.
+/// The scoring guide's example for agents that receive payments: trust has the largest weight.
 impl Default for Weights {
     fn default() -> Self {
         Self {
@@ -39,18 +37,16 @@ impl Default for Weights {
 /// Why a text is not a set of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotWeights {
-    /// Not of the form.
     #[error(
         "must be `DIMENSION=N,…` with the dimensions compliance, trust and availability, each once, and N from 0 to 100"
     )]
     Form,
-    /// All are 0.
     #[error("must have at least one weight above 0")]
     Zero,
 }
 
 impl Weights {
-    /// Whether anything counts.
+    /// Refuses weights that are all 0.
     ///
     /// # Errors
     /// [`NotWeights::Zero`].
@@ -75,7 +71,7 @@ impl Weights {
     }
 }
 
-/// Dimensions that are not named do not count.
+/// Dimensions that are not named have weight 0.
 impl FromStr for Weights {
     type Err = NotWeights;
 
@@ -114,17 +110,16 @@ impl fmt::Display for Weights {
     }
 }
 
-/// A candidate with its place.
+/// A candidate with its rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ranked {
     /// From 1; equal scores share a rank.
     pub rank: usize,
-    /// How the candidate is called: its file, its URL, or a name.
+    /// The candidate's label: its file, its URL, or a name.
     pub card: String,
     /// The weighted mean.
     pub score: Points,
-    /// What it is the mean of.
     pub scores: Scores,
 }
 
@@ -132,26 +127,24 @@ pub struct Ranked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unranked {
-    /// How the candidate is called.
+    /// The candidate's label.
     pub card: String,
     /// Why there is no card.
     pub fault: String,
 }
 
-/// All candidates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ranking {
-    /// What the dimensions counted.
     pub weights: Weights,
-    /// Best first; of equal scores in the order they were named.
+    /// Best first; equal scores in the order given.
     pub ranking: Vec<Ranked>,
-    /// Those whose card could not be fetched, in the order they were named.
+    /// Candidates whose card could not be fetched, in the order given.
     pub unranked: Vec<Unranked>,
 }
 
 impl Ranking {
-    /// Ranks candidates: each with its scorecard, or with why there is no card.
+    /// Ranks candidates, each with its scorecard or the reason why there is no card.
     pub fn of(
         weights: Weights,
         candidates: impl IntoIterator<Item = (String, Result<Scorecard, String>)>,

@@ -1,4 +1,4 @@
-//! The bands of the three dimensions, worst first, so that a fall is a comparison.
+//! The bands of the three dimensions, ordered from worst to best, so that bands can be compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,6 @@ macro_rules! bands {
         pub enum $name { $($(#[$of])* $variant),+ }
 
         impl $name {
-            /// In words.
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$variant => $label),+ }
             }
@@ -21,7 +20,6 @@ macro_rules! bands {
 }
 
 bands! {
-    /// How well a card keeps to the specification.
     ComplianceRating {
         /// Below 60.
         Poor = "Poor",
@@ -37,7 +35,6 @@ bands! {
 }
 
 bands! {
-    /// How far what a card says can be relied on.
     TrustRating {
         /// Below 20.
         Untrusted = "Untrusted",
@@ -53,9 +50,8 @@ bands! {
 }
 
 bands! {
-    /// How well the agent behind a card answers.
     AvailabilityRating {
-        /// Nobody asked it.
+        /// The agent was not tested.
         NotTested = "Not Tested",
         /// Below 40.
         Unavailable = "Unavailable",

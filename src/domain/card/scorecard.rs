@@ -1,4 +1,4 @@
-//! The three scores of a card side by side, and whether they are enough for production.
+//! The three scores of a card, and whether they are high enough for production.
 
 use std::collections::BTreeMap;
 
@@ -14,41 +14,35 @@ use super::points::Points;
 use super::signature::{self, Keys};
 use super::trust::{self, Trust};
 
-/// What a card is scored with, beside its octets.
+/// The inputs for scoring a card other than its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Now.
     pub now: Timestamp,
-    /// What signatures are checked with; `None` if they are not to be.
+    /// Keys and rules for verifying signatures; `None` to skip verification.
     pub keys: Option<&'a Keys>,
-    /// What was seen of the agent.
     pub live: Live<'a>,
 }
 
-/// What was seen of the agent behind a card.
+/// The observations of the agent behind a card.
 #[derive(Clone, Copy, Debug)]
 pub enum Live<'a> {
-    /// Nothing, because nobody wanted it.
+    /// No live test was requested.
     Disabled,
-    /// Nothing, because only the card's form is looked at.
+    /// Only the card's form is checked.
     SchemaOnly,
-    /// This.
     Seen(&'a Observation),
 }
 
-/// What a card needs for production.
+/// Minimum totals of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// The least compliance.
     pub compliance: Points,
-    /// The least trust.
     pub trust: Points,
-    /// The least availability, if the agent was asked.
+    /// Minimum availability, if the agent was tested.
     pub availability: Points,
 }
 
 impl Thresholds {
-    /// For production.
     pub const PRODUCTION: Self = Self {
         compliance: Points::whole(95),
         trust: Points::whole(60),
@@ -56,20 +50,16 @@ impl Thresholds {
     };
 }
 
-/// A dimension that keeps a card from production.
+/// A dimension whose total is too low for production.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Blocker {
-    /// The card is not what it should be.
     Compliance,
-    /// It cannot be relied on.
     Trust,
-    /// The agent does not answer.
     Availability,
 }
 
 impl Blocker {
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Compliance => "compliance",
@@ -79,30 +69,26 @@ impl Blocker {
     }
 }
 
-/// The scores of a card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scorecard {
-    /// Compliance once more, for readers of before there were three dimensions.
+    /// The compliance total, for readers that predate the three dimensions.
     pub score: Points,
-    /// Compliance.
     pub compliance: Compliance,
-    /// Trust.
     pub trust: Trust,
-    /// Availability.
     pub availability: Availability,
-    /// Whether all of them are enough.
+    /// Whether all totals are high enough.
     pub production_ready: bool,
-    /// Which are not.
+    /// The dimensions that are too low.
     pub blockers: Vec<Blocker>,
-    /// The same in words.
+    /// Recommendations as text.
     pub recommendation: Vec<String>,
-    /// What was found, up to a limit for each code.
+    /// Findings, up to a limit per code.
     pub issues: Vec<Finding>,
-    /// How much more was found.
+    /// Number of findings that were left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub omitted_issues: usize,
-    /// How many there are of each code, kept or not.
+    /// Number of findings of each code, including those left out.
     #[serde(skip)]
     pub counts: BTreeMap<Code, u32>,
 }
@@ -123,14 +109,15 @@ pub fn score(octets: &[u8], context: &Context<'_>) -> Scorecard {
     }
 }
 
-/// Scores a card nothing can be said about.
+/// Scores an unreadable card.
 pub fn score_unparseable(fault: Unparseable, context: &Context<'_>) -> Scorecard {
     let mut issues = Findings::default();
     issues.push(Finding::new(
         Code::CardUnparseable,
         "",
         format!(
-            "The card cannot be scored: {fault}. Publish one JSON object of at most 1 MiB in which no name occurs twice."
+            "The card cannot be scored: {fault}. Publish one JSON object of at most 1 MiB \
+            without duplicate names."
         ),
     ));
     Scorecard::of(
@@ -189,7 +176,8 @@ impl Scorecard {
         scorecard
     }
 
-    /// Adds that its server calls the card something else than JSON. It costs no points: how a card is served is not part of it.
+    /// Adds a finding that the server does not send the card as JSON. It costs no points, because
+    /// the media type is not part of the card.
     pub fn note_media_type(&mut self, media_type: &str) {
         let code = Code::CardContentTypeInvalid;
         let message = format!(
@@ -199,7 +187,8 @@ impl Scorecard {
         *self.counts.entry(code).or_default() += 1;
     }
 
-    /// The dimensions below their thresholds, in order. An agent that was not asked is not below its own.
+    /// The dimensions below their thresholds, in order. Availability is not below its threshold if
+    /// the agent was not tested.
     pub fn below(&self, thresholds: &Thresholds) -> Vec<Shortfall> {
         let dimensions = [
             (
@@ -231,12 +220,10 @@ impl Scorecard {
 /// A dimension below its threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shortfall {
-    /// The dimension.
     #[serde(rename = "dimension")]
     pub blocker: Blocker,
-    /// Its total.
     pub value: Points,
-    /// What it should be at least.
+    /// The required minimum.
     pub least: Points,
 }
 

@@ -1,8 +1,7 @@
-//! Whether text is a version of Semantic Versioning 2.0.0, as a whole.
+//! Whether the whole text is a version of Semantic Versioning 2.0.0.
 //!
-//! Written out, because the library this host reads versions with holds numbers to 64 bits, and the grammar does not.
+//! Implemented here because the `semver` crate limits numbers to 64 bits, and the grammar does not.
 
-/// Whether `text` is a version.
 pub fn is_semantic_version(text: &str) -> bool {
     let (rest, build) = cut(text, '+');
     let (core, pre_release) = cut(rest, '-');

@@ -1,4 +1,4 @@
-//! The transports of A2A 0.3.0 (§3.2), and where a card offers them.
+//! The transports of A2A 0.3.0 (§3.2), and where a card declares them.
 
 use std::fmt;
 
@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::document::Card;
 
-/// A transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
     /// JSON-RPC 2.0 over HTTP.
@@ -18,7 +17,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// By its name, which is case-sensitive.
+    /// The transport with this case-sensitive name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "JSONRPC" => Some(Self::JsonRpc),
@@ -28,7 +27,6 @@ impl Transport {
         }
     }
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -44,7 +42,8 @@ impl fmt::Display for Transport {
     }
 }
 
-/// What the card says its main transport is: JSONRPC if it says nothing, `None` if it is no text.
+/// The name of the card's main transport: JSONRPC if the member is absent, `None` if it is not a
+/// string.
 pub fn preferred_name(card: &Card) -> Option<&str> {
     match card.member("preferredTransport") {
         None => Some(Transport::JsonRpc.name()),
@@ -52,17 +51,17 @@ pub fn preferred_name(card: &Card) -> Option<&str> {
     }
 }
 
-/// The main transport, if it is one.
+/// The main transport, if it is known.
 pub fn preferred(card: &Card) -> Option<Transport> {
     preferred_name(card).and_then(Transport::named)
 }
 
-/// The endpoint's URL and transport, as they stand.
+/// The endpoint's URL and transport, as written in the card.
 pub fn main_pair(card: &Card) -> Option<(&str, &str)> {
     Some((card.text("url")?, preferred_name(card)?))
 }
 
-/// The URL and transport of an entry of `additionalInterfaces`, as they stand.
+/// The URL and transport of an entry of `additionalInterfaces`, as written in the card.
 pub fn pair(interface: &Value) -> Option<(&str, &str)> {
     let url = interface.get("url")?.as_str()?;
     let transport = interface.get("transport")?.as_str()?;

@@ -1,28 +1,27 @@
-//! Where in a card a URL stands. Small, and written out only when somebody is told: a card of a mebibyte has room for a hundred
-//! thousand URLs below a name that is half a mebibyte long.
+//! The location of a URL in a card. Small, and formatted only when it is reported: a card of 1 MiB
+//! has room for a hundred thousand URLs below a name of half a MiB.
 
 use std::fmt;
 
 use super::finding::pointer_token;
 
-/// A place of a URL; shown as a JSON Pointer (RFC 6901).
+/// The location of a URL; displayed as a JSON Pointer (RFC 6901).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlPlace<'a> {
     /// A member of the card.
     Own(&'static str),
-    /// A further interface.
+    /// An additional interface.
     Interface(usize),
-    /// The provider's.
+    /// The provider.
     Provider,
-    /// In a security scheme.
+    /// A member of a security scheme.
     Scheme {
-        /// Its name.
+        /// The scheme's name.
         scheme: &'a str,
-        /// What it is wrapped in.
+        /// The member that wraps the scheme.
         wrapper: Option<&'static str>,
-        /// The flow, where it is one's.
+        /// The flow, if the URL is in one.
         flow: Option<&'a str>,
-        /// The member.
         member: &'static str,
     },
 }

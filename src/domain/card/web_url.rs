@@ -1,8 +1,9 @@
-//! What counts as a URL in a card: text that people, libraries and the URL Standard read alike.
+//! Valid URLs in a card: text that people, libraries and the URL Standard interpret alike.
 
 use url::Url;
 
-/// A URL in the strict form: with `://`, without white space, control characters or user information, and with a host.
+/// A URL in the strict form: with `://` and a host, without white space, control characters or user
+/// information.
 pub fn parse(text: &str) -> Option<Url> {
     let (_, rest) = text.split_once("://")?;
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -17,27 +18,27 @@ pub fn parse(text: &str) -> Option<Url> {
     (plain && url.host_str().is_some_and(|host| !host.is_empty())).then_some(url)
 }
 
-/// A URL in the strict form that is https.
+/// A URL in the strict form with the scheme https.
 pub fn parse_https(text: &str) -> Option<Url> {
     parse(text).filter(|url| url.scheme() == "https")
 }
 
-/// A URL in the strict form that is http or https.
+/// A URL in the strict form with the scheme http or https.
 pub fn parse_http(text: &str) -> Option<Url> {
     parse(text).filter(|url| matches!(url.scheme(), "http" | "https"))
 }
 
-/// Octets of a URL that a card can be at.
+/// Maximum length in bytes of a card's URL.
 pub const MAX_CARD_PLACE: usize = 2_048;
 
-/// Where a card can be. What follows a `#` makes no difference.
+/// The URL of a card, without its fragment.
 pub fn card_place(text: &str) -> Option<Url> {
     let mut url = parse_http(text)?;
     url.set_fragment(None);
     (url.as_str().len() <= MAX_CARD_PLACE).then_some(url)
 }
 
-/// Whether text starts as a URL without encryption does, whatever follows.
+/// Whether the text starts like a URL without encryption, whatever follows.
 pub fn starts_as_http(text: &str) -> bool {
     text.get(..5)
         .is_some_and(|start| start.eq_ignore_ascii_case("http:"))

@@ -1,4 +1,4 @@
-//! The nine fields without which a card is none.
+//! The nine required fields of a card.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::domain::card::document::{Card, text};
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::points::Points;
 
-/// What a core field has to be.
+/// The required type and content of a core field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Text,
@@ -36,17 +36,16 @@ fn shape(field: &str) -> Shape {
     }
 }
 
-/// Points for core fields: 60 divided by nine for each.
+/// Points for core fields: 60/9 for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoreFields {
     /// Points, rounded.
     pub score: Points,
-    /// The most there are.
     pub max_score: u64,
-    /// Fields that are there.
+    /// Valid fields.
     pub present: Vec<&'static str>,
-    /// Fields that are not: absent, null, empty, or of another type.
+    /// Invalid fields: absent, null, empty, or of another type.
     pub missing: Vec<&'static str>,
 }
 
@@ -100,7 +99,10 @@ fn message(code: Code, field: &str) -> String {
     };
     match code {
         Code::CoreFieldWrongType => {
-            format!("`{field}` is of another type than the specification says; make it {wanted}.")
+            format!(
+                "`{field}` does not have the type that the specification requires; make it \
+                {wanted}."
+            )
         }
         _ => format!("`{field}` is absent or empty; add {wanted}."),
     }

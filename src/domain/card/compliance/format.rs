@@ -1,4 +1,4 @@
-//! Whether values have the forms they need: five checks of 3 points, and 10 less for media types that are none.
+//! Value formats: five checks of 3 points each, and a penalty of 10 for invalid media types.
 
 use std::collections::HashMap;
 
@@ -12,28 +12,25 @@ use crate::domain::card::semantic_version::is_semantic_version;
 use crate::domain::card::transport::{self, Transport};
 use crate::domain::card::web_url;
 
-/// The one protocol version that is scored.
+/// The only protocol version that is scored.
 const PROTOCOL_VERSION: &str = "0.3.0";
 /// Points for each check.
 const EACH: u64 = 3;
-/// What media types that are none cost beyond their own points.
+/// Penalty for invalid media types, in addition to the lost points.
 const MEDIA_TYPE_PENALTY: u64 = 10;
 
-/// Points for formats.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FormatCompliance {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
     /// Whether `version` is a semantic version.
     pub valid_semver: bool,
-    /// Whether `protocolVersion` is the one that is scored.
+    /// Whether `protocolVersion` is the scored version.
     pub valid_protocol_version: bool,
     /// Whether `url` is an https URL.
     pub valid_url: bool,
-    /// Whether every transport is one of the protocol's.
+    /// Whether every transport is defined by the protocol.
     pub valid_transports: bool,
     /// Whether every default mode is a media type.
     pub valid_mime_types: bool,
@@ -53,19 +50,21 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> FormatCompliance {
         valid_semver,
         Code::VersionNotSemver,
         "/version",
-        "`version` is no version of Semantic Versioning 2.0.0; write one such as `1.4.2`.",
+        "`version` is not a version of Semantic Versioning 2.0.0; write one such as `1.4.2`.",
     );
     refuse(
         valid_protocol_version,
         Code::ProtocolVersionUnsupported,
         "/protocolVersion",
-        "`protocolVersion` is not 0.3.0, the version cards are scored by; state `0.3.0` if the agent speaks it.",
+        "`protocolVersion` is not 0.3.0, the version that cards are scored by; state `0.3.0` if \
+        the agent supports it.",
     );
     refuse(
         valid_url,
         Code::UrlInvalid,
         "/url",
-        "`url` is no https URL without user name and white space; state where the agent answers over https.",
+        "`url` is not an https URL without user name and white space; state where the agent \
+        answers over https.",
     );
     let valid_transports = transports(card, findings);
     let valid_mime_types = media_types(card, findings);
@@ -123,7 +122,8 @@ fn media_types(card: &Card, findings: &mut Findings) -> bool {
                 findings.push(Finding::new(
                     Code::MimeTypeInvalid,
                     format!("/{name}/{index}"),
-                    "The mode is no media type; write one such as `text/plain`, not a range or a bare word.",
+                    "The mode is not a media type; write one such as `text/plain`, not a range \
+                    or a bare word.",
                 ));
             }
         }
@@ -131,12 +131,11 @@ fn media_types(card: &Card, findings: &mut Findings) -> bool {
     findings.count() == before
 }
 
-/// Whether a value is a string that is a media type.
 pub(super) fn is_media_type_value(value: &Value) -> bool {
     value.as_str().is_some_and(is_media_type)
 }
 
-/// What is odd about the interfaces without costing points (A2A 0.3.0 §5.6).
+/// Faults of the interfaces that cost no points (A2A 0.3.0 §5.6).
 fn interfaces(card: &Card, findings: &mut Findings) {
     if card.member("preferredTransport").is_none() {
         findings.push(Finding::new(
@@ -156,7 +155,8 @@ fn interfaces(card: &Card, findings: &mut Findings) {
             findings.push(Finding::new(
                 Code::TransportUrlConflict,
                 format!("/additionalInterfaces/{index}"),
-                "The URL is declared with another transport before; give each transport a URL of its own.",
+                "An earlier entry declares the URL with another transport; give each transport \
+                its own URL.",
             ));
         }
     }

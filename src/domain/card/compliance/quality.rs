@@ -1,4 +1,4 @@
-//! Whether values make sense: skills told apart by their ids, texts of bearable length, no URLs into somebody's network.
+//! Data quality: unique skill ids, texts of limited length, and no URLs into internal networks.
 
 use std::collections::HashSet;
 
@@ -10,18 +10,15 @@ use crate::domain::card::document::{Card, text};
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::host;
 
-/// Longest texts of the card, in code points.
+/// Maximum text lengths of the card, in code points.
 const CARD_LIMITS: [(&str, usize); 3] = [("name", 100), ("description", 1_000), ("url", 500)];
-/// Longest texts of a skill, in code points.
+/// Maximum text lengths of a skill, in code points.
 const SKILL_LIMITS: [(&str, usize); 3] = [("id", 200), ("name", 200), ("description", 2_000)];
 
-/// Points for data quality.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DataQuality {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
     /// Whether no two skills share an id.
     pub no_duplicate_skill_ids: bool,
@@ -54,7 +51,7 @@ fn ids_differ(card: &Card, findings: &mut Findings) -> bool {
             findings.push(Finding::new(
                 Code::SkillIdDuplicate,
                 format!("/skills/{index}/id"),
-                "An earlier skill has the same `id`; give each its own.",
+                "An earlier skill has the same `id`; give each skill its own.",
             ));
         }
     }
@@ -88,12 +85,14 @@ fn lengths_fit(card: &Card, findings: &mut Findings) -> bool {
 fn hosts_are_public(card: &Card, findings: &mut Findings) -> bool {
     let before = findings.count();
     for (place, text) in card.urls() {
-        // Read as a library would that is about to follow it, which is less strict than what counts as a URL.
+        // Parsed leniently, as a library that follows the URL would, and not by the strict URL
+        // rules of cards.
         if Url::parse(text).is_ok_and(|url| host::is_internal(&url)) {
             findings.push(Finding::new(
                 Code::SsrfRisk,
                 place.to_string(),
-                "The URL leads to an internal host, which is of no use to others and a danger to whoever follows it; give a public one.",
+                "The URL has an internal host, which others cannot reach and which is dangerous \
+                for clients that follow it; give a public URL.",
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Whether skills say what they are and can be found by their tags (A2A 0.3.0 §5.5.4).
+//! Whether skills are described and tagged (A2A 0.3.0 §5.5.4).
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,22 +6,20 @@ use serde_json::Value;
 use crate::domain::card::document::{Card, items, text};
 use crate::domain::card::finding::{Code, Finding, Findings};
 
-/// Members without which a skill means nothing.
+/// Required members of a skill.
 const REQUIRED: [&str; 3] = ["id", "name", "description"];
 
-/// Points for skills: 10 for any, 5 if all are complete, 5 if all are tagged, less 2 and 1 for each that is not.
+/// Points for skills: 10 if there is any, 5 if all are complete, 5 if all are tagged; minus 2 for
+/// each incomplete skill and 1 for each untagged one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillsQuality {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
-    /// Whether there are any.
     pub skills_present: bool,
-    /// Whether all have an id, a name and a description.
+    /// Whether all skills have an id, a name and a description.
     pub all_skills_have_required_fields: bool,
-    /// Whether all have a tag.
+    /// Whether all skills have a tag.
     pub all_skills_have_tags: bool,
 }
 
@@ -31,7 +29,7 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> SkillsQuality {
         findings.push(Finding::new(
             Code::SkillsEmpty,
             "/skills",
-            "The card lists no skill; describe at least one in `skills`.",
+            "The card lists no skills; describe at least one in `skills`.",
         ));
     }
     let (mut incomplete, mut untagged) = (0_u64, 0_u64);
@@ -41,7 +39,8 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> SkillsQuality {
             findings.push(Finding::new(
                 Code::SkillRequiredFieldMissing,
                 format!("/skills/{index}"),
-                "The skill lacks an `id`, a `name` or a `description`; give it all three, none blank.",
+                "The skill lacks an `id`, a `name` or a `description`; give it all three, none \
+                of them blank.",
             ));
         }
         if !is_tagged(skill) {
@@ -49,7 +48,7 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> SkillsQuality {
             findings.push(Finding::new(
                 Code::SkillTagsMissing,
                 format!("/skills/{index}/tags"),
-                "The skill has no tag to be found by; add at least one that is not blank to `tags`.",
+                "The skill has no tags to be found by; add at least one non-blank tag to `tags`.",
             ));
         }
         mode_findings(index, skill, findings);
@@ -78,7 +77,7 @@ fn is_tagged(skill: &Value) -> bool {
     tags.iter().any(|tag| text(Some(tag)).is_some())
 }
 
-/// A skill's own modes cost no points.
+/// Faults of a skill's own modes cost no points.
 fn mode_findings(index: usize, skill: &Value, findings: &mut Findings) {
     for name in ["inputModes", "outputModes"] {
         for (mode, value) in items(skill.get(name)).iter().enumerate() {
@@ -86,7 +85,7 @@ fn mode_findings(index: usize, skill: &Value, findings: &mut Findings) {
                 findings.push(Finding::new(
                     Code::SkillModeInvalid,
                     format!("/skills/{index}/{name}/{mode}"),
-                    "The skill's mode is no media type; write one such as `text/plain`.",
+                    "The skill's mode is not a media type; write one such as `text/plain`.",
                 ));
             }
         }

@@ -1,7 +1,7 @@
 //! Availability: whether the agent behind a card answers, out of 100 points.
 //!
-//! Its endpoint 50, its transports 30, its answers 20 (CapiscIO's three-dimensional scoring, October 2025). Only what was
-//! seen counts: an agent that was not asked has no score.
+//! Endpoint 50, transports 30, answers 20 (CapiscIO's three-dimensional scoring, October 2025).
+//! Only observations count: an agent that was not tested has no score.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,36 +11,31 @@ use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::points::Points;
 use crate::domain::card::rating::AvailabilityRating;
 
-/// An answer is fast below this many milliseconds.
+/// An answer is fast if it takes less than this many milliseconds.
 pub const FAST_BELOW_MS: u64 = 3_000;
 
-/// Why an agent was not asked.
+/// Why an agent was not tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotTested {
-    /// Nobody wanted it.
+    /// No live test was requested.
     LiveTestingDisabled,
-    /// Only the card's form was to be looked at.
+    /// Only the card's form was checked.
     SchemaOnly,
-    /// The card says nothing.
+    /// The card is unreadable.
     CardUnparseable,
 }
 
-/// Availability of the agent behind a card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Availability {
-    /// Of 100; `None` if it was not asked.
+    /// Of 100; `None` if the agent was not tested.
     pub total: Option<Points>,
-    /// Its band.
     pub rating: AvailabilityRating,
-    /// Its band in words.
+    /// Display name of the band.
     pub rating_label: &'static str,
-    /// Whether it was asked.
     pub tested: bool,
-    /// Why it was not.
     pub not_tested_reason: Option<NotTested>,
-    /// Where the points come from.
     pub breakdown: Option<Breakdown>,
 }
 
@@ -48,29 +43,22 @@ pub struct Availability {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Breakdown {
-    /// The agent's URL.
     pub primary_endpoint: PrimaryEndpoint,
-    /// Its transports.
     pub transport_support: TransportSupport,
-    /// Its answers.
     pub response_quality: ResponseQuality,
 }
 
-/// Points for the endpoint: 30 if it responds, 10 if fast, 5 each for CORS and TLS.
+/// Points for the endpoint: 30 if it responds, 10 if it is fast, 5 each for CORS and TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrimaryEndpoint {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
-    /// Whether it responds.
     pub responds: bool,
-    /// How long that took.
     pub response_time_ms: Option<u64>,
-    /// Whether pages of other origins may ask.
+    /// Whether pages of other origins may call the endpoint.
     pub has_cors: bool,
-    /// Whether its certificate is good.
+    /// Whether its certificate is valid.
     pub valid_tls: bool,
 }
 
@@ -78,15 +66,10 @@ pub struct PrimaryEndpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TransportSupport {
-    /// Points.
     pub score: Points,
-    /// The most there are.
     pub max_score: u64,
-    /// Whether the preferred one works.
     pub preferred_transport_works: bool,
-    /// How many others work.
     pub additional_interfaces_working: u64,
-    /// How many do not.
     pub additional_interfaces_failed: u64,
 }
 
@@ -94,26 +77,25 @@ pub struct TransportSupport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResponseQuality {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
     /// Whether the answer is a complete message or task.
     pub valid_structure: bool,
-    /// Whether it says what it is.
+    /// Whether the answer has the transport's content type.
     pub proper_content_type: bool,
-    /// Whether errors are told as the transport tells them.
+    /// Whether errors are reported as the transport requires.
     pub proper_error_handling: bool,
 }
 
 impl Availability {
-    /// Of an agent that was not asked.
+    /// The score of an agent that was not tested.
     pub fn not_tested(reason: NotTested, findings: &mut Findings) -> Self {
         if reason == NotTested::SchemaOnly {
             findings.push(Finding::new(
                 Code::AvailabilityNotTested,
                 "",
-                "The agent was not asked, because only the card's form was looked at; test it live.",
+                "The agent was not tested, because only the card's form was checked; test it \
+                live.",
             ));
         }
         Self {
@@ -126,13 +108,14 @@ impl Availability {
         }
     }
 
-    /// Of what was seen.
+    /// Scores the observations.
     pub fn of(plan: &Plan, seen: &Observation, findings: &mut Findings) -> Self {
         if seen.legacy_path {
             findings.push(Finding::new(
                 Code::LegacyWellKnownPath,
                 "",
-                "The card is only at `/.well-known/agent.json`; serve it at `/.well-known/agent-card.json`.",
+                "The card was only found at `/.well-known/agent.json`; serve it at \
+                `/.well-known/agent-card.json`.",
             ));
         }
         let mut find = |code, message: &str| findings.push(Finding::new(code, "/url", message));
@@ -147,14 +130,16 @@ impl Availability {
             Endpoint::Refused => {
                 find(
                     Code::AddressBlocked,
-                    "The endpoint is on an internal host and was not asked; give it a public one, or allow its host and port.",
+                    "The endpoint is on an internal host and was not tested; give it a public \
+                    host, or allow its host and port.",
                 );
                 Tally::default()
             }
             Endpoint::Unusable => {
                 find(
                     Code::EndpointUnreachable,
-                    "`url` is no http or https URL to ask at; state where the agent answers.",
+                    "`url` is not an http or https URL that can be called; state where the agent \
+                    answers.",
                 );
                 Tally::default()
             }
@@ -188,7 +173,8 @@ impl Tally {
             + 5 * u64::from(primary.tls);
         let quality =
             10 * u64::from(structured) + 5 * u64::from(typed) + 5 * u64::from(primary.errors);
-        // In shares of ten points, one for each interface that was asked; without any, the preferred one stands for them.
+        // Ten points are shared by the tested interfaces; if there are none, the preferred
+        // transport counts for them.
         let (working, asked) = match interfaces.working + interfaces.failed {
             0 => (u64::from(works), 1),
             asked => (interfaces.working, asked),

@@ -1,11 +1,12 @@
-//! Whether a page of another origin may speak with the agent (Fetch Standard, CORS protocol).
+//! Whether pages of another origin may call the agent (Fetch Standard, CORS protocol).
 
 use super::exchange::{Headers, Outcome};
 
-/// The one header a page sets that it has to ask for.
+/// The only header of the test message that needs permission in a preflight.
 const REQUEST_HEADER: &str = "content-type";
 
-/// Whether the preflight allows the test message from `origin`, and its answer may be read there.
+/// Whether the preflight allows the test message from `origin`, and pages there may read the
+/// answer.
 pub fn passes(origin: &str, preflight: &Outcome, message: &Outcome) -> bool {
     let (Ok(preflight), Ok(message)) = (preflight, message) else {
         return false;
@@ -19,7 +20,7 @@ pub fn passes(origin: &str, preflight: &Outcome, message: &Outcome) -> bool {
 fn allows_origin(headers: &Headers, origin: &str) -> bool {
     let mut values = headers.all("access-control-allow-origin");
     let first = values.next().map(str::trim);
-    // Two of them are refused by browsers.
+    // Browsers refuse duplicate headers.
     values.next().is_none() && first.is_some_and(|it| it == "*" || it == origin)
 }
 

@@ -1,70 +1,62 @@
-//! Answers as they were seen on the wire, in plain types.
+//! Answers as received, in plain types.
 
 use serde_json::Value;
 
 use crate::protocol::json;
 
-/// What came of a request.
+/// The result of a request.
 pub type Outcome = Result<Reply, NoReply>;
 
-/// A complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
-    /// The headers.
     pub headers: Headers,
-    /// The body.
     pub body: Body,
-    /// What follows the body, where HTTP/2 has it.
+    /// Headers after the body, for HTTP/2.
     pub trailers: Headers,
-    /// Milliseconds from connecting to the last octet.
+    /// Milliseconds from connecting to the last byte.
     pub elapsed_ms: u64,
 }
 
-/// A body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// All of it.
+    /// The complete body.
     Whole(Vec<u8>),
-    /// More than was read; the rest was left.
+    /// Larger than the limit; the rest was not read.
     Oversized,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoReply {
-    /// It was not asked.
-    #[error("it was not asked")]
+    /// The request was not sent.
+    #[error("it was not called")]
     NotSent,
-    /// Not a URL to ask at.
-    #[error("its URL is of no use")]
+    /// The URL cannot be called.
+    #[error("its URL cannot be called")]
     Unusable,
     /// The guard refused the address.
     #[error("its host is internal")]
     Refused,
     /// No connection.
-    #[error("there is no connection to it")]
+    #[error("no connection could be made")]
     Unreachable,
-    /// Out of time.
     #[error("it did not answer in time")]
     Timeout,
-    /// The connection broke before the answer was complete.
-    #[error("the connection broke")]
+    /// The connection ended before the answer was complete.
+    #[error("the connection ended early")]
     Cut,
 }
 
-/// Headers, in the order they came.
+/// Headers in order of arrival.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// The first value of a header.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Every value of a header.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let of_name = move |(key, _): &&(String, String)| key.eq_ignore_ascii_case(name);
         self.0
@@ -82,7 +74,7 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Headers {
 }
 
 impl Reply {
-    /// The body as JSON, if it is JSON everybody reads alike.
+    /// The body, if it is strict JSON.
     pub fn json(&self) -> Option<Value> {
         match &self.body {
             Body::Whole(octets) => json::parse_foreign(octets).ok(),
@@ -90,14 +82,14 @@ impl Reply {
         }
     }
 
-    /// The media type the answer says it is, without parameters, in lower case.
+    /// The media type of the answer, without parameters, in lower case.
     pub fn media_type(&self) -> Option<String> {
         let value = self.headers.get("content-type")?;
         let essence = value.split(';').next().unwrap_or_default();
         Some(essence.trim().to_ascii_lowercase())
     }
 
-    /// Whether the answer is that credentials are missing or not enough.
+    /// Whether the answer says that credentials are missing or insufficient.
     pub fn asks_for_credentials(&self) -> bool {
         matches!(self.status, 401 | 403)
     }

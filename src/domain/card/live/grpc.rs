@@ -8,7 +8,7 @@ use super::{ACCEPTED_OUTPUT, Judgement, TEST_TEXT};
 
 /// The service's method for messages.
 pub const SEND_MESSAGE: &str = "/a2a.v1.A2AService/SendMessage";
-/// Its method for tasks.
+/// The service's method for tasks.
 pub const GET_TASK: &str = "/a2a.v1.A2AService/GetTask";
 
 /// `ROLE_USER`.
@@ -16,13 +16,13 @@ const ROLE_USER: u64 = 1;
 const OK: u32 = 0;
 const PERMISSION_DENIED: u32 = 7;
 const UNAUTHENTICATED: u32 = 16;
-/// Statuses that say what is wrong with a request for a task nobody has: invalid argument, not found, permission denied,
-/// failed precondition, unimplemented, unauthenticated.
+/// Proper error statuses for a request for an unknown task: invalid argument, not found, permission
+/// denied, failed precondition, unimplemented, unauthenticated.
 const PROPER_ERRORS: [u32; 6] = [3, 5, PERMISSION_DENIED, 9, 12, UNAUTHENTICATED];
-/// Octets before a message: whether it is compressed, and its length.
+/// Bytes before a message: a compression flag and the length.
 const FRAME_HEAD: usize = 5;
 
-/// Where a method of the service at `interface` is called.
+/// The URL of a method of the service at `interface`.
 pub fn method_url(interface: &Url, method: &str) -> Url {
     let mut url = interface.clone();
     url.set_path(method);
@@ -53,7 +53,7 @@ pub fn message_request(message_id: &str) -> Vec<u8> {
     framed(&request)
 }
 
-/// A request for a task nobody has, framed.
+/// A request for an unknown task, framed.
 pub fn task_request(task_id: &str) -> Vec<u8> {
     framed(&protobuf::octets(1, format!("tasks/{task_id}").as_bytes()))
 }
@@ -63,7 +63,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&[0], length.to_be_bytes().as_slice(), message].concat()
 }
 
-/// The one message of a body, if it is there as a whole and not compressed.
+/// The only message of a body, if it is complete and not compressed.
 fn unframed(body: &[u8]) -> Option<&[u8]> {
     let (head, message) = body.split_at_checked(FRAME_HEAD)?;
     let [0, length @ ..] = head else { return None };
@@ -71,7 +71,7 @@ fn unframed(body: &[u8]) -> Option<&[u8]> {
     (usize::try_from(length).ok()? == message.len()).then_some(message)
 }
 
-/// The status that ends the call: after the body, or with the headers if there is none.
+/// The status that ends the call: in the trailers, or in the headers if there are no trailers.
 fn status(reply: &Reply) -> Option<u32> {
     let status = reply.trailers.get("grpc-status");
     status
@@ -79,7 +79,6 @@ fn status(reply: &Reply) -> Option<u32> {
         .and_then(|text| text.trim().parse().ok())
 }
 
-/// Judges the answer to the test message.
 pub fn judge(reply: &Reply) -> Judgement {
     let status = status(reply);
     let works = status == Some(OK);
@@ -100,7 +99,7 @@ pub fn judge(reply: &Reply) -> Judgement {
     }
 }
 
-/// Whether a message is a response with a task or a message in it.
+/// Whether a message is a response that contains a task or a message.
 fn is_response(message: &[u8]) -> bool {
     protobuf::fields(message).is_some_and(|fields| {
         fields
@@ -109,7 +108,7 @@ fn is_response(message: &[u8]) -> bool {
     })
 }
 
-/// Whether an answer says what is wrong with the request.
+/// Whether an answer is a proper error.
 pub fn is_error(reply: &Reply) -> bool {
     status(reply).is_some_and(|status| PROPER_ERRORS.contains(&status))
 }

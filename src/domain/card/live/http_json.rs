@@ -1,4 +1,5 @@
-//! The test over HTTP with JSON bodies (A2A 0.3.0 §3.2.3), in the two forms bodies have in practice.
+//! The test over HTTP with JSON bodies (A2A 0.3.0 §3.2.3), in the two forms of bodies that are in
+//! use.
 
 use serde_json::Value;
 use url::Url;
@@ -7,27 +8,27 @@ use super::Judgement;
 use super::exchange::{Outcome, Reply};
 use super::message;
 
-/// The test message in the protobuf mapping's form, which is tried first.
+/// The test message in the form of the protobuf mapping, which is tried first.
 pub fn message_request(message_id: &str) -> Value {
     message::protobuf_parameters(message_id)
 }
 
-/// The test message in the specification's form, which is tried after certain refusals.
+/// The test message in the form of the specification, which is tried after certain refusals.
 pub fn core_message_request(message_id: &str) -> Value {
     message::parameters(message_id)
 }
 
-/// Where the test message is posted.
+/// The URL for the test message.
 pub fn message_url(interface: &Url) -> Url {
     below_v1(interface, "message:send")
 }
 
-/// Where a task nobody has is asked for.
+/// The URL for a request for an unknown task.
 pub fn task_url(interface: &Url, task_id: &str) -> Url {
     below_v1(interface, &format!("tasks/{task_id}"))
 }
 
-/// Below the version, which some cards have in their URL already.
+/// Appends a path below `/v1`, which some cards already have in their URL.
 fn below_v1(interface: &Url, path: &str) -> Url {
     let base = interface.path().trim_end_matches('/');
     let base = base.strip_suffix("/v1").unwrap_or(base);
@@ -37,14 +38,14 @@ fn below_v1(interface: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether the first form was refused in a way that may be for its form.
+/// Whether the first form may have been refused because of its form.
 pub fn wants_core_form(first: &Outcome) -> bool {
     first
         .as_ref()
         .is_ok_and(|reply| matches!(reply.status, 400 | 404 | 415 | 422 | 500))
 }
 
-/// The outcome that counts: of the second try, if there was an answer to it.
+/// The outcome that is judged: the second one if it has an answer.
 pub fn counting(first: Outcome, second: Option<Outcome>) -> Outcome {
     match second {
         Some(Ok(reply)) => Ok(reply),
@@ -52,7 +53,6 @@ pub fn counting(first: Outcome, second: Option<Outcome>) -> Outcome {
     }
 }
 
-/// Judges the answer to the test message.
 pub fn judge(reply: &Reply) -> Judgement {
     let answer = (reply.status == 200).then(|| reply.json()).flatten();
     let answer = answer.filter(Value::is_object);
@@ -74,7 +74,7 @@ fn is_structured(answer: &Value) -> bool {
     }
 }
 
-/// Whether an answer says that there is no such task.
+/// Whether an answer says that the task does not exist.
 pub fn is_error(reply: &Reply) -> bool {
     (400..500).contains(&reply.status) && reply.json().is_some_and(|it| it.is_object())
 }

@@ -6,12 +6,11 @@ use super::Judgement;
 use super::exchange::Reply;
 use super::message;
 
-/// Error codes of A2A itself, with which an agent that understood may decline (A2A 0.3.0 §8.2).
+/// A2A error codes, with which an agent may decline a request it understood (A2A 0.3.0 §8.2).
 const A2A_ERRORS: std::ops::RangeInclusive<i64> = -32_007..=-32_001;
-/// A method that nobody has.
+/// A method that no agent has.
 const UNKNOWN_METHOD: &str = "message/unknownToEveryAgent";
 
-/// The test message.
 pub fn message_request(request_id: &str, message_id: &str) -> Value {
     json!({
         "jsonrpc": "2.0",
@@ -21,12 +20,11 @@ pub fn message_request(request_id: &str, message_id: &str) -> Value {
     })
 }
 
-/// A request that has to fail.
+/// A request that must fail.
 pub fn failing_request(request_id: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": request_id, "method": UNKNOWN_METHOD, "params": {}})
 }
 
-/// Judges the answer to the test message.
 pub fn judge(reply: &Reply, request_id: &str) -> Judgement {
     let answer = (reply.status == 200).then(|| reply.json()).flatten();
     let works = answer.as_ref().is_some_and(|it| is_answer(it, request_id));
@@ -54,7 +52,7 @@ fn is_answer(answer: &Value, request_id: &str) -> bool {
         }
 }
 
-/// Whether an answer is an error of JSON-RPC.
+/// Whether an answer is a JSON-RPC error.
 pub fn is_error(reply: &Reply, request_id: &str) -> bool {
     let Some(answer) = reply.json().filter(|_| reply.status < 500) else {
         return false;

@@ -1,11 +1,12 @@
-//! Messages and tasks in answers (A2A 0.3.0 §6), in the form of the specification and in that of its protobuf mapping.
+//! Messages and tasks in answers (A2A 0.3.0 §6), in the form of the specification and in that of
+//! its protobuf mapping.
 
 use serde_json::{Value, json};
 
 use super::{ACCEPTED_OUTPUT, TEST_TEXT};
 use crate::domain::card::document::{items, text};
 
-/// States a task can be in (A2A 0.3.0 §6.3).
+/// Task states (A2A 0.3.0 §6.3).
 const STATES: [&str; 9] = [
     "submitted",
     "working",
@@ -17,7 +18,7 @@ const STATES: [&str; 9] = [
     "auth-required",
     "unknown",
 ];
-/// The same in the protobuf mapping.
+/// Task states in the protobuf mapping.
 const PROTOBUF_STATES: [&str; 8] = [
     "TASK_STATE_SUBMITTED",
     "TASK_STATE_WORKING",
@@ -29,7 +30,7 @@ const PROTOBUF_STATES: [&str; 8] = [
     "TASK_STATE_AUTH_REQUIRED",
 ];
 
-/// The parameters of the test message, in the specification's form.
+/// The parameters of the test message, in the form of the specification.
 pub fn parameters(message_id: &str) -> Value {
     json!({
         "message": {
@@ -42,7 +43,7 @@ pub fn parameters(message_id: &str) -> Value {
     })
 }
 
-/// The same in the protobuf mapping's form.
+/// The parameters of the test message, in the form of the protobuf mapping.
 pub fn protobuf_parameters(message_id: &str) -> Value {
     json!({
         "message": {
@@ -58,22 +59,23 @@ fn configuration() -> Value {
     json!({"acceptedOutputModes": [ACCEPTED_OUTPUT], "blocking": true})
 }
 
-/// Whether a value is a complete message of an agent or a complete task, in the specification's form.
+/// Whether a value is a complete message of an agent or a complete task, in the form of the
+/// specification.
 pub fn is_complete(value: &Value) -> bool {
     is_message(value) || is_task(value, &STATES)
 }
 
-/// Whether a value is either of these in any form.
+/// Whether a value is a complete message of an agent or a complete task, in either form.
 pub fn is_complete_in_any_form(value: &Value) -> bool {
     is_any_message(value) || is_any_task(value)
 }
 
-/// Whether a value is a complete message of an agent in any form.
+/// Whether a value is a complete message of an agent, in either form.
 pub fn is_any_message(value: &Value) -> bool {
     is_message(value) || is_protobuf_message(value)
 }
 
-/// Whether a value is a complete task in any form.
+/// Whether a value is a complete task, in either form.
 pub fn is_any_task(value: &Value) -> bool {
     is_task(value, &STATES) || is_task(value, &PROTOBUF_STATES)
 }

@@ -1,7 +1,9 @@
-//! Asking an agent: what is to be sent where, and what an answer is worth. Sending is others' work.
+//! Live tests of an agent: the requests to send, and the judgement of answers. Other modules send
+//! the requests.
 //!
-//! [`Plan`] says whom to ask; [`jsonrpc`], [`http_json`] and [`grpc`] write the test message for each transport (A2A 0.3.0
-//! §7.1) and judge the answer; [`Observation`] is what came of it all, and is scored by [`availability`].
+//! [`Plan`] lists the URLs to call; [`jsonrpc`], [`http_json`] and [`grpc`] write the test message
+//! for each transport (A2A 0.3.0 §7.1) and judge the answer; [`Observation`] collects the results,
+//! and [`availability`] scores them.
 
 pub mod availability;
 pub mod cors;
@@ -22,48 +24,45 @@ pub use plan::{Interface, Plan, usable_url};
 
 use super::transport::Transport;
 
-/// What the test message says.
+/// Text of the test message.
 pub const TEST_TEXT: &str = "Hello. Please answer with one short sentence.";
-/// What it asks to be answered in.
+/// Accepted output mode of the test message.
 pub const ACCEPTED_OUTPUT: &str = "text/plain";
 
-/// What came of asking an agent.
+/// The results of a live test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// At its URL.
+    /// Results at the agent's URL.
     pub endpoint: Endpoint,
-    /// At its additional interfaces, by their places in the card, as far as there was time. One that is listed often was
-    /// asked once, and is here once.
+    /// Results at the additional interfaces, by their index in the card, as far as the time
+    /// allowed. An interface that is listed several times is tested and recorded once.
     pub interfaces: BTreeMap<usize, Arc<Probe>>,
-    /// Whether the provider's site answered, if it was asked.
+    /// Whether the provider's site answered; `None` if it was not called.
     pub provider_reachable: Option<bool>,
-    /// Whether the card was only found where agents kept it before 0.3.0.
+    /// Whether the card was only found at the path used before 0.3.0.
     pub legacy_path: bool,
 }
 
-/// What came of asking at the agent's URL.
+/// Result at the agent's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// The card has no URL to ask at.
+    /// The card has no URL that can be called.
     Unusable,
-    /// The guard refused it: its host is internal.
+    /// The guard refused the URL: its host is internal.
     Refused,
-    /// It was asked.
     Asked(Box<Asked>),
 }
 
-/// Everything that was asked at the agent's URL.
+/// All requests to the agent's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The connection's encryption.
     pub tls: Tls,
-    /// The test message.
     pub message: Probe,
-    /// The origin it was sent with.
+    /// The origin that the test message was sent with.
     pub origin: String,
-    /// A browser's question whether it may send it.
+    /// The CORS preflight for the test message.
     pub preflight: Outcome,
-    /// A request that has to fail.
+    /// A request that must fail.
     pub error: Probe,
 }
 
@@ -72,39 +71,37 @@ pub struct Asked {
 pub enum Tls {
     /// The URL is not https.
     Absent,
-    /// The handshake was good: chain, dates, name.
+    /// The handshake succeeded: chain, dates and name are valid.
     Verified,
-    /// The certificate was not accepted; the rest was asked all the same.
+    /// The certificate was not accepted; the other requests were sent anyway.
     Invalid,
     /// There was no handshake.
     NotReached,
 }
 
-/// One request and what came of it.
+/// A request and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The request's id, where the transport has one.
+    /// The request's id, if the transport has one.
     pub request_id: String,
-    /// What came of it.
     pub outcome: Outcome,
 }
 
-/// What the answer to a test message is worth.
+/// The judgement of an answer to a test message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// It is a complete answer that is no fault of the server.
+    /// The answer is complete and is not a server error.
     pub responds: bool,
-    /// It is what the transport promises.
+    /// The answer conforms to the transport.
     pub works: bool,
-    /// A message or task in it is complete.
+    /// The answer contains a complete message or task.
     pub structured: bool,
-    /// It says what it is.
+    /// The answer has the right content type.
     pub typed: bool,
-    /// It asks who is calling.
+    /// The answer asks for credentials.
     pub auth_required: bool,
 }
 
-/// Judges the answer to a test message.
 pub fn judge(transport: Transport, probe: &Probe) -> Judgement {
     let Ok(reply) = &probe.outcome else {
         return Judgement::default();
@@ -116,7 +113,7 @@ pub fn judge(transport: Transport, probe: &Probe) -> Judgement {
     }
 }
 
-/// Whether the answer to a request that has to fail says so as the transport does.
+/// Whether the answer to a request that must fail is a proper error of the transport.
 pub fn fails_well(transport: Transport, probe: &Probe) -> bool {
     let Ok(reply) = &probe.outcome else {
         return false;
@@ -130,7 +127,7 @@ pub fn fails_well(transport: Transport, probe: &Probe) -> bool {
         }
 }
 
-/// Whether a site answers: neither a fault of its own nor a page that is gone.
+/// Whether a site answers: neither with a server error nor with a missing page.
 pub fn site_answers(outcome: &Outcome) -> bool {
     outcome
         .as_ref()

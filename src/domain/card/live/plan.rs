@@ -1,4 +1,4 @@
-//! Whom to ask.
+//! The URLs that a live test calls.
 
 use url::Url;
 
@@ -6,41 +6,38 @@ use crate::domain::card::document::Card;
 use crate::domain::card::transport::{self, Transport};
 use crate::domain::card::{trust, web_url};
 
-/// Whom a live test asks.
+/// The URLs that a live test calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The agent's URL, if it can be asked at.
+    /// The agent's URL, if it can be called.
     pub endpoint: Option<Url>,
-    /// Its transport, if it is one.
+    /// The transport of the agent's URL, if it is known.
     pub transport: Option<Transport>,
-    /// The further interfaces, without the agent's URL over its main transport.
+    /// The additional interfaces, without the agent's URL over its main transport.
     pub interfaces: Vec<Interface>,
-    /// Places of interfaces whose transport is unknown.
+    /// Indexes of interfaces whose transport is unknown.
     pub unknown: Vec<usize>,
     /// The provider's site.
     pub provider: Option<Url>,
 }
 
-/// A further interface.
+/// An additional interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its place in `additionalInterfaces`.
+    /// Index in `additionalInterfaces`.
     pub index: usize,
-    /// Its URL; without one it fails unasked.
     pub url: Option<Url>,
-    /// Its transport.
     pub transport: Transport,
 }
 
 impl Interface {
-    /// Whether both are asked at the same place in the same way.
+    /// Whether both have the same URL and transport.
     pub fn is_same(&self, other: &Self) -> bool {
         self.url == other.url && self.transport == other.transport
     }
 }
 
 impl Plan {
-    /// For a card.
     pub fn of(card: &Card) -> Self {
         let main = transport::main_pair(card);
         let (mut interfaces, mut unknown) = (Vec::new(), Vec::new());
@@ -69,7 +66,7 @@ impl Plan {
     }
 }
 
-/// A URL that can be asked at.
+/// A URL that can be called.
 pub fn usable_url(text: &str) -> Option<Url> {
     web_url::parse_http(text)
 }

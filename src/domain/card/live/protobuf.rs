@@ -1,15 +1,15 @@
-//! The little of Protocol Buffers' wire format that one message and its answer take.
+//! The subset of the Protocol Buffers wire format that one message and its answer need.
 
-/// A field of a message: its number, by what it holds.
+/// A field of a message: its number, by the type of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Text, octets or a message.
+    /// String, bytes or message.
     Octets(u64),
     /// A number of any width.
     Number,
 }
 
-/// A field that holds octets.
+/// Encodes a field with bytes.
 pub fn octets(field: u64, octets: &[u8]) -> Vec<u8> {
     let mut written = Vec::with_capacity(octets.len() + 4);
     write_varint(field << 3 | 2, &mut written);
@@ -18,7 +18,7 @@ pub fn octets(field: u64, octets: &[u8]) -> Vec<u8> {
     written
 }
 
-/// A field that holds a number.
+/// Encodes a field with a number.
 pub fn number(field: u64, number: u64) -> Vec<u8> {
     let mut written = Vec::new();
     write_varint(field << 3, &mut written);
@@ -38,7 +38,7 @@ fn write_varint(mut number: u64, written: &mut Vec<u8>) {
     }
 }
 
-/// The fields of a message, if it is one to its end.
+/// The fields of a message, if all of it is well-formed.
 pub fn fields(mut message: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     while !message.is_empty() {

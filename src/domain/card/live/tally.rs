@@ -1,4 +1,4 @@
-//! What was seen of an agent's endpoint and its interfaces, put together, and what is to be said about it.
+//! Combines the observations of an agent's endpoint and its interfaces, and reports the findings.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{Asked, Judgement, NoReply, Observation, Plan, Probe, Tls, cors, fail
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::transport::Transport;
 
-/// What was seen of the endpoint.
+/// Observations of the endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Primary {
     pub judgement: Judgement,
@@ -26,7 +26,7 @@ impl Primary {
         let responds = judgement.responds;
         let elapsed = asked.message.outcome.as_ref().ok().map(|it| it.elapsed_ms);
         let response_time_ms = elapsed.filter(|_| responds);
-        // gRPC has no preflight: pages that speak it do so through a proxy.
+        // gRPC has no preflight: pages use it through a proxy.
         let cors = match plan.transport {
             Some(Transport::Grpc) => judgement.works,
             _ => cors::passes(&asked.origin, &asked.preflight, &asked.message.outcome),
@@ -55,14 +55,18 @@ impl Primary {
             ),
             Tls::Invalid => find(
                 Code::TlsInvalid,
-                "The endpoint's certificate was not accepted; use one that is current, for this name, and from a known authority.".to_owned(),
+                "The endpoint's certificate was not accepted; use one that is current, issued \
+                for this name, and from a known authority."
+                    .to_owned(),
             ),
             Tls::Verified | Tls::NotReached => {}
         }
         let Some(transport) = plan.transport else {
             find(
                 Code::PreferredTransportFailed,
-                "`preferredTransport` is none of the protocol's, so there was no way to ask; name `JSONRPC`, `GRPC` or `HTTP+JSON`.".to_owned(),
+                "`preferredTransport` is not a transport of the protocol, so the endpoint could \
+                not be tested; name `JSONRPC`, `GRPC` or `HTTP+JSON`."
+                    .to_owned(),
             );
             return;
         };
@@ -70,19 +74,30 @@ impl Primary {
             let (code, message) = match &asked.message.outcome {
                 Ok(reply) if reply.status >= 500 => (
                     Code::EndpointServerError,
-                    format!("The endpoint answered {} to a plain message; see its log.", reply.status),
+                    format!(
+                        "The endpoint answered a plain message with {}; check its log.",
+                        reply.status
+                    ),
                 ),
                 Ok(_) => (
                     Code::EndpointUnreachable,
-                    format!("What answers at the endpoint does not speak {transport}; correct `url` or `preferredTransport`."),
+                    format!(
+                        "The server at the endpoint does not speak {transport}; correct \
+                        `url` or `preferredTransport`."
+                    ),
                 ),
                 Err(NoReply::Refused) => (
                     Code::AddressBlocked,
-                    "The endpoint's name leads to an internal address and was not asked; publish a public one, or allow its host and port.".to_owned(),
+                    "The endpoint's name resolves to an internal address and was not tested; \
+                    publish a public one, or allow its host and port."
+                        .to_owned(),
                 ),
                 Err(silence) => (
                     Code::EndpointUnreachable,
-                    format!("The endpoint could not be asked: {silence}. See that it runs and can be reached."),
+                    format!(
+                        "The endpoint could not be tested: {silence}. Check that it runs and \
+                        can be reached."
+                    ),
                 ),
             };
             find(code, message);
@@ -99,45 +114,51 @@ impl Primary {
         if !self.cors {
             find(
                 Code::CorsMissing,
-                "Pages of other origins may not ask; answer the preflight and allow the origin and `content-type`.".to_owned(),
+                "Pages of other origins may not call the endpoint; answer the preflight and \
+                allow the origin and `content-type`."
+                    .to_owned(),
             );
         }
         if self.judgement.auth_required {
             find(
                 Code::AuthRequired,
-                "The endpoint asks who is calling; test it with credentials.".to_owned(),
+                "The endpoint requires credentials; test it with credentials.".to_owned(),
             );
         } else if !self.judgement.works {
             find(
                 Code::PreferredTransportFailed,
                 format!(
-                    "The answer is not what {transport} promises for a message; see that `url` is the endpoint for it."
+                    "The answer does not conform to {transport} for a message; check that `url` \
+                    is the endpoint for it."
                 ),
             );
         } else if !self.judgement.structured {
             find(
                 Code::ResponseStructureInvalid,
-                "The answer holds no complete message or task; return one as the specification has it.".to_owned(),
+                "The answer contains no complete message or task; return one as the \
+                specification defines it."
+                    .to_owned(),
             );
         }
         if !self.judgement.typed {
             find(
                 Code::ContentTypeInvalid,
-                format!("The answer's content type is not the one of {transport}; set it."),
+                format!("The answer's content type is not that of {transport}; correct it."),
             );
         }
         if !self.errors {
             find(
                 Code::ErrorHandlingPoor,
                 format!(
-                    "A request that has to fail was not answered by an error of {transport}; return one."
+                    "A request that must fail was not answered with an error of {transport}; \
+                    return one."
                 ),
             );
         }
     }
 }
 
-/// What was seen of further interfaces.
+/// Observations of the additional interfaces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interfaces {
     pub working: u64,
@@ -154,12 +175,14 @@ impl Interfaces {
             ));
         };
         let mut tally = Self::default();
-        // What a card lists often was asked once, and is judged once.
+        // An interface that is listed several times is called and judged once.
         let mut judged: Vec<(&Arc<Probe>, bool)> = Vec::new();
         for interface in &plan.interfaces {
             let (index, transport) = (interface.index, interface.transport);
             let Some(probe) = seen.interfaces.get(&index) else {
-                let message = "The interface was not asked: there was no time left, or the card has too many; list those that matter first.".to_owned();
+                let message = "The interface was not tested: the time ran out, or the card has \
+                    too many; list the important ones first."
+                    .to_owned();
                 find(Code::InterfaceNotTested, index, message);
                 continue;
             };
@@ -174,16 +197,17 @@ impl Interfaces {
             }
             tally.failed += 1;
             let why = match &probe.outcome {
-                Ok(_) => format!("its answer is not what {transport} promises"),
+                Ok(_) => format!("its answer does not conform to {transport}"),
                 Err(silence) => silence.to_string(),
             };
             let message = format!(
-                "The {transport} interface failed: {why}. Repair it, or take it off the card."
+                "The {transport} interface failed: {why}. Repair it, or remove it from the card."
             );
             find(Code::InterfaceFailed, index, message);
         }
         for index in &plan.unknown {
-            let message = "The interface was not asked, because its transport is unknown; name one of the protocol's.";
+            let message = "The interface was not tested, because its transport is unknown; name \
+                a transport of the protocol.";
             find(Code::InterfaceNotTested, *index, message.to_owned());
         }
         tally

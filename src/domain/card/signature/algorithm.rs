@@ -1,14 +1,14 @@
-//! The algorithms of signatures (RFC 7518 §3.1, RFC 8037): which keys they take, and verifying.
+//! Signature algorithms (RFC 7518 §3.1, RFC 8037): the keys they take, and verification.
 //!
-//! By *ring*, the one cryptography provider of this host; it has no P-521, and its Ed25519 takes points of small order,
-//! which verify anything, so these two are others' work. The libraries for JWS bring a provider of their own, know fewer
-//! algorithms, and verify one payload where a card has three.
+//! Uses *ring*, the host's only cryptography provider, except for two algorithms: ring has no
+//! P-521, and its Ed25519 accepts points of small order, for which any message verifies. JWS
+//! libraries bring their own provider, know fewer algorithms, and verify one payload where a card
+//! has three.
 
 use ed25519_dalek::VerifyingKey as EdwardsKey;
 use p521::ecdsa::signature::Verifier as _;
 use ring::signature as ring;
 
-/// An algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// ECDSA on P-256 with SHA-256.
@@ -33,14 +33,12 @@ pub enum Algorithm {
     EdDsa,
 }
 
-/// A kind of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// A point on a curve of NIST's.
+    /// A point on a NIST curve.
     Elliptic {
-        /// The curve's name.
         curve: &'static str,
-        /// Octets of a coordinate.
+        /// Bytes of a coordinate.
         octets: usize,
     },
     /// A point on edwards25519.
@@ -63,12 +61,10 @@ const ALL: [Algorithm; 10] = [
 ];
 
 impl Algorithm {
-    /// By its name.
     pub fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Es256 => "ES256",
@@ -84,7 +80,7 @@ impl Algorithm {
         }
     }
 
-    /// The keys it takes.
+    /// The kind of key that the algorithm takes.
     pub const fn key_kind(self) -> KeyKind {
         let (curve, octets) = match self {
             Self::Es256 => ("P-256", 32),
@@ -97,12 +93,12 @@ impl Algorithm {
     }
 }
 
-/// Bits of an RSA modulus: below, it can be factored; above, verifying takes too long for a stranger's key.
+/// Size of an RSA modulus in bits: smaller ones can be factored; larger ones take too long to
+/// verify for untrusted keys.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2_048..=8_192;
-/// The longest public exponent, in octets.
+/// Maximum length of the public exponent in bytes.
 const MAX_EXPONENT: usize = 4;
 
-/// A key that verifies.
 pub(super) enum PublicKey {
     Elliptic(&'static ring::EcdsaVerificationAlgorithm, Vec<u8>),
     P521(Box<p521::ecdsa::VerifyingKey>),
@@ -114,7 +110,7 @@ pub(super) enum PublicKey {
 }
 
 impl PublicKey {
-    /// Of the coordinates of a point, each of the curve's width.
+    /// Creates a key from the coordinates of a point, each padded to the curve's width.
     pub(super) fn elliptic(algorithm: Algorithm, x: &[u8], y: &[u8]) -> Option<Self> {
         // SEC 1 §2.3.3, uncompressed.
         let point = [&[4], x, y].concat();
@@ -128,13 +124,13 @@ impl PublicKey {
         }
     }
 
-    /// Of a compressed point.
+    /// Creates a key from a compressed point.
     pub(super) fn edwards(x: &[u8]) -> Option<Self> {
         let key = EdwardsKey::from_bytes(x.try_into().ok()?).ok()?;
         (!key.is_weak()).then(|| Self::Edwards(Box::new(key)))
     }
 
-    /// Of a modulus and an exponent without leading zeros.
+    /// Creates a key from a modulus and an exponent without leading zeros.
     pub(super) fn rsa(algorithm: Algorithm, n: Vec<u8>, e: Vec<u8>) -> Option<Self> {
         let bits = n.len() * 8 - n.first()?.leading_zeros() as usize;
         let odd = |number: &[u8]| number.last().is_some_and(|octet| octet % 2 == 1);
@@ -154,7 +150,8 @@ impl PublicKey {
         Some(Self::Rsa(parameters, ring::RsaPublicKeyComponents { n, e }))
     }
 
-    /// Whether `signature` is this key's over `input`. Those of ECDSA are the two numbers side by side, never DER.
+    /// Whether `signature` over `input` verifies with this key. ECDSA signatures are the two
+    /// concatenated numbers, never DER.
     pub(super) fn verifies(&self, input: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Elliptic(algorithm, point) => ring::UnparsedPublicKey::new(*algorithm, point)

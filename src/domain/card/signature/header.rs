@@ -1,4 +1,4 @@
-//! The protected header of a signature (RFC 7515 §4), as far as it may be relied on before a key is known.
+//! The protected header of a signature (RFC 7515 §4), before its key is known.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,15 +8,14 @@ use super::Reason;
 use super::algorithm::Algorithm;
 use crate::protocol::json;
 
-/// Octets a protected header may have.
+/// Maximum size of a protected header in bytes.
 pub const MAX_HEADER_OCTETS: usize = 8 * 1024;
 
-/// A protected header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header(Map<String, Value>);
 
-/// A string in canonical base64url without padding: of several spellings of the same octets only one is read, so that a
-/// signature has one form.
+/// Decodes canonical base64url without padding. Other spellings of the same bytes are refused, so
+/// that a signature has only one form.
 pub fn decode(value: Option<&Value>) -> Result<Vec<u8>, Reason> {
     value
         .and_then(Value::as_str)
@@ -25,7 +24,6 @@ pub fn decode(value: Option<&Value>) -> Result<Vec<u8>, Reason> {
 }
 
 impl Header {
-    /// Reads the decoded header.
     pub fn parse(octets: &[u8]) -> Result<Self, Reason> {
         if octets.len() > MAX_HEADER_OCTETS {
             return Err(Reason::HeaderNotJson);
@@ -36,7 +34,7 @@ impl Header {
         }
     }
 
-    /// The algorithm, if the header asks for nothing but one that is known.
+    /// The algorithm, if it is supported and the header requires no extension.
     pub fn algorithm(&self) -> Result<Algorithm, Reason> {
         let name = self
             .0
@@ -46,7 +44,7 @@ impl Header {
         if name.eq_ignore_ascii_case("none") || name.starts_with("HS") {
             return Err(Reason::AlgForbidden);
         }
-        // RFC 7797: without the base64 encoding of the payload, what is signed is something else.
+        // RFC 7797: without base64 encoding of the payload, the signed bytes differ.
         let plain = self.0.get("b64").is_some_and(|it| *it != Value::Bool(true));
         if plain || self.0.contains_key("crit") {
             return Err(Reason::CritUnsupported);
@@ -58,12 +56,12 @@ impl Header {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// The key's id. One that is no string names no key.
+    /// The key id. A value that is not a string names no key.
     pub fn key_id(&self) -> Option<&Value> {
         self.present("kid")
     }
 
-    /// Where the header says the key set is.
+    /// The header's URL of the key set.
     pub fn key_set(&self) -> Option<&Value> {
         self.present("jku").or_else(|| self.present("jwks_uri"))
     }
@@ -83,7 +81,7 @@ impl Header {
         self.present("iat")
     }
 
-    /// What is odd about it without being wrong.
+    /// A deviation that does not make the header invalid.
     pub fn warning(&self) -> Option<&'static str> {
         let odd = self
             .present("typ")

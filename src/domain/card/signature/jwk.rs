@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::algorithm::{Algorithm, KeyKind, PublicKey};
 
-/// SHA-256 of what makes a key the key it is: the same for every spelling of it.
+/// SHA-256 of the key material, independent of the key's JSON form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Thumbprint([u8; 32]);
 
@@ -27,12 +27,12 @@ impl Verifier {
     }
 }
 
-/// A key as somebody published it.
+/// A published key, not yet validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jwk(Map<String, Value>);
 
 impl Jwk {
-    /// Any object; whether it is a key shows when it is used.
+    /// Accepts any object; the key is validated on use.
     pub fn read(value: Value) -> Option<Self> {
         match value {
             Value::Object(members) => Some(Self(members)),
@@ -40,7 +40,6 @@ impl Jwk {
         }
     }
 
-    /// Its id.
     pub(super) fn id(&self) -> Option<&str> {
         self.text("kid")
     }
@@ -70,7 +69,7 @@ impl Jwk {
         self.present("exp")
     }
 
-    /// The key as one that verifies `algorithm`, if it fits and is meant for signatures.
+    /// A verifier for `algorithm`, if the key fits it and is meant for signatures.
     pub(super) fn verifier(&self, algorithm: Algorithm) -> Option<Verifier> {
         let fits = |name: &str, wanted: &str| {
             self.present(name)
@@ -125,7 +124,8 @@ impl Jwk {
 
     fn rsa(&self, algorithm: Algorithm) -> Option<(PublicKey, String)> {
         self.is("RSA", None)?;
-        // Some libraries put a zero in front, which RFC 7518 §6.3.1.1 forbids and which changes nothing.
+        // Some libraries prepend a zero, which RFC 7518 §6.3.1.1 forbids but which does not change
+        // the number.
         let (n, e) = (
             without_zeros(self.octets("n")?),
             without_zeros(self.octets("e")?),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_thumbprint_is_the_one_of_rfc_7638() {
-        // RFC 7638 §3.1; members that say nothing about the key itself do not count.
+        // RFC 7638 §3.1; members other than the key material are ignored.
         let key = serde_json::json!({
             "kty": "RSA",
             "n": "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw",

@@ -1,4 +1,4 @@
-//! Key sets (RFC 7517 §5), and what asking for one came to.
+//! Key sets (RFC 7517 §5), and the results of fetching them.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,21 @@ use super::Reason;
 use super::jwk::Jwk;
 use crate::protocol::json;
 
-/// Octets a key set may have.
+/// Maximum size of a key set in bytes.
 pub const MAX_KEY_SET_OCTETS: usize = 256 * 1024;
-/// Keys a key set may have.
+/// Maximum number of keys in a key set.
 pub const MAX_KEYS: usize = 50;
 
-/// What asking for a key set came to.
+/// The result of fetching a key set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySetAnswer {
     /// A complete answer, whatever its status.
-    Answered {
-        /// The status.
-        status: u16,
-        /// The body.
-        body: Vec<u8>,
-    },
-    /// More than [`MAX_KEY_SET_OCTETS`], of which the rest was left.
+    Answered { status: u16, body: Vec<u8> },
+    /// Larger than [`MAX_KEY_SET_OCTETS`]; the rest was not read.
     TooLarge,
-    /// None.
+    /// No answer.
     Unreachable,
-    /// Not asked: its name leads to an internal address.
+    /// Not called: its name resolves to an internal address.
     Forbidden,
 }
 
@@ -45,13 +40,12 @@ impl KeySetAnswer {
     }
 }
 
-/// A key set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeySet(Vec<Jwk>);
 
 impl KeySet {
-    /// Reads a key set. An entry that is no object is no key; a kind of key that is not known stays, since it may be the
-    /// one that is named.
+    /// Parses a key set. Entries that are not objects are dropped; keys of unknown kinds are kept,
+    /// so that a signature that names one gets the right reason.
     pub fn parse(octets: &[u8]) -> Option<Self> {
         if octets.len() > MAX_KEY_SET_OCTETS {
             return None;
@@ -68,7 +62,7 @@ impl KeySet {
         Some(Self(entries.into_iter().filter_map(Jwk::read).collect()))
     }
 
-    /// The keys by their ids; `None` if one has none, or that of another.
+    /// The keys by id; `None` if a key has no id, or two share one.
     pub fn by_id(self) -> Option<BTreeMap<String, Jwk>> {
         let mut keys = BTreeMap::new();
         for key in self.0 {
@@ -79,7 +73,7 @@ impl KeySet {
         Some(keys)
     }
 
-    /// The keys of an id, or all of them if none is named.
+    /// The keys with an id, or all keys if no id is named.
     pub(super) fn with_id(&self, id: Option<&Value>) -> Vec<&Jwk> {
         let named = self
             .0

@@ -1,9 +1,10 @@
-//! Signatures of a card: JWS over the card without them (A2A 0.3.0 §5.5.6, RFC 7515), each with one of four states.
+//! Signatures of a card: JWS over the card without its signatures (A2A 0.3.0 §5.5.6, RFC 7515),
+//! each with one of four states.
 //!
-//! A signature is *valid*; *expired*, which is right but over; *invalid*, which is a forgery or breaks a rule; or
-//! *unverifiable*, which says nothing either way. The steps of [`check`] run in a fixed order, and the first that fails
-//! decides. Keys come from the operator's trust store or from a key set the protected header names; never from the
-//! signature itself.
+//! A signature is *valid*; *expired*, which is correct but past its end; *invalid*, which is forged
+//! or violates a rule; or *unverifiable*, which is undecided. [`check`] performs its steps in a
+//! fixed order, and the first failure decides. Keys come from the operator's trust store or from a
+//! key set that the protected header names, never from the signature itself.
 
 mod algorithm;
 mod header;
@@ -36,87 +37,82 @@ use super::web_url;
 use payload::{Payload, Payloads};
 use source::{Prepared, Source};
 
-/// Signatures of one card that are looked at.
+/// Maximum signatures of a card that are checked.
 pub const MAX_SIGNATURES: usize = 10;
-/// Signatures of one card that are told of. Those beyond [`MAX_SIGNATURES`] change no score, and a card can have a hundred
-/// thousand of them.
+/// Maximum signatures of a card that are reported. Those beyond [`MAX_SIGNATURES`] do not change
+/// the score, and a card can have a hundred thousand of them.
 pub const MAX_RESULTS: usize = 100;
-/// Key sets that are fetched for one card.
+/// Maximum key sets that are fetched for a card.
 pub const MAX_KEY_SETS: usize = 3;
 
-/// Verifications that are tried for one card: where nobody names a key, every key may be the one, in every form of the card.
+/// Maximum verifications for a card: if no key id is named, every key is tried on every form of the
+/// card.
 pub const MAX_VERIFICATIONS: usize = 400;
-/// Octets that are verified for one card.
+/// Maximum bytes that are verified for a card.
 pub const MAX_VERIFIED_OCTETS: usize = 64 << 20;
 
-/// What a signature is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It holds.
     Valid,
-    /// It is right, and its time or its key's is over.
+    /// It is correct, but it or its key has expired.
     Expired,
-    /// It is forged, or breaks a rule.
+    /// It is forged, or violates a rule.
     Invalid,
-    /// There is no telling.
+    /// It could not be decided.
     Unverifiable,
 }
 
-/// What became of one signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SignatureResult {
-    /// Its place in the card.
+    /// Index in the card's `signatures`.
     pub index: usize,
-    /// Its state.
     pub state: State,
     /// Why it is not valid.
     pub reason: Option<Reason>,
-    /// What of the card was signed, if it is known.
+    /// The signed form of the card, if it is known.
     pub profile: Option<Profile>,
-    /// What is odd about it without being wrong.
+    /// A deviation that does not make the signature invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<&'static str>,
 }
 
-/// What speaks for a signature that holds.
+/// Properties of a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Its key.
+    /// Thumbprint of its key.
     pub key: Thumbprint,
     /// Whether it covers the whole card.
     pub covers_all: bool,
-    /// When it was made.
     pub time: SigningTime,
     /// Whether its header does not name its key.
     pub without_key_id: bool,
-    /// Whether its key comes from a host that has nothing to do with the agent.
+    /// Whether its key comes from a host that is unrelated to the agent.
     pub issuer_unbound: bool,
 }
 
-/// One signature, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// What became of it.
     pub result: SignatureResult,
-    /// What speaks for it, if it holds.
+    /// Properties of the signature, if it is valid.
     pub held: Option<Held>,
 }
 
-/// What signatures are checked with.
+/// The keys and rules for verifying signatures.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    /// Keys the operator trusts, by their ids.
+    /// Keys that the operator trusts, by id.
     pub trust_store: BTreeMap<String, Jwk>,
-    /// What asking for each key set came to, by its URL as the header has it. One that is not here was not reached.
+    /// The result of fetching each key set, by its URL as in the header. A key set that is missing
+    /// here was not fetched.
     pub key_sets: BTreeMap<String, KeySetAnswer>,
-    /// Hosts whose key sets may speak for any agent.
+    /// Hosts whose key sets are accepted for any agent.
     pub trusted_issuers: BTreeSet<String>,
-    /// Internal places key sets may be fetched from.
+    /// Internal addresses that key sets may be fetched from.
     pub allowed: Allowed,
 }
 
-/// The key sets that have to be fetched before [`check`], each once, in order.
+/// The key sets that must be fetched before [`check`], without duplicates, in order.
 pub fn needed_key_sets(card: &Card, keys: &Keys) -> Vec<String> {
     let mut needed: Vec<String> = Vec::new();
     for signature in card.items("signatures").iter().take(MAX_SIGNATURES) {
@@ -133,7 +129,7 @@ pub fn needed_key_sets(card: &Card, keys: &Keys) -> Vec<String> {
     needed
 }
 
-/// Checks every signature of a card that is told of.
+/// Checks every reported signature of a card.
 pub fn check(card: &Card, keys: &Keys, now: Timestamp) -> Vec<Checked> {
     let needed = needed_key_sets(card, keys);
     let sets: BTreeMap<&str, Result<KeySet, Reason>> = needed
@@ -188,16 +184,16 @@ struct Examiner<'a> {
     card: &'a Card,
     keys: &'a Keys,
     sets: BTreeMap<&'a str, Result<KeySet, Reason>>,
-    /// Made when the first signature gets so far.
+    /// Created when the first signature needs them.
     payloads: OnceCell<Payloads>,
-    /// What was tried so far.
+    /// Number of verifications so far.
     verifications: Cell<usize>,
     octets: Cell<usize>,
     now: Timestamp,
 }
 
 impl Examiner<'_> {
-    /// From the key onwards.
+    /// Checks a signature from its key onwards.
     fn examine(&self, prepared: &Prepared<'_>) -> Result<Outcome, Reason> {
         let header = &prepared.header;
         let candidates: Vec<&Jwk> = match &prepared.source {
@@ -238,7 +234,7 @@ impl Examiner<'_> {
         Err(Reason::SignatureMismatch)
     }
 
-    /// Counts a verification; strangers do not decide how long this host works for them.
+    /// Counts a verification. Limits the work that an untrusted card can cause.
     fn spend(&self, octets: usize) -> Result<(), Reason> {
         self.verifications.set(self.verifications.get() + 1);
         self.octets.set(self.octets.get().saturating_add(octets));
@@ -248,7 +244,7 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Once the signature is known to be right.
+    /// Checks the times of a signature that verifies.
     fn judge_times(
         &self,
         prepared: &Prepared<'_>,
@@ -284,7 +280,7 @@ impl Examiner<'_> {
         Ok(Outcome::Holds(payload.profile, held))
     }
 
-    /// Whether keys from `key_set` are the agent's, its provider's, or of somebody who is trusted with any.
+    /// Whether keys from `key_set` are those of the agent, its provider or a trusted issuer.
     fn speaks_for_agent(&self, key_set: &Url) -> bool {
         let Some(host) = key_set.host_str() else {
             return false;

@@ -1,5 +1,5 @@
-//! What of a card was signed. A2A 0.3.0 only says that the card is; later practice differs in three ways, which are tried
-//! in turn.
+//! The signed form of a card. A2A 0.3.0 only says that the card is signed; three forms are in use,
+//! which are tried in turn.
 
 use std::cell::OnceCell;
 
@@ -11,35 +11,34 @@ use serde_json::{Map, Value};
 use super::python;
 use super::schema::Level;
 
-/// Which way a card was written for signing.
+/// A form in which a card is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// RFC 8785, without what is null or empty and may be left out (A2A 1.0 §8.4).
+    /// RFC 8785, without optional members that are null or empty (A2A 1.0 §8.4).
     Spec,
-    /// RFC 8785, of the card as it is.
+    /// RFC 8785 of the card as it is.
     Raw,
-    /// As the Python library a2a-sdk 0.3 writes its own model of the card.
+    /// The serialization of the card model in the Python library a2a-sdk 0.3.
     Sdk,
 }
 
 impl Profile {
-    /// The ways in the order they are tried.
+    /// All forms in the order they are tried.
     pub const ALL: [Self; 3] = [Self::Spec, Self::Raw, Self::Sdk];
 }
 
-/// The card as one of the ways has it.
+/// The card in one of the forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The way.
     pub profile: Profile,
-    /// The octets in base64url, as they are signed.
+    /// The signed bytes in base64url.
     pub encoded: String,
-    /// Whether the whole card is in it.
+    /// Whether it contains the whole card.
     pub covers_all: bool,
 }
 
-/// A card as each of the ways has it, made when it is asked for.
+/// The card in each form, created on demand.
 #[derive(Debug)]
 pub struct Payloads {
     unsigned: Value,
@@ -49,7 +48,6 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    /// Of a card.
     pub fn of(card: &Map<String, Value>) -> Self {
         let members = card.iter().filter(|(name, _)| *name != "signatures");
         let members = members.map(|(name, value)| (name.clone(), value.clone()));
@@ -61,7 +59,7 @@ impl Payloads {
         }
     }
 
-    /// The card as `profile` has it; `None` if that cannot be written.
+    /// The card in the form `profile`; `None` if it cannot be serialized.
     pub fn get(&self, profile: Profile) -> Option<&Payload> {
         let cell = match profile {
             Profile::Spec => &self.spec,
@@ -89,7 +87,7 @@ impl Payloads {
     }
 }
 
-/// A value without the members of the specification that are null, and those that mean the same when they are absent.
+/// A value without the specification's members that are null or have the same meaning when absent.
 fn plain(level: Level, value: &Value) -> Value {
     match value {
         Value::Object(members) if level.is_closed() || level == Level::Schemes => {
@@ -132,8 +130,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A value with the members of the specification only, without its defaults and without anything empty. `dropped` tells
-/// whether a member was left out because the specification does not have it.
+/// A value with only the specification's members, without defaults and empty values. Sets `dropped`
+/// if a member was left out because the specification does not define it.
 fn known(level: Level, value: &Value, dropped: &mut bool) -> Option<Value> {
     let kept = match value {
         Value::Object(members) => {

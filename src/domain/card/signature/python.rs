@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps` writes it with sorted keys, no spaces, and nothing but ASCII.
+//! JSON in the form of Python's `json.dumps` with sorted keys, no spaces and ASCII only.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use serde::Serialize as _;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Writes a value. Its objects are sorted by code points as they are, which is how Python sorts.
+/// Serializes a value. Members are sorted by code point, as in Python.
 pub fn to_vec(value: &Value) -> serde_json::Result<Vec<u8>> {
     let mut octets = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut octets, Ascii))?;
@@ -23,7 +23,7 @@ impl Formatter for Ascii {
     ) -> io::Result<()> {
         let mut units = [0; 2];
         for c in fragment.chars() {
-            // Of ASCII, the delete character is escaped too.
+            // The delete character is ASCII, but is escaped too.
             if matches!(c, ' '..='~') {
                 write!(writer, "{c}")?;
                 continue;
@@ -40,8 +40,8 @@ impl Formatter for Ascii {
     }
 }
 
-/// A finite double as Python's `repr` has it: the shortest digits that are read back the same, with an exponent of at
-/// least two digits below 1e-4 and from 1e16.
+/// A finite double in the form of Python's `repr`: the shortest digits that parse to the same
+/// value, with an exponent of at least two digits below 1e-4 and from 1e16.
 fn repr(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific
@@ -49,7 +49,7 @@ fn repr(value: f64) -> String {
         .unwrap_or((scientific.as_str(), "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if (-4..16).contains(&exponent) {
-        // `{:?}` keeps `.0`, but changes to an exponent elsewhere.
+        // `{:?}` keeps `.0`, but switches to exponents at other values.
         let plain = format!("{value}");
         return if plain.contains('.') {
             plain

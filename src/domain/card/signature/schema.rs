@@ -1,8 +1,8 @@
-//! The members A2A 0.3.0 knows at each level of a card (§5.5): for what signers leave out.
+//! The members that A2A 0.3.0 defines at each level of a card (§5.5), to find members that signers
+//! left out.
 
 use serde_json::Value;
 
-/// A level of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// The card itself.
@@ -17,19 +17,19 @@ pub enum Level {
     Extension,
     /// An entry of `skills`.
     Skill,
-    /// An entry of `securitySchemes`, of the kind its `type` says.
+    /// An entry of `securitySchemes`, of the kind that its `type` names.
     Scheme(SchemeKind),
-    /// `flows` of such an entry.
+    /// `flows` of a security scheme.
     Flows,
-    /// One of them, with its members.
+    /// A flow, with its members.
     Flow(&'static [&'static str]),
-    /// `securitySchemes`, whose names are free.
+    /// `securitySchemes`, whose member names are arbitrary.
     Schemes,
-    /// Below here, everything is known and nothing is the specification's: parameters, scopes, requirements.
+    /// Levels without members of the specification: parameters, scopes, requirements. All names are
+    /// accepted.
     Open,
 }
 
-/// A kind of security scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemeKind {
     /// `apiKey`.
@@ -47,7 +47,7 @@ pub enum SchemeKind {
 }
 
 impl SchemeKind {
-    /// By its `type`.
+    /// The kind named by `type`.
     pub fn named(kind: Option<&str>) -> Self {
         match kind {
             Some("apiKey") => Self::ApiKey,
@@ -82,7 +82,7 @@ impl SchemeKind {
 }
 
 impl Level {
-    /// Whether the specification has a member of this name here.
+    /// Whether the specification defines a member with this name here.
     pub fn knows(self, name: &str) -> bool {
         let members: &[&str] = match self {
             Self::Open | Self::Schemes => return true,
@@ -137,12 +137,13 @@ impl Level {
         members.contains(&name)
     }
 
-    /// Whether member names are the specification's here, and not the card's own.
+    /// Whether the specification defines the member names here, rather than the card.
     pub fn is_closed(self) -> bool {
         !matches!(self, Self::Open | Self::Schemes)
     }
 
-    /// The level of a member's value, or of the entries if it is an array. A scheme's kind is told by its value.
+    /// The level of a member's value, or of its entries if it is an array. A scheme's kind depends
+    /// on its value.
     pub fn below(self, name: &str, value: &Value) -> Self {
         match (self, name) {
             (Self::Card, "provider") => Self::Provider,

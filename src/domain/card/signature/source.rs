@@ -1,4 +1,4 @@
-//! A signature up to its key: read, and told where the key is to come from.
+//! A parsed signature, and the source of its key.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,17 +13,15 @@ use super::jwk::Jwk;
 use super::{Keys, Reason};
 use crate::domain::card::{host, web_url};
 
-/// A host and port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// The host as the URL Standard writes it.
+    /// The host in the form of the URL Standard.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 
 impl Endpoint {
-    /// Where a URL leads, if it leads anywhere.
+    /// The host and port of a URL, if it has any.
     pub fn of(url: &Url) -> Option<Self> {
         Some(Self {
             host: url.host_str()?.to_owned(),
@@ -38,7 +36,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Not a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a host and a port: 10.1.0.7:8443, [fd00::7]:443, agents.internal:8080")]
 pub struct NoEndpoint;
@@ -48,7 +45,8 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, NoEndpoint> {
         let (host, port) = text.rsplit_once(':').ok_or(NoEndpoint)?;
-        // The URL Standard has nothing against a star in a name; whoever writes one expects something of it.
+        // The URL Standard accepts an asterisk in a name; the author of one probably expects a
+        // wildcard.
         if host.contains('*') {
             return Err(NoEndpoint);
         }
@@ -60,58 +58,51 @@ impl FromStr for Endpoint {
     }
 }
 
-/// The internal places that may be reached all the same: each a host with its port, for a company's own network and for
-/// tests. There is no switch for all of them.
+/// Internal addresses that may be contacted: each a host with a port, for company networks and
+/// tests. There is no setting that allows all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed(BTreeSet<Endpoint>);
 
 impl Allowed {
-    /// These places.
     pub fn of(places: impl IntoIterator<Item = Endpoint>) -> Self {
         Self(places.into_iter().collect())
     }
 
-    /// Whether a place is one of them.
     pub fn contains(&self, place: &Endpoint) -> bool {
         self.0.contains(place)
     }
 
-    /// Whether the text of `url` speaks against reaching it.
+    /// Whether the host in the text of `url` is internal and not allowed.
     pub fn forbids(&self, url: &Url) -> bool {
         host::is_internal(url) && !Endpoint::of(url).is_some_and(|place| self.contains(&place))
     }
 }
 
-/// Where a key comes from.
+/// The source of a key.
 #[derive(Clone, Debug)]
 pub enum Source<'a> {
     /// The operator's trust store.
     Trusted(&'a Jwk),
-    /// A key set.
     KeySet {
-        /// Its URL as the header has it.
+        /// Its URL as in the header.
         text: String,
-        /// The same, read.
+        /// The parsed URL.
         url: Url,
     },
 }
 
-/// A signature that only wants its key.
+/// A parsed signature whose key is still missing.
 #[derive(Clone, Debug)]
 pub struct Prepared<'a> {
-    /// The protected header.
     pub header: Header,
-    /// The same, as it was signed.
+    /// The protected header as it was signed.
     pub protected: String,
-    /// The signature's octets.
     pub signature: Vec<u8>,
-    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Where the key comes from.
     pub source: Source<'a>,
 }
 
-/// Reads a signature of a card.
+/// Parses a signature of a card.
 pub fn prepare<'a>(signature: &Value, keys: &'a Keys) -> Result<Prepared<'a>, Reason> {
     let protected = signature.get("protected");
     let octets = header::decode(protected)?;

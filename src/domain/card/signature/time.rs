@@ -1,30 +1,31 @@
-//! Times of signatures and keys: seconds since 1970, possibly with a fraction (RFC 7519 §2, NumericDate).
+//! Times of signatures and keys: seconds since 1970, possibly with a fraction (RFC 7519 §2,
+//! NumericDate).
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How far two clocks may be apart when something ends or begins, in seconds.
+/// Accepted clock difference at the end or start of a period, in seconds.
 const SKEW: f64 = 60.0;
-/// How far ahead the signer's clock may be, in seconds.
+/// Accepted lead of the signer's clock, in seconds.
 const AHEAD: f64 = 300.0;
-/// How long a signature is recent, in seconds: 90 days.
+/// Maximum age of a recent signature, in seconds: 90 days.
 const RECENT: f64 = 90.0 * 86_400.0;
 
-/// When a signature was made, as far as its protected header says.
+/// When a signature was made, according to its protected header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SigningTime {
     /// Within 90 days.
     Recent,
-    /// Before.
+    /// More than 90 days ago.
     Old,
-    /// It does not say.
+    /// The header does not say.
     Unknown,
-    /// After now.
+    /// In the future.
     Future,
 }
 
 impl SigningTime {
-    /// By `iat`.
+    /// Reads `iat`.
     pub fn of(issued_at: Option<&Value>, now: Timestamp) -> Self {
         let Some(issued_at) = issued_at.and_then(Value::as_f64) else {
             return Self::Unknown;
@@ -37,12 +38,13 @@ impl SigningTime {
     }
 }
 
-/// Whether an end has passed. One that is no number does not say when: taken as passed, since somebody meant to set one.
+/// Whether an end has passed. A value that is not a number counts as passed, because the signer
+/// meant to set an end.
 pub fn is_over(end: Option<&Value>, now: Timestamp) -> bool {
     end.is_some_and(|end| end.as_f64().is_none_or(|end| end < seconds(now) - SKEW))
 }
 
-/// Whether a beginning is still to come, or is no number.
+/// Whether a start is in the future, or is not a number.
 pub fn is_still_to_come(beginning: Option<&Value>, now: Timestamp) -> bool {
     beginning.is_some_and(|it| it.as_f64().is_none_or(|it| it > seconds(now) + SKEW))
 }

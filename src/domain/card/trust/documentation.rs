@@ -1,4 +1,4 @@
-//! What is written about the agent: three links of 5 points.
+//! Documentation of the agent: three links of 5 points each.
 
 use serde::Serialize;
 
@@ -6,19 +6,13 @@ use crate::domain::card::document::Card;
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::web_url;
 
-/// Points for documentation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Documentation {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
-    /// Whether there is a link to documentation.
     pub has_documentation_url: bool,
-    /// Whether there is one to the terms.
     pub has_terms_of_service: bool,
-    /// Whether there is one to what becomes of data.
     pub has_privacy_policy: bool,
 }
 
@@ -29,7 +23,7 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> Documentation {
             findings.push(Finding::new(
                 code,
                 format!("/{name}"),
-                format!("`{name}` is no http or https URL; link to the page."),
+                format!("`{name}` is not an http or https URL; link to the page."),
             ));
         }
         given

@@ -1,8 +1,8 @@
-//! Trust: how far what a card says can be relied on, out of 100 points times a confidence.
+//! Trust: how reliable the card's claims are, out of 100 points times a confidence.
 //!
-//! Signatures 40, provider 25, security 20, documentation 15; the sum counts in full when a signature holds, for 60 % when
-//! none does, and for 40 % when one is wrong (CapiscIO's three-dimensional scoring, October 2025). A check that has nothing
-//! to look at earns nothing.
+//! Signatures 40, provider 25, security 20, documentation 15; the sum counts in full if a signature
+//! is valid, for 60 % if none is, and for 40 % if one is invalid (CapiscIO's three-dimensional
+//! scoring, October 2025). A check without any value to check earns no points.
 
 mod documentation;
 mod provider;
@@ -24,14 +24,14 @@ use super::points::Points;
 use super::rating::TrustRating;
 use super::signature::{Checked, SignatureResult, State};
 
-/// How much of the points counts.
+/// The factor for the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// A signature is wrong: 0.4.
+    /// A signature is invalid: 0.4.
     Broken,
-    /// No signature holds, or nobody looked: 0.6.
+    /// No signature is valid, or none was checked: 0.6.
     Unproven,
-    /// A signature holds: 1.
+    /// A signature is valid: 1.
     Proven,
 }
 
@@ -68,7 +68,6 @@ impl Serialize for Confidence {
     }
 }
 
-/// Trust in a card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trust {
@@ -76,30 +75,24 @@ pub struct Trust {
     pub total: Points,
     /// The sum of the categories.
     pub raw_score: u64,
-    /// How much of it counts.
     pub confidence_multiplier: Confidence,
-    /// The band of the total.
     pub rating: TrustRating,
-    /// The band in words.
+    /// Display name of the band.
     pub rating_label: &'static str,
-    /// Whether signatures were left unchecked.
+    /// Whether signatures were not checked.
     pub partial_validation: bool,
-    /// Where the points come from; `None` of a card that cannot be read.
+    /// Points by category; `None` for an unreadable card.
     pub breakdown: Option<Breakdown>,
-    /// Each signature, in order.
+    /// The result of each signature, in order.
     pub signature_results: Vec<SignatureResult>,
 }
 
 /// Points by category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Breakdown {
-    /// The signatures.
     pub signatures: Signatures,
-    /// Who stands behind the agent.
     pub provider: Provider,
-    /// How it is spoken with.
     pub security: Security,
-    /// What is written about it.
     pub documentation: Documentation,
 }
 
@@ -131,14 +124,14 @@ impl Trust {
         }
     }
 
-    /// In a card that cannot be read.
+    /// The score of an unreadable card.
     pub fn none(partial_validation: bool) -> Self {
         Self::of(0, None, Vec::new(), partial_validation)
     }
 }
 
-/// Scores a card. `checked` is `None` when signatures are not to be checked; `provider_reachable` is `None` when nobody
-/// asked the provider's site.
+/// Scores a card. `checked` is `None` if signatures are not checked; `provider_reachable` is `None`
+/// if the provider's site was not called.
 pub fn score(
     card: &Card,
     checked: Option<&[Checked]>,

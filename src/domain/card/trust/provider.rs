@@ -1,4 +1,4 @@
-//! Who stands behind the agent: a name and a site of 10 points each, and 5 if the site answers.
+//! The agent's provider: 10 points each for a name and a site, and 5 if the site answers.
 
 use serde::Serialize;
 use url::Url;
@@ -7,23 +7,19 @@ use crate::domain::card::document::Card;
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::web_url;
 
-/// Points for the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provider {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
-    /// Whether there is a name.
     pub has_organization: bool,
-    /// Whether there is a site, over https.
+    /// Whether the card has the provider's URL, over https.
     pub has_url: bool,
-    /// Whether the site answers; `None` if nobody asked it.
+    /// Whether the site answers; `None` if it was not called.
     pub url_reachable: Option<bool>,
 }
 
-/// The provider's site, if it is one to be asked.
+/// The provider's site, if its URL can be called.
 pub fn site(card: &Card) -> Option<Url> {
     card.provider_text("url").and_then(web_url::parse_https)
 }
@@ -36,21 +32,22 @@ pub(super) fn score(card: &Card, reachable: Option<bool>, findings: &mut Finding
         findings.push(Finding::new(
             Code::ProviderOrganizationMissing,
             "/provider/organization",
-            "Nobody is named as the provider; add `provider.organization`.",
+            "The card names no provider; add `provider.organization`.",
         ));
     }
     if !has_url {
         findings.push(Finding::new(
             Code::ProviderUrlMissing,
             "/provider/url",
-            "`provider.url` is no https URL; give the provider's site.",
+            "`provider.url` is not an https URL; give the provider's site.",
         ));
     }
     if url_reachable == Some(false) {
         findings.push(Finding::new(
             Code::ProviderUrlUnreachable,
             "/provider/url",
-            "The provider's site did not answer, or has no such page; correct `provider.url` or the site.",
+            "The provider's site did not answer, or the page does not exist; correct \
+            `provider.url` or the site.",
         ));
     }
     Provider {

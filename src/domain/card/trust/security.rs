@@ -1,5 +1,5 @@
-//! How the agent is spoken with: only over https (10 points), with authentication (5) that is strong (5); 10 less for any
-//! URL without encryption.
+//! Security of access: only https (10 points), authentication (5), strong authentication (5); minus
+//! 10 if any URL is not encrypted.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,30 +8,24 @@ use crate::domain::card::document::Card;
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::web_url;
 
-/// Kinds of schemes that are strong (A2A 0.3.0 §5.5.3); an API key or a password is not.
+/// Strong kinds of schemes (A2A 0.3.0 §5.5.3); API keys and passwords are not strong.
 const STRONG: [&str; 3] = ["oauth2", "openIdConnect", "mutualTLS"];
-/// The same as the protobuf mapping has them.
+/// Strong kinds of schemes in the protobuf mapping.
 const STRONG_WRAPPERS: [&str; 3] = [
     "oauth2SecurityScheme",
     "openIdConnectSecurityScheme",
     "mtlsSecurityScheme",
 ];
 
-/// Points for security.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Security {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
     /// Whether there are URLs, and all of them are https.
     pub https_only: bool,
-    /// Whether there are security schemes.
     pub has_security_schemes: bool,
-    /// Whether one of them is strong.
     pub has_strong_auth: bool,
-    /// Whether there is a URL without encryption.
     pub has_http_urls: bool,
 }
 
@@ -44,14 +38,14 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> Security {
             findings.push(Finding::new(
                 Code::HttpUrl,
                 place.to_string(),
-                "The URL is plain http, which anybody on the way can read and change; use https.",
+                "The URL is plain http, which can be read and changed in transit; use https.",
             ));
         } else if web_url::parse_https(text).is_none() {
             https_only = false;
             findings.push(Finding::new(
                 Code::NonHttpsUrl,
                 place.to_string(),
-                "The value is no https URL; give one, or leave the member out.",
+                "The value is not an https URL; give one, or leave the member out.",
             ));
         }
     }
@@ -61,14 +55,14 @@ pub(super) fn score(card: &Card, findings: &mut Findings) -> Security {
         findings.push(Finding::new(
             Code::SecuritySchemesMissing,
             "/securitySchemes",
-            "The card does not say how callers authenticate; declare it in `securitySchemes`.",
+            "The card does not declare how callers authenticate; declare it in `securitySchemes`.",
         ));
     }
     if !has_strong_auth {
         findings.push(Finding::new(
             Code::StrongAuthMissing,
             "/securitySchemes",
-            "No scheme is OAuth 2.0, OpenID Connect or mutual TLS; offer one of these.",
+            "None of the schemes is OAuth 2.0, OpenID Connect or mutual TLS; offer one of these.",
         ));
     }
     let awarded = 10 * u64::from(https_only)

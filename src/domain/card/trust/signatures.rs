@@ -1,4 +1,5 @@
-//! Points for signatures: 30 if one holds, a few more for how well, and less for what is wrong or over.
+//! Points for signatures: 30 if one is valid, bonuses for its quality, and deductions for invalid
+//! or expired ones.
 
 use std::collections::BTreeSet;
 
@@ -7,27 +8,20 @@ use serde::Serialize;
 use crate::domain::card::finding::{Code, Finding, Findings};
 use crate::domain::card::signature::{Checked, SigningTime, State};
 
-/// Points for signatures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signatures {
-    /// Points.
     pub score: u64,
-    /// The most there are.
     pub max_score: u64,
-    /// Whether they were checked.
     pub tested: bool,
-    /// Whether one holds.
     pub has_valid_signature: bool,
-    /// Whether two different keys made such ones.
+    /// Whether two different keys made valid signatures.
     pub multiple_signatures: bool,
-    /// Whether such a one covers the whole card.
+    /// Whether a valid signature covers the whole card.
     pub covers_all_fields: bool,
-    /// Whether such a one was made lately.
+    /// Whether a valid signature is recent.
     pub is_recent: bool,
-    /// Whether one is wrong.
     pub has_invalid_signature: bool,
-    /// Whether one was right and is over.
     pub has_expired_signature: bool,
 }
 
@@ -36,7 +30,8 @@ pub(super) fn score(checked: Option<&[Checked]>, findings: &mut Findings) -> Sig
         findings.push(Finding::new(
             Code::SignaturesNotChecked,
             "/signatures",
-            "Signatures were not checked, so what the card says counts for 60 %; score it with verification on.",
+            "Signatures were not checked, so the card's claims count for 60 %; score it with \
+            verification on.",
         ));
         return points(false, &[]);
     };
@@ -44,7 +39,7 @@ pub(super) fn score(checked: Option<&[Checked]>, findings: &mut Findings) -> Sig
         findings.push(Finding::new(
             Code::SignaturesAbsent,
             "/signatures",
-            "The card carries no signature, so what it says counts for 60 %; sign it (A2A 0.3.0 §5.5.6).",
+            "The card has no signature, so its claims count for 60 %; sign it (A2A 0.3.0 §5.5.6).",
         ));
     }
     for (index, signature) in signatures.iter().enumerate() {
@@ -99,22 +94,24 @@ fn report(index: usize, signature: &Checked, findings: &mut Findings) {
     if !held.covers_all {
         find(
             Code::SignatureCoveragePartial,
-            "The signature leaves out members its library does not know; sign the whole card by RFC 8785.".to_owned(),
+            "The signature leaves out members that the signer's library does not know; sign the \
+            whole card by RFC 8785."
+                .to_owned(),
         );
     }
     let time = match held.time {
         SigningTime::Recent => None,
         SigningTime::Old => Some((
             Code::SignatureNotRecent,
-            "The signature is older than 90 days; sign the card anew.",
+            "The signature is older than 90 days; sign the card again.",
         )),
         SigningTime::Unknown => Some((
             Code::SignatureTimeUnknown,
-            "The protected header does not say when it was signed; add `iat`.",
+            "The protected header has no signing time; add `iat`.",
         )),
         SigningTime::Future => Some((
             Code::SignatureTimeFuture,
-            "The signature says it was made in the future; set the signer's clock right.",
+            "The signature's `iat` is in the future; correct the signer's clock.",
         )),
     };
     if let Some((code, message)) = time {
@@ -129,7 +126,9 @@ fn report(index: usize, signature: &Checked, findings: &mut Findings) {
     if held.issuer_unbound {
         find(
             Code::SignatureIssuerUnbound,
-            "The keys come from a host that is neither the agent's nor its provider's; serve them from one of these, or configure the host as trusted.".to_owned(),
+            "The keys come from a host that is neither the agent's nor its provider's; serve \
+            them from one of these, or configure the host as trusted."
+                .to_owned(),
         );
     }
 }
