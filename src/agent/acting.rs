@@ -1,8 +1,9 @@
-//! Tool calls of a turn: recorded, and made where they are live.
+//! Tool calls of a turn: records them, and makes the live ones.
 //!
-//! A live call is recorded before it is made and has a name as an effect of the run (OpenWOP idempotency, layer 2). One that
-//! changes something is announced first, and made only once the announcement is sure to be kept: whoever takes the run over
-//! then knows that it cannot tell what was done, and does not do it again.
+//! A live call is recorded before it is made and has an effect id in the run (OpenWOP idempotency,
+//! layer 2). A call with side effects is announced first, and made only once the announcement is
+//! durable: a worker that takes over the run then knows that the outcome of the call is unknown,
+//! and does not repeat it.
 
 use std::time::Instant;
 
@@ -20,20 +21,18 @@ use crate::protocol::openwop::events::{
     ToolStatus, ToolTransport,
 };
 
-/// The live tools of an invocation; none where fixtures stand in for them.
+/// The live tools of an invocation; empty if fixtures replace them.
 #[derive(Default)]
 pub(super) struct Surface {
-    /// Their names.
     pub names: Vec<String>,
-    /// What is known of them.
     pub definitions: Vec<ToolDefinition>,
 }
 
 impl Surface {
-    /// What the agent may call and this host has.
+    /// The tools that the agent may call and this host has.
     ///
     /// # Errors
-    /// A server that should have one of them does not say.
+    /// A server that should have one of them does not list its tools.
     pub async fn of(invocation: &Invocation<'_>) -> Result<Self, ToolsUnavailable> {
         let Some(live) = invocation.live else {
             return Ok(Self::default());
@@ -45,18 +44,17 @@ impl Surface {
     }
 }
 
-/// Calls tools on behalf of one task.
 pub(super) struct Acting<'a> {
     pub invocation: &'a Invocation<'a>,
     pub surface: &'a Surface,
     pub sink: &'a dyn EventSink,
     pub started: &'a EventId,
-    /// Live calls so far.
+    /// Number of live calls so far.
     pub made: u32,
 }
 
 impl Acting<'_> {
-    /// Records a call that is answered already.
+    /// Records a call that already has an outcome.
     pub fn record(&self, call: ToolCall, outcome: ToolOutcome) {
         let called = self.called(&call, None);
         self.returned(&call, outcome, &called, None);
@@ -65,7 +63,7 @@ impl Acting<'_> {
     /// Makes a live call.
     ///
     /// # Errors
-    /// There is no answer, which says nothing about the agent.
+    /// The call has no answer, which is not a fault of the agent.
     pub async fn make(&mut self, call: &ToolCall) -> Result<ToolOutcome, ToolsUnavailable> {
         let (Some(live), Ok(Value::Object(arguments))) = (self.invocation.live, &call.arguments)
         else {
@@ -99,7 +97,7 @@ impl Acting<'_> {
             ordinal: self.made,
             provider_key: &format!("mcp:{}", call.tool),
         };
-        // Nobody will read this label: the log it would stand in is closed.
+        // This label is never read: the log that would hold it is closed.
         let may_call = self.sink.may_call().await;
         may_call.map_err(|Unrecorded| ToolsUnavailable::because("tool_unavailable"))?;
         live.call(LiveCall {
@@ -126,7 +124,7 @@ impl Acting<'_> {
         self.sink
             .emit(Event::EffectIntended(intended), Some(called));
         let kept = self.sink.kept().await;
-        // Nobody will read this label: the log it would stand in is closed.
+        // This label is never read: the log that would hold it is closed.
         kept.map_err(|Unrecorded| ToolsUnavailable::because("tool_unavailable"))
     }
 
@@ -158,7 +156,7 @@ impl Acting<'_> {
         });
         let (status, outcome, error) = match outcome {
             ToolOutcome::Answered(value) => (ToolStatus::Ok, Some(value), None),
-            // In the tool's own words, for which an error has no room.
+            // The tool's own error value; an error code cannot hold it.
             ToolOutcome::Failed(value) => (ToolStatus::Error, Some(value), None),
             ToolOutcome::Forbidden => (ToolStatus::Forbidden, None, error),
             ToolOutcome::FixtureMissing

@@ -1,5 +1,5 @@
-//! Calls of a model endpoint on behalf of one task: reserved, tried until they are answered or the attempts are used up,
-//! metered, settled and recorded.
+//! Calls to a model endpoint on behalf of one task: reserves budget, retries until an answer or the
+//! maximum number of attempts, meters, settles and records.
 
 use std::time::Duration;
 
@@ -16,57 +16,56 @@ use crate::ports::{
 };
 use crate::protocol::openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
 
-/// Most that one call can have cost, as another host reports it. A larger report is a fault, and the price counts.
+/// Maximum plausible cost of one call as reported by another host. A larger report is invalid, and
+/// the configured price applies.
 const MOST_COST: NanoUsd = NanoUsd(1_000_000_000_000_000);
-/// Why usage was estimated although some was reported.
+/// Why usage was estimated although usage was reported.
 const INVALID_USAGE: &str = "invalid_usage";
 
-/// Why a call gave no reply.
+/// Why a call has no reply.
 pub(super) enum Stop {
-    /// The endpoint gave none.
+    /// The endpoint gave no reply.
     Model(ModelError),
     /// The budget allows no further call.
     Exhausted,
 }
 
-/// Whoever calls, and where it is recorded.
+/// The calls of one task, and where they are recorded.
 #[derive(Clone, Copy)]
 pub(super) struct Calls<'a> {
-    /// The endpoint.
     pub binding: &'a ModelBinding,
-    /// The run's budget.
     pub meter: &'a dyn Meter,
-    /// The run's log.
     pub sink: &'a dyn EventSink,
-    /// What the calls are made for.
+    /// The event that caused the calls.
     pub cause: Option<&'a EventId>,
-    /// The task they are made for.
     pub task: &'a TaskId,
-    /// The caller's own place in the spread of retries.
+    /// Seed that spreads the retries of different callers.
     pub seed: u64,
 }
 
-/// When a task's first call was made, and how long later ones waited for others: latency is what is left.
+/// When a task's first call was made, and how long later calls waited for permits and budget.
+/// Latency is the time since the first call minus the waits.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     first_call: Option<Instant>,
     waited: Duration,
-    /// Of the last answer, if it was a large one.
+    /// Memory room of the last answer, if the answer was large.
     room: Option<Room>,
 }
 
 impl Pace {
-    /// Gives back the room of the last answer once what it said is durable; until then it takes memory. Whoever waits for
-    /// a permit, the budget or a tool must hold no room: others hold those and wait for room.
+    /// Returns the room of the last answer once its content is durable; until then the content
+    /// takes memory. A task that waits for a permit, the budget or a tool must hold no room,
+    /// because others hold those and wait for room.
     pub async fn give_back(&mut self, sink: &dyn EventSink) {
         if self.room.is_some() {
-            // A log that is closed ends the next call.
+            // A closed log ends the next call.
             let _ = sink.kept().await;
             self.room = None;
         }
     }
 
-    /// From the first call on, without the waiting.
+    /// Time since the first call, without the waits.
     pub fn latency(&self) -> Duration {
         self.first_call
             .map_or(Duration::ZERO, |first| first.elapsed())
@@ -74,7 +73,7 @@ impl Pace {
     }
 }
 
-/// The run has gone to another worker, which makes the call itself.
+/// Another worker has taken over the run and makes the call itself.
 fn log_closed() -> ModelError {
     ModelError::Unavailable {
         reason: "log_closed".to_owned(),
@@ -84,12 +83,12 @@ fn log_closed() -> ModelError {
 }
 
 impl Calls<'_> {
-    /// Records an event of the task.
     pub fn emit(&self, event: Event) -> EventId {
         self.sink.emit(event, self.cause)
     }
 
-    /// Makes one call of about `octets`. What `said` makes of the reply is recorded before its usage.
+    /// Makes one call with a request of about `octets` bytes. The events that `said` derives from
+    /// the reply are recorded before its usage.
     pub async fn ask(
         &self,
         request: &ModelRequest<'_>,
@@ -144,7 +143,7 @@ impl Calls<'_> {
                 };
                 (Err(late), None)
             });
-            // The permit is not kept while waiting to try again: others may fare better.
+            // The permit is released while waiting for the retry, so that other calls can use it.
             permit.hear(Heard::of(&answer));
             let error = match answer {
                 Ok(reply) => {
@@ -218,7 +217,7 @@ impl Calls<'_> {
     }
 }
 
-/// A reservation that is settled whatever happens, cancellation included.
+/// A budget reservation that is settled in every case, cancellation included.
 struct Held<'a> {
     meter: &'a dyn Meter,
     estimate: Estimate,
@@ -231,14 +230,14 @@ impl Drop for Held<'_> {
     }
 }
 
-/// FNV-1a: a caller's own place in the spread of retries, by its name.
+/// FNV-1a of an id: the seed that spreads retries.
 pub(super) fn seed(id: &str) -> u64 {
     id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, octet| {
         (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A duration in whole milliseconds.
+/// A duration in milliseconds, rounded down.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,14 @@
-//! Judging one answer: every criterion is a question of its own, all of them asked at once within the endpoint's permits.
+//! Judges one answer: one question per criterion, all asked concurrently within the endpoint's
+//! permits.
 //!
 //! ```text
 //! per criterion:
 //!   [touchstone.model.retried]*
-//!   provider.usage [touchstone.usage.estimated]     again, where the reply was no verdict
+//!   provider.usage [touchstone.usage.estimated]     repeated if the reply was not a verdict
 //! ```
 //!
-//! A reply that is no verdict is asked for once more. What the judge saw and said is not recorded.
+//! A question whose reply is not a verdict is asked once more. The judge's input and replies are
+//! not recorded.
 
 use std::time::Duration;
 
@@ -21,7 +23,6 @@ use crate::domain::eval::rubric::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use crate::domain::run::activity::Activity;
 use crate::ports::{EventSink, Exhibition, Judge, Judgement, Meter, ModelError};
 
-/// A judge that asks a model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RubricJudge;
 
@@ -41,7 +42,7 @@ impl Judge for RubricJudge {
             };
             question.settle(meter, sink)
         });
-        // All of them, even where one fails: what was asked is paid for, and is to be on record.
+        // Wait for all questions even if one fails: every call is paid for and must be recorded.
         let answers: Result<Vec<bool>, String> = join_all(questions).await.into_iter().collect();
         match answers {
             Ok(met) => Judgement::Judged { met },
@@ -50,7 +51,6 @@ impl Judge for RubricJudge {
     }
 }
 
-/// One criterion.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     exhibition: &'a Exhibition<'a>,
@@ -59,7 +59,7 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Whether the criterion is met, or why that cannot be told.
+    /// Whether the criterion is met, or why it could not be judged.
     async fn settle(self, meter: &dyn Meter, sink: &dyn EventSink) -> Result<bool, String> {
         let exhibition = self.exhibition;
         let exhibit = Exhibit {
@@ -107,7 +107,8 @@ impl Question<'_> {
         Err(MALFORMED.to_owned())
     }
 
-    /// The name of one asking. An endpoint that answers a repeated name as before is to think again about another one.
+    /// The activity id of one question. A repeated question gets another id, because an endpoint
+    /// may answer a repeated id with its earlier reply.
     fn activity(&self, asked: u32) -> String {
         let exhibition = self.exhibition;
         let activity = Activity {

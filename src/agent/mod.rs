@@ -1,9 +1,10 @@
 //! The agent runtime: drives the pure conversation of `domain::agent` against a model endpoint.
 //!
-//! [`Runtime`] implements the `AgentRuntime` port, [`RubricJudge`] the `Judge` port, [`model::ModelCatalog`] the `Models`
-//! port, [`tools::ToolCatalog`] the `LiveTools` port. It owns what the rules must not know: concurrency per endpoint,
-//! deadlines, retries, the clock for latencies, and the order in which events are recorded (OpenWOP agent-evaluation;
-//! RFC 0077).
+//! [`Runtime`] implements the `AgentRuntime` port, [`RubricJudge`] the `Judge` port,
+//! [`model::ModelCatalog`] the `Models` port, [`tools::ToolCatalog`] the `LiveTools` port. The
+//! runtime handles what the pure rules must not depend on: concurrency per endpoint, deadlines,
+//! retries, the clock for latencies, and the order in which events are recorded (OpenWOP
+//! agent-evaluation; RFC 0077).
 
 mod acting;
 mod calls;

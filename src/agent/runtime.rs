@@ -11,13 +11,13 @@
 //!   [runOrchestrator.decided]
 //!   (agent.toolCalled [touchstone.effect.intended] agent.toolReturned [touchstone.fixture.missing]
 //!    | [agent.handoff] agent.invocation.started agent.invocation.completed    of a scripted worker)*
-//! agent.decided                     decision null where none was reached
+//! agent.decided                     decision null if none was reached
 //! agent.invocation.completed
 //! ```
 //!
-//! Every answered call has exactly one `provider.usage`. Where an endpoint reports no usage, zero tokens would be a lie and
-//! would let a budget run dry unseen: the usage is estimated by size (an octet count divided by four) and the event after it
-//! says so.
+//! Every answered call has exactly one `provider.usage`. If an endpoint reports no usage, zero
+//! tokens would be wrong and would let calls exceed the budget unnoticed. The usage is then
+//! estimated from the size (bytes divided by four), and the event after it says so.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -40,10 +40,10 @@ use crate::protocol::openwop::events::{
     Event, InvocationOutcome, OrchestratorDecision, RunOrchestratorDecided,
 };
 
-/// The runtime for agents that are a prompt, an allowlist and a return schema.
+/// The runtime for agents that consist of a prompt, an allowlist and a return schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Runtime {
-    /// Bounds of every invocation.
+    /// Limits of every invocation.
     pub limits: Limits,
 }
 
@@ -74,7 +74,7 @@ impl AgentRuntime for Runtime {
         };
         let ending = match &surface {
             Ok(surface) => running.converse(limits, &tools, surface).await,
-            // A task that might need a tool is not tried without it.
+            // A task that may need a tool is not started without it.
             Err(missing) => Ending::unjudged(&missing.reason),
         };
         let (result, mut pace) = running.finish(ending);
@@ -83,11 +83,10 @@ impl AgentRuntime for Runtime {
     }
 }
 
-/// How the conversation ended.
 struct Ending {
     end: InvocationEnd,
     outcome: InvocationOutcome,
-    /// For `agent.decided`, where it is not the output itself.
+    /// The value for `agent.decided`, if it is not the output itself.
     said: Option<Value>,
     schema_valid: Option<bool>,
 }
@@ -110,7 +109,7 @@ struct Running<'a> {
     meter: &'a dyn Meter,
     sink: &'a dyn EventSink,
     started: EventId,
-    /// Model turns so far; what is tried again is one.
+    /// Model turns so far; a retried call counts as one turn.
     turns: u32,
     pace: Pace,
 }
@@ -188,7 +187,7 @@ impl<'a> Running<'a> {
                     let step = conversation.step(reply);
                     self.decide(workers::led(&step.tools));
                     for (call, outcome) in step.tools {
-                        // What nobody will read any more is not asked for.
+                        // Live calls whose results would not be used are not made.
                         if outcome == ToolOutcome::Live && step.next != Next::Call {
                             continue;
                         }
@@ -234,7 +233,7 @@ impl<'a> Running<'a> {
                         schema_valid,
                     };
                 }
-                // The caller's bound is the run's end, not the agent's failure (RFC 0058).
+                // The caller's limit ends the run; it is not the agent's failure (RFC 0058).
                 Next::Failed {
                     reason: FailureReason::TurnLimit,
                     ..
@@ -274,7 +273,7 @@ impl<'a> Running<'a> {
         }));
     }
 
-    /// Records the invocation of a scripted worker, which has answered already.
+    /// Records the invocation of a scripted worker, whose answer is already known.
     fn hand_on(&self, call: &ToolCall, role: Role, worker: &str, answer: &Value) {
         let agent_id = AgentId::from(worker);
         let invocation_id = format!("{}:{}", self.invocation.invocation_id, call.id);
@@ -311,7 +310,6 @@ impl<'a> Running<'a> {
             .emit(Event::AgentInvocationCompleted(completed), Some(&started));
     }
 
-    /// One model turn.
     async fn call(&mut self, conversation: &mut Conversation<'_>) -> Result<ModelReply, Stop> {
         let invocation = self.invocation;
         conversation.intend(self.activity(invocation.model.model.info()));
@@ -338,7 +336,8 @@ impl<'a> Running<'a> {
             .await
     }
 
-    /// The name of the next model turn. A task that is done anew begins with the first one again.
+    /// The effect id of the next model turn. A task that is executed again starts with the first
+    /// one.
     fn activity(&self, info: &ModelInfo) -> String {
         let activity = Activity {
             tenant: self.invocation.tenant,
@@ -376,7 +375,8 @@ impl<'a> Running<'a> {
     }
 }
 
-/// What the model said beside its tool calls, or handed out as its reasoning. A final answer is no reasoning.
+/// The text next to the model's tool calls, or its published reasoning. A final answer is not
+/// reasoning.
 fn spoken_reasoning(reply: &ModelReply) -> Option<String> {
     let beside = (!reply.tool_calls.is_empty())
         .then_some(reply.text.as_ref())

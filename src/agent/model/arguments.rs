@@ -1,11 +1,11 @@
-//! The arguments of a tool call, as servers send them.
+//! Parses the arguments of a tool call.
 
 use serde_json::{Map, Value};
 
 use crate::protocol::json::parse_written;
 
-/// The arguments as an object, or as they came if they are none. Some models call a tool without parameters with nothing,
-/// and some servers send the document as a text.
+/// The arguments as an object, or unchanged if they are not one. Some models send nothing for a
+/// tool without parameters, and some servers send the document as a string.
 pub fn read_arguments(arguments: Option<Value>) -> Result<Value, String> {
     match arguments {
         None | Some(Value::Null) => Ok(Value::Object(Map::new())),

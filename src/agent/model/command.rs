@@ -1,9 +1,10 @@
-//! A local command that answers for an agent, a JSON document a line (docs/agent-commands.md).
+//! A local command that answers for an agent, one JSON document per line (docs/agent-commands.md).
 //!
-//! One process serves all tasks: questions go to its standard input, answers come from its standard output in any order. It
-//! is started with the first question and again when it has ended. A command line is the caller's own, or an operator's in the
-//! configuration of stress tests. A request can name one of these and never bring its own, so nobody who merely reaches the API
-//! has anything else executed.
+//! One process serves all tasks: it reads questions from its standard input and writes answers to
+//! its standard output in any order. It is started with the first question, and again after it has
+//! ended. The command line is given by the caller on the command line, or by an operator in the
+//! configuration of stress tests. A request can name a configured command but cannot supply one, so
+//! API clients cannot execute other commands.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,22 +33,22 @@ use crate::domain::pack::integrity;
 use crate::domain::run::record::{COMMAND_PROVIDER, EndpointPin};
 use crate::ports::{Model, ModelError, ModelInfo};
 
-/// Longest line that is read.
+/// Maximum bytes of a line.
 const LONGEST_LINE: u64 = 8 << 20;
-/// Questions under way at most.
+/// Maximum questions in flight.
 const MAX_CONCURRENCY: u32 = 8;
-/// Longest time an answer may take: agents of one's own are not always fast.
+/// Timeout of an answer. Local agents may be slow.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 const PROVIDER: &str = COMMAND_PROVIDER;
-/// It ended, or could not be started.
+/// The command ended, or could not be started.
 const EXITED: &str = "agent_exited";
-/// It said that it failed.
+/// The command reported a failure.
 const FAILED: &str = "agent_failed";
-/// It said something that is no answer.
+/// The command wrote a line that is not an answer.
 const MALFORMED: &str = "malformed_reply";
 
-/// Longest time a command may take to say who it is.
+/// Timeout for the command to report its identity.
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Answered = Result<Answer, ModelError>;
@@ -81,7 +82,7 @@ fn unavailable(reason: &str, retryable: bool) -> ModelError {
 }
 
 impl CommandModel {
-    /// The command line is the shell's. It may hold secrets, so runs name its digest.
+    /// The shell runs the command line. It may contain secrets, so runs record its digest.
     pub fn new(command: impl Into<String>) -> Self {
         let command = command.into();
         let digest = hex(&Sha256::digest(&command));
@@ -101,7 +102,7 @@ impl CommandModel {
         }
     }
 
-    /// What a run pins of the command.
+    /// The endpoint identity that a run pins.
     pub fn endpoint(&self) -> EndpointPin {
         EndpointPin {
             url: None,
@@ -109,7 +110,7 @@ impl CommandModel {
         }
     }
 
-    /// The process, started if there is none.
+    /// The running process; starts one if there is none.
     fn process(&self) -> std::io::Result<Arc<Process>> {
         let mut held = locked(&self.process);
         match held.as_ref().filter(|process| !process.has_ended()) {
@@ -131,7 +132,7 @@ impl CommandModel {
         let process = self.process().map_err(|_| unavailable(EXITED, true))?;
         let (tell, told) = oneshot::channel();
         let asked = process.ask(id, line, tell);
-        // A question whose asker has gone is forgotten; its answer may still come.
+        // A question whose caller was dropped is forgotten; its answer may still arrive.
         let _forget = Forget(&process, id);
         if !asked {
             return Err(unavailable(EXITED, true));
@@ -152,7 +153,8 @@ impl Model for CommandModel {
         &self.info
     }
 
-    /// A command that does not know the question may answer anything, or end: then it cannot say, and is started again.
+    /// A command that does not know the question may answer anything, or end. It then has no
+    /// identity, and is started again.
     async fn adapter(&self) -> Option<Value> {
         let asked = self.ask(|id| serde_json::to_vec(&Question::who(id)));
         let answer = tokio::time::timeout(IDENTIFY_TIMEOUT, asked)
@@ -179,11 +181,11 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// Who waits for which answer; `None` when no more will come.
+/// Callers waiting for answers, by question id; `None` once no more answers will come.
 type Waiting = Mutex<Option<HashMap<u64, oneshot::Sender<Answered>>>>;
 
 struct Process {
-    /// Lines for the thread that writes: a command that does not read must hold up nobody.
+    /// Lines for the writer thread, so that a command that does not read blocks no caller.
     lines: mpsc::Sender<Vec<u8>>,
     waiting: Arc<Waiting>,
     group: Option<Pid>,
@@ -196,7 +198,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
-            // A group of its own: whatever the shell starts ends with it.
+            // Its own process group, so that every process that the shell starts ends with it.
             .process_group(0)
             .spawn()?;
         let group = Pid::from_child(&child);
@@ -223,7 +225,7 @@ impl Process {
         locked(&self.waiting).is_none()
     }
 
-    /// Whether the question could be put.
+    /// Whether the question could be sent.
     fn ask(&self, id: u64, line: Vec<u8>, tell: oneshot::Sender<Answered>) -> bool {
         let mut waiting = locked(&self.waiting);
         let Some(waiting) = waiting.as_mut() else {
@@ -236,7 +238,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Under the lock the group is still there: it is waited for only after the last answer.
+        // While the lock is held, the group still exists: the process is reaped only after the last
+        // answer.
         let waiting = locked(&self.waiting);
         if waiting.is_some()
             && let Some(group) = self.group
@@ -248,7 +251,7 @@ impl Drop for Process {
 
 fn write(mut stdin: ChildStdin, queue: &mpsc::Receiver<Vec<u8>>) {
     for line in queue {
-        // Why it ended is told by the end of its answers.
+        // The end of the answers gives the reason why the process ended.
         if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
             return;
         }
@@ -270,14 +273,14 @@ fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
             continue;
         }
         let Some(answer) = reported::parse::<Answer>(&line) else {
-            // Whose answer it was meant to be cannot be told.
+            // The answer cannot be assigned to a question.
             break MALFORMED;
         };
         let asker = locked(waiting)
             .as_mut()
             .and_then(|waiting| waiting.remove(&answer.id));
         if let Some(asker) = asker {
-            // Whoever has gone in the meantime does not want it.
+            // The caller may have been dropped in the meantime.
             let _ = asker.send(Ok(answer));
         }
     };
@@ -329,7 +332,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Asks who it is. The members of other questions are there and empty, for commands that read them first.
+    /// The identity question. The members of other questions are present and empty, for commands
+    /// that read them first.
     fn who(id: u64) -> Self {
         Self {
             id,
@@ -359,10 +363,10 @@ struct Answer {
     refused: bool,
     #[serde(default)]
     error: Option<Value>,
-    /// Who it is, if it was asked.
+    /// The command's identity, if it was asked for it.
     #[serde(default)]
     identity: Option<Value>,
-    /// How it is configured, likewise.
+    /// The command's configuration, if it was asked for it.
     #[serde(default)]
     configuration: Option<Value>,
 }
@@ -399,7 +403,7 @@ impl Usage {
 
 impl Answer {
     fn reply(self) -> Result<ModelReply, ModelError> {
-        // What it says about its failure may be anything, and stays with it.
+        // The failure's text may be anything, so it is not passed on.
         if self.error.is_some() {
             return Err(unavailable(FAILED, false));
         }

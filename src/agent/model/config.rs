@@ -13,39 +13,44 @@ use crate::protocol::openwop::suite::ModelClass;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The class of agents it serves; `*` for all that no other entry names.
+    /// The class of agents it serves; `*` for all classes that no other entry names.
     pub class: ClassSelector,
-    /// Which adapter speaks to it.
+    /// The adapter for the endpoint.
     pub provider: Provider,
-    /// `openai` and `anthropic`: where the API starts, such as `http://127.0.0.1:9000/v1`; `a2a`: the `url` of the agent's
-    /// card; `openwop`: the host, before `/v1`.
+    /// `openai` and `anthropic`: the base URL of the API, such as `http://127.0.0.1:9000/v1`;
+    /// `a2a`: the `url` of the agent's card; `openwop`: the host, before `/v1`.
     #[serde(default, deserialize_with = "optional_url")]
     pub base_url: Option<Url>,
-    /// The model's name at the endpoint; for `openwop`, the workflow; for `scripted` and `a2a`, the name shown (default: the provider).
+    /// The model's name at the endpoint; for `openwop`, the workflow; for `scripted` and `a2a`, the
+    /// name shown (default: the provider).
     #[serde(default)]
     pub model: Option<String>,
-    /// All but `scripted`: the environment variable that holds the API key. The key itself never stands in a file.
+    /// All but `scripted`: the environment variable that holds the API key. The key itself is never
+    /// in a file.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Price of a million input tokens in USD.
+    /// Price per million input tokens in USD.
     #[serde(default)]
     pub input_usd_per_mtok: f64,
-    /// Price of a million output tokens in USD.
+    /// Price per million output tokens in USD.
     #[serde(default)]
     pub output_usd_per_mtok: f64,
-    /// Calls in flight at most, over all entries with the same `base_url` (the smallest number counts).
+    /// Maximum calls in flight, over all entries with the same `base_url` (the smallest number
+    /// applies).
     #[serde(default = "default_concurrency")]
     pub max_concurrency: u32,
-    /// Calls a minute at most, over all entries with the same `base_url` (the smallest number counts), in this process.
+    /// Maximum calls per minute in this process, over all entries with the same `base_url` (the
+    /// smallest number applies).
     #[serde(default)]
     pub requests_per_minute: Option<NonZeroU32>,
-    /// Longest time one attempt may take, in seconds.
+    /// Timeout of one attempt in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_s: f64,
-    /// `openai` and `anthropic`: whether answers are asked for in pieces. `timeout_s` is then for each piece.
+    /// `openai` and `anthropic`: whether answers are streamed. `timeout_s` then applies to each
+    /// piece.
     #[serde(default)]
     pub stream: bool,
-    /// Attempts of one call in all, the first included.
+    /// Maximum attempts of one call, including the first.
     #[serde(default = "default_attempts")]
     pub max_attempts: u32,
     /// `scripted`: the file with the answers.
@@ -53,13 +58,13 @@ pub struct ModelConfig {
     pub file: Option<PathBuf>,
 }
 
-/// Reads a URL, without quoting it in the error.
+/// Parses a URL without quoting it in the error.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a URL.
 pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
-    // The parser's message does not quote the text, which may hold a password.
+    // The parser's message does not quote the text, which may contain a password.
     text.map(|text| text.parse().map_err(serde::de::Error::custom))
         .transpose()
 }
@@ -74,7 +79,6 @@ const fn default_attempts() -> u32 {
     3
 }
 
-/// Which adapter speaks to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -91,7 +95,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Its name in the configuration, and in events.
+    /// The name in the configuration and in events.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::A2a => "a2a",
@@ -110,7 +114,6 @@ pub const ANY: &str = "*";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ClassSelector {
-    /// One class.
     Class(ModelClass),
     /// `*`.
     Any,
@@ -130,10 +133,10 @@ impl TryFrom<String> for ClassSelector {
     }
 }
 
-/// Reads `[judge]`: an entry like those of `[[models]]`, but that it serves no class.
+/// Reads `[judge]`: an entry like those of `[[models]]`, but without a class.
 ///
 /// # Errors
-/// As for an entry, and for one that names a class.
+/// As for an entry, and if it names a class.
 pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelConfig>, D::Error> {
     use serde::de::Error as _;
     const CLASS: &str = "class";
@@ -152,12 +155,12 @@ pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelC
 }
 
 impl ModelConfig {
-    /// An endpoint on the OpenAI wire for every class, free of charge, with the usual bounds.
+    /// An endpoint on the OpenAI wire for every class, with price 0 and default limits.
     pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
         Self::remote(Provider::Openai, base_url, model)
     }
 
-    /// An endpoint over HTTP for every class, free of charge, with the usual bounds.
+    /// An endpoint over HTTP for every class, with price 0 and default limits.
     pub fn remote(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
         Self {
             base_url: Some(base_url),
@@ -166,7 +169,6 @@ impl ModelConfig {
         }
     }
 
-    /// A script for every class.
     pub fn scripted(file: impl Into<PathBuf>) -> Self {
         Self {
             file: Some(file.into()),

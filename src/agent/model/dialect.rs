@@ -1,20 +1,20 @@
-//! What is known of an endpoint's dialect: members of a request that it would not take are given up, and that is remembered
-//! for as long as the adapter lives.
+//! The dialect of an endpoint: request members that it does not accept are dropped, and the adapter
+//! remembers this for its lifetime.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::refusal::Refusal;
 use crate::domain::agent::{ModelRequest, ResponseSchema};
 
-/// How the endpoint is told of the return schema, from the strictest way on.
+/// How the return schema is passed to the endpoint, strictest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ResponseFormat {
     /// The schema itself.
     JsonSchema = 0,
-    /// Any JSON object; the schema stands in the instructions.
+    /// Any JSON object; the instructions contain the schema.
     JsonObject = 1,
-    /// Nothing; the schema stands in the instructions.
+    /// No format; the instructions contain the schema.
     None = 2,
 }
 
@@ -36,29 +36,29 @@ impl ResponseFormat {
     }
 }
 
-/// A way of writing requests.
+/// How requests are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
     pub format: ResponseFormat,
-    /// `max_completion_tokens` in the place of `max_tokens`.
+    /// Send `max_completion_tokens` instead of `max_tokens`.
     pub completion_tokens: bool,
-    /// No `temperature`: the model takes none.
+    /// Send no `temperature`, because the model does not accept it.
     pub unsampled: bool,
-    /// The answer comes in pieces.
+    /// Request a streamed answer.
     pub streamed: bool,
 }
 
-/// What a wire has beside the schema itself and the plain request.
+/// The fallbacks that a wire has.
 #[derive(Clone, Copy, Debug)]
 pub struct Fallbacks {
     /// "Any JSON object" as a format.
     pub json_object: bool,
-    /// A second name of `max_tokens`.
+    /// A second name for `max_tokens`.
     pub completion_tokens: bool,
 }
 
 impl Dialect {
-    /// The dialect to try after a refusal; `None` where nothing of `request` could be given up for it.
+    /// The dialect to try after a refusal; `None` if `request` has no member to drop for it.
     pub fn after(
         self,
         refusal: Refusal,
@@ -94,12 +94,13 @@ impl Dialect {
         }
     }
 
-    /// The temperature to ask for.
+    /// The temperature to send.
     pub fn temperature_of(self, request: &ModelRequest<'_>) -> Option<f64> {
         request.temperature.filter(|_| !self.unsampled)
     }
 
-    /// Tells the bodies of one call apart: empty for the plain dialect that is tried first.
+    /// A suffix that distinguishes the bodies of one call; empty for the plain dialect, which is
+    /// tried first.
     pub fn suffix(self) -> String {
         let format = self.format as u8;
         let flags = [
@@ -116,7 +117,7 @@ impl Dialect {
     }
 }
 
-/// The dialect an endpoint was found to speak.
+/// The dialect that an endpoint was found to speak.
 #[derive(Debug)]
 pub struct Known {
     format: AtomicU8,
@@ -126,7 +127,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Nothing yet, but whether answers are wanted in pieces.
+    /// Nothing is known yet except whether answers should be streamed.
     pub fn new(streamed: bool) -> Self {
         Self {
             format: AtomicU8::default(),
@@ -145,7 +146,7 @@ impl Known {
         }
     }
 
-    /// Calls under way at the same time learn on their own; what any of them gave up stays given up.
+    /// Concurrent calls learn independently; a member that any of them dropped stays dropped.
     pub fn remember(&self, dialect: Dialect) {
         self.format
             .fetch_max(dialect.format as u8, Ordering::Relaxed);
@@ -157,7 +158,7 @@ impl Known {
     }
 }
 
-/// The schema in words, for endpoints that take none.
+/// A description of the schema, for endpoints that accept no schema.
 pub fn described(schema: ResponseSchema<'_>) -> String {
     format!(
         "Your final answer must be one JSON document that satisfies this JSON Schema, without any \

@@ -1,18 +1,20 @@
-//! Work that goes on elsewhere and is told when nobody waits for it any more.
+//! Remote work that is cancelled when it is no longer awaited.
 
 use std::time::Duration;
 
-/// How long telling it may take. It is tried once.
+/// Timeout of the cancellation request. It is sent once.
 const TELLING_TAKES: Duration = Duration::from_secs(5);
-/// What is left of an attempt's time for beginning to tell it.
+/// The part of an attempt's time that is reserved for starting the cancellation.
 const LEFT_FOR_TELLING: Duration = Duration::from_millis(200);
 
-/// How long to wait for work within an attempt of `timeout`, whose own deadline drops whoever waits.
+/// How long to wait for work within an attempt of `timeout`; the attempt's own deadline drops the
+/// waiting future.
 pub fn patience(timeout: Duration) -> Duration {
     timeout.saturating_sub(LEFT_FOR_TELLING).max(timeout / 2)
 }
 
-/// Tells it, also from where nothing can be awaited. Whether it was heard is not known to anybody who waits.
+/// Sends the cancellation in the background, also from code that cannot await. Its result is not
+/// reported.
 pub fn tell(telling: impl Future + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(async move {

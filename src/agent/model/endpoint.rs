@@ -1,12 +1,12 @@
-//! A model endpoint over HTTP: everything that the wires have in common.
+//! A model endpoint over HTTP: the parts that all wires share.
 //!
-//! One call is one attempt; the runtime repeats it. The exception is an endpoint that does not take a member of the request:
-//! the member is given up, the same attempt goes on without it, and the adapter remembers that for as long as it lives. This
-//! holds for the return schema (which is then described in words), for the name of `max_tokens`, for `temperature` and for
-//! `stream`.
+//! One call is one attempt; the runtime retries. There is one exception: if an endpoint does not
+//! accept a member of the request, the same attempt continues without the member, and the adapter
+//! remembers this for its lifetime. This applies to the return schema (which is then described in
+//! the instructions), to the name of `max_tokens`, to `temperature` and to `stream`.
 //!
-//! The key is read at construction, kept as a secret and sent as a header marked sensitive. Errors carry labels only: no
-//! body, no URL, no key.
+//! The key is read at construction, kept as a secret and sent as a header marked sensitive. Errors
+//! contain only labels: no body, no URL, no key.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -34,40 +34,40 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const STREAM_OR_JSON: HeaderValue =
     HeaderValue::from_static("text/event-stream, application/json;q=0.9");
 
-/// Octets of a public document that are read, and how long it may take.
+/// Maximum bytes of a public document, and the timeout for it.
 const PUBLIC_OCTETS: u64 = 256 << 10;
 const PUBLIC_TAKES: Duration = Duration::from_secs(5);
 
 /// Why an endpoint cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The base URL, or the client.
+    /// The base URL or the HTTP client is invalid.
     #[error(transparent)]
     Net(#[from] net::Error),
-    /// The key cannot stand in a header.
-    #[error("the API key holds characters a header cannot carry")]
+    /// The key is not a valid header value.
+    #[error("the API key contains characters that an HTTP header cannot contain")]
     Key,
 }
 
-/// What tells one wire from another.
+/// The differences between wires.
 pub trait Wire: Send + Sync + 'static {
-    /// How a streamed answer is put together.
+    /// Assembles a streamed answer.
     type Pieces: Pieces;
-    /// Where calls go, below the base URL.
+    /// Path of calls below the base URL.
     const PATH: &'static [&'static str];
-    /// What it can fall back to.
+    /// The fallbacks that the wire has.
     const FALLBACKS: Fallbacks;
 
-    /// The header that carries the key, and its value.
+    /// The header with the key, and its value.
     fn credentials(key: &SecretString) -> (HeaderName, SecretString);
 
-    /// Headers of every call, beside those for JSON.
+    /// Additional headers of every call.
     fn headers() -> Option<(HeaderName, HeaderValue)>;
 
     /// The body of a request.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// It cannot be serialized as JSON.
     fn write(
         model: &str,
         request: &ModelRequest<'_>,
@@ -75,30 +75,28 @@ pub trait Wire: Send + Sync + 'static {
         dialect: Dialect,
     ) -> serde_json::Result<Vec<u8>>;
 
-    /// The reply in the body of a successful answer; `None` if it holds none.
+    /// The reply in the body of a successful answer; `None` if it has none.
     fn read(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply>;
 }
 
-/// Where an endpoint is, and how it is called.
+/// The address of an endpoint, and how to call it.
 #[derive(Clone)]
 pub struct Access {
-    /// Its address.
     pub url: Url,
-    /// The credential, if it wants one.
+    /// The credential, if the endpoint needs one.
     pub key: Option<SecretString>,
-    /// What is known of it.
     pub info: ModelInfo,
-    /// Tells when to come again.
+    /// For `Retry-After` dates.
     pub clock: Arc<dyn Clock>,
-    /// Who named the address, and so what it may lead to.
+    /// Which addresses the URL may lead to; depends on who supplied it.
     pub reach: Reach,
 }
 
 impl Access {
-    /// The same, further down.
+    /// Appends a path to the URL.
     ///
     /// # Errors
-    /// The address cannot have a path.
+    /// The URL cannot have a path.
     pub fn below(mut self, path: &[&str]) -> Result<Self, Error> {
         self.url
             .path_segments_mut()
@@ -115,7 +113,7 @@ pub fn bearer(key: &SecretString) -> (HeaderName, SecretString) {
     (AUTHORIZATION, bearer.into())
 }
 
-/// A place that is called with documents.
+/// A URL that is called with documents.
 pub struct Remote {
     client: Client,
     url: Url,
@@ -132,14 +130,14 @@ impl std::fmt::Debug for Remote {
 /// An answer to a request for a stream.
 #[derive(Debug)]
 pub enum Opened {
-    /// The stream.
     Stream(OpenAnswer),
-    /// An answer in one.
+    /// A complete answer.
     Whole(Answer),
 }
 
 impl Remote {
-    /// The address itself, with the header that `credentials` makes of the key and another one.
+    /// A remote at the address itself, with the header that `credentials` derives from the key and
+    /// an optional further one.
     ///
     /// # Errors
     /// See [`Error`].
@@ -172,7 +170,7 @@ impl Remote {
         })
     }
 
-    /// Posts a document. Endpoints that know `Idempotency-Key` answer a repeated call as they did before.
+    /// Posts a document. Endpoints that support `Idempotency-Key` answer a repeated call as before.
     ///
     /// # Errors
     /// There is no answer.
@@ -183,7 +181,8 @@ impl Remote {
             .map_err(|e| failed(&e))
     }
 
-    /// Posts a document that asks for a stream. Endpoints that have none answer in one; failures always do.
+    /// Posts a document that asks for a stream. Endpoints without streams send a complete answer;
+    /// so do all endpoints on failure.
     ///
     /// # Errors
     /// There is no answer.
@@ -214,7 +213,7 @@ impl Remote {
         headers
     }
 
-    /// Asks for a document below the place.
+    /// Gets a document below the URL.
     ///
     /// # Errors
     /// There is no answer.
@@ -224,7 +223,7 @@ impl Remote {
         self.get_at(&url).await
     }
 
-    /// Asks for a document elsewhere at the same host, with the same credentials.
+    /// Gets a document at another URL of the same host, with the same credentials.
     ///
     /// # Errors
     /// There is no answer.
@@ -233,7 +232,7 @@ impl Remote {
         answer.map_err(|e| failed(&e))
     }
 
-    /// Posts a document below the place.
+    /// Posts a document below the URL.
     ///
     /// # Errors
     /// There is no answer.
@@ -251,15 +250,14 @@ impl Remote {
         Ok(url)
     }
 
-    /// The place.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// A small document for everybody, somewhere beside the place; `None` if there is none.
+    /// Gets a small public document at another URL; `None` if it does not exist.
     ///
     /// # Errors
-    /// It cannot be told now.
+    /// The document could not be fetched.
     pub async fn public(&self, url: &Url) -> Result<Option<Bytes>, net::Error> {
         match self
             .client
@@ -272,12 +270,12 @@ impl Remote {
         }
     }
 
-    /// What an answer other than success means.
+    /// The error for an unsuccessful answer.
     pub fn failure(&self, answer: &Answer) -> ModelError {
         self.refused(answer.status, &answer.headers)
     }
 
-    /// What a status other than success means.
+    /// The error for an unsuccessful status.
     pub fn refused(&self, status: u16, headers: &HeaderMap) -> ModelError {
         let asked = || {
             let header = headers.get(RETRY_AFTER)?;
@@ -307,9 +305,9 @@ impl Remote {
 /// The document in a successful answer.
 ///
 /// # Errors
-/// It is of another type.
+/// It has another content type.
 pub fn json_of(answer: &Answer) -> Result<&[u8], ModelError> {
-    // A missing type is tolerated, a wrong one is a page of some proxy or a stream nobody asked for.
+    // A missing type is tolerated; a wrong one is a proxy's page or an unexpected stream.
     if answer.headers.contains_key(CONTENT_TYPE) && !is_of(&answer.headers, is_json) {
         return Err(unavailable("wrong_content_type", true));
     }
@@ -326,7 +324,7 @@ fn is_of(headers: &HeaderMap, media: fn(&[u8]) -> bool) -> bool {
 pub struct HttpModel<W> {
     remote: Remote,
     info: ModelInfo,
-    /// Longest time before a piece of a streamed answer.
+    /// Timeout for each piece of a streamed answer.
     silence: Duration,
     known: Known,
     wire: PhantomData<W>,
@@ -357,8 +355,8 @@ impl<W: Wire> HttpModel<W> {
         })
     }
 
-    /// With answers that come in pieces where the endpoint has that: its time limit is then for each piece, and an answer may
-    /// take ten times as long.
+    /// Streams answers if the endpoint supports it: the timeout then applies to each piece, and a
+    /// whole answer may take ten times as long.
     #[must_use]
     pub fn streaming(mut self) -> Self {
         self.info.timeout = self.silence.saturating_mul(stream::LONGEST);
@@ -375,7 +373,8 @@ impl<W: Wire> Model for HttpModel<W> {
         loop {
             let body = W::write(&self.info.model, request, &names, dialect)
                 .map_err(|_| unavailable("request_not_serialisable", false))?;
-            // A key is for one body: a dialect that writes another has a key of its own, derived from the first one.
+            // An idempotency key is for one body: a dialect that writes another body has its own
+            // key, derived from the first one.
             let key = request.activity.as_ref();
             let key = key.map(|activity| format!("{activity}{}", dialect.suffix()));
             let answer = if dialect.streamed {
@@ -394,7 +393,7 @@ impl<W: Wire> Model for HttpModel<W> {
             }
             let refusal = match answer.status {
                 400 | 413 | 422 => read_refusal(&answer.body),
-                // Whatever else it says, a limit of requests is waited out.
+                // Whatever the body says, a rate limit is waited out.
                 429 => match read_refusal(&answer.body) {
                     Refusal::QuotaExhausted => Refusal::QuotaExhausted,
                     _ => Refusal::Other,
@@ -419,17 +418,17 @@ impl<W: Wire> Model for HttpModel<W> {
     }
 }
 
-/// A request without an answer.
+/// The error for a request without an answer.
 pub fn failed(error: &net::Error) -> ModelError {
     unavailable(error.label(), error.is_transient())
 }
 
-/// An answer that holds no reply.
+/// The error for an answer without a reply.
 pub fn malformed() -> ModelError {
     unavailable("malformed_reply", true)
 }
 
-/// A call that the machinery failed.
+/// The error for a call that failed because of the infrastructure.
 pub fn unavailable(reason: impl Into<String>, retryable: bool) -> ModelError {
     ModelError::Unavailable {
         reason: reason.into(),

@@ -1,4 +1,4 @@
-//! An answer that comes as server-sent events.
+//! An answer as server-sent events.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -13,23 +13,23 @@ use crate::ports::ModelError;
 
 type Data = Pin<Box<dyn Stream<Item = Result<String, ModelError>> + Send>>;
 
-/// The documents of an answer, one after the other.
+/// The documents of an answer, in order.
 pub struct Events(Data);
 
 impl Events {
-    /// Those of `answer`, of which so many octets are read.
+    /// The documents of `answer`, of which at most `most` bytes are read.
     pub fn of(answer: OpenAnswer, most: u64) -> Self {
         let events = SseStream::from_bytes_stream(Box::pin(pieces(answer, most)));
         Self(Box::pin(events.filter_map(|event| ready(data_of(event)))))
     }
 
-    /// The next one; `None` at the end.
+    /// The next document; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<String, ModelError>> {
         self.0.next().await
     }
 }
 
-/// What an event carries; comments and names alone only keep the connection open.
+/// The data of an event; events with only comments or names keep the connection open.
 fn data_of(event: Result<Sse, SseError>) -> Option<Result<String, ModelError>> {
     match event {
         Ok(event) => event.data.map(Ok),
@@ -41,7 +41,7 @@ fn data_of(event: Result<Sse, SseError>) -> Option<Result<String, ModelError>> {
     }
 }
 
-/// Bytes that are read without room for them.
+/// Bytes that are read without reserving memory room.
 const SMALL: u64 = 1 << 20;
 
 fn pieces(mut answer: OpenAnswer, most: u64) -> impl Stream<Item = Result<Bytes, net::Error>> {

@@ -1,4 +1,4 @@
-//! Model endpoints: which one serves a class, and the adapters that speak to them.
+//! Model endpoints: the catalog of endpoints per class, and the adapters for them.
 
 pub mod a2a;
 pub mod anthropic;
@@ -62,71 +62,54 @@ pub enum Error {
     /// A field that the provider needs is missing.
     #[error("{place}.{field} is missing: provider \"{provider}\" needs it")]
     Missing {
-        /// Of which endpoint.
         place: Place,
-        /// The field.
         field: &'static str,
-        /// The provider.
         provider: &'static str,
     },
-    /// A field has no sensible value.
+    /// A field has an invalid value.
     #[error("{place}.{field} {problem}")]
     Invalid {
-        /// Of which endpoint.
         place: Place,
-        /// The field.
         field: &'static str,
-        /// What is wrong, and what to do.
+        /// The fault and its remedy.
         problem: String,
     },
     /// Two entries serve the same class.
     #[error("{place}.class is served by an earlier entry; keep one of them")]
-    ClassTwice {
-        /// Of which endpoint.
-        place: Place,
-    },
-    /// The script could not be read.
+    ClassTwice { place: Place },
     #[error("{place}.file {path} could not be read: {source}")]
     Unreadable {
-        /// Of which endpoint.
         place: Place,
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// The script is none.
-    #[error("{place}.file is no script: {source}")]
+    /// The file is not a script.
+    #[error("{place}.file is not a script: {source}")]
     Script {
-        /// Of which endpoint.
         place: Place,
-        /// Why.
         source: scripted::Error,
     },
-    /// The HTTP client could not be set up.
     #[error(transparent)]
     Net(#[from] net::Error),
 }
 
-/// What one command has in the place of the configured models, or between them and whoever asks. Neither a configuration
-/// file nor a request can name it.
+/// Replacements for the configured models, for one command only. Neither a configuration file nor a
+/// request can set them.
 #[derive(Clone, Debug, Default)]
 pub struct OwnModels {
-    /// A cassette.
     pub cassette: Option<Cassette>,
     /// A command that answers for every agent.
     pub agent_command: Option<String>,
 }
 
-/// The judge's place in the configuration, and its role on a cassette.
+/// The judge's section in the configuration, and its role on a cassette.
 const JUDGE: &str = "judge";
 
-/// Where an endpoint stands in the configuration.
+/// The entry of an endpoint in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// `[[models]]`, by position from 0.
+    /// Index in `[[models]]`, from 0.
     Models(usize),
-    /// `[judge]`.
     Judge,
 }
 
@@ -139,7 +122,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Which endpoint serves which class, and which one judges.
+/// The endpoint of each class, and the judge's endpoint.
 #[derive(Clone, Default)]
 pub struct ModelCatalog {
     by_class: HashMap<ModelClass, ModelBinding>,
@@ -172,7 +155,7 @@ impl Models for ModelCatalog {
 }
 
 impl ModelCatalog {
-    /// One model for every class, with permits of its own.
+    /// One model for every class, with its own permits.
     pub fn of(model: Arc<dyn Model>) -> Self {
         let permits = permits(model.info().max_concurrency);
         Self {
@@ -185,7 +168,7 @@ impl ModelCatalog {
         }
     }
 
-    /// The same with agents that run elsewhere.
+    /// Adds agents that run elsewhere.
     #[must_use]
     pub fn reaching(self, elsewhere: ReachedAgents) -> Self {
         Self {
@@ -194,7 +177,7 @@ impl ModelCatalog {
         }
     }
 
-    /// The same with one model for every class of agents, at this endpoint; the judge stays.
+    /// Uses one model at this endpoint for every class of agents; the judge stays.
     #[must_use]
     pub fn answered_by(self, model: Arc<dyn Model>, endpoint: EndpointPin) -> Self {
         let answering = Self::of(model);
@@ -208,7 +191,8 @@ impl ModelCatalog {
         }
     }
 
-    /// The same models with a cassette between them and whoever asks; a cassette that is played back brings its own.
+    /// Records the models' calls on a cassette, or replaces the models by those of a cassette that
+    /// is replayed.
     #[must_use]
     pub fn on(self, cassette: &Cassette) -> Self {
         match cassette {
@@ -252,7 +236,7 @@ impl ModelCatalog {
                         }
                         None if role == ANY => played.default = Some(binding),
                         None if role == JUDGE => played.judge = Some(binding),
-                        // A role of a later version: nothing here would ask it.
+                        // A role of a later version, which this version never calls.
                         None => {}
                     }
                 }
@@ -261,8 +245,8 @@ impl ModelCatalog {
         }
     }
 
-    /// Sets up every configured endpoint, the judge's too. Keys are read from the environment through `environment`, now
-    /// and never again.
+    /// Sets up every configured endpoint, including the judge's. Reads keys from the environment
+    /// through `environment` once, during this call.
     ///
     /// # Errors
     /// The first entry that cannot be used.
@@ -333,7 +317,7 @@ fn permits_of(config: &ModelConfig) -> Arc<dyn Permits> {
     ))
 }
 
-/// The entry with the bounds of its endpoint: the smallest numbers among the entries that share it.
+/// The entry with the limits of its endpoint: the smallest numbers among the entries that share it.
 fn bounded<'a>(config: &ModelConfig, all: impl Iterator<Item = &'a ModelConfig>) -> ModelConfig {
     let place = shared_with(config);
     let mut bounded = config.clone();
@@ -345,7 +329,7 @@ fn bounded<'a>(config: &ModelConfig, all: impl Iterator<Item = &'a ModelConfig>)
     bounded
 }
 
-/// What two entries must have in common to share their permits.
+/// The key of entries that share their permits.
 fn shared_with(config: &ModelConfig) -> Option<String> {
     let url = config.base_url.as_ref()?;
     Some(url.as_str().trim_end_matches('/').to_owned())
@@ -379,7 +363,8 @@ fn check(place: Place, config: &ModelConfig) -> Result<(), Error> {
     if place == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
         return invalid(
             "provider",
-            "is a remote agent, which is not shown what a judge is asked; use \"anthropic\", \"openai\" or \"scripted\"",
+            "is a remote agent, which does not get a judge's questions; use \"anthropic\", \
+            \"openai\" or \"scripted\"",
         );
     }
     match config.provider {
@@ -416,7 +401,7 @@ fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
     }
 }
 
-/// With answers in pieces, where that is configured.
+/// Streams answers if configured.
 fn in_pieces<W: Wire>(config: &ModelConfig, model: HttpModel<W>) -> HttpModel<W> {
     match config.stream {
         true => model.streaming(),
@@ -443,7 +428,7 @@ fn remote<M: Model + 'static>(
         .ok_or_else(|| missing("base_url"))?;
     let model = match (&config.model, config.provider) {
         (Some(model), _) => model.clone(),
-        // Which model an agent uses is its own affair.
+        // An A2A agent chooses its model itself.
         (None, Provider::A2a) => provider.to_owned(),
         (None, _) => return Err(missing("model")),
     };
@@ -475,17 +460,18 @@ fn remote<M: Model + 'static>(
         EndpointError::Key => Error::Invalid {
             place,
             field: "api_key_env",
-            problem: "names a variable whose value is no API key: it holds line breaks or other \
-                      characters a header cannot carry"
+            problem: "names a variable whose value is not an API key: it has line breaks or \
+                other characters that a header cannot contain"
                 .to_owned(),
         },
     })?;
     Ok(Arc::new(model))
 }
 
-/// The identity of an endpoint: whatever may bear on its answers. Timeouts, attempts, pace, concurrency and prices are left
-/// out, so that an operator can change them to get a run finished, and replicas may differ in them; keys are secrets. A script
-/// is pinned by its path and its content.
+/// The identity of an endpoint: all settings that may affect its answers. Timeouts, attempts,
+/// rates, concurrency and prices are left out, so that an operator can change them to finish a run,
+/// and replicas may differ in them; keys are secrets. A script is pinned by its path and its
+/// content.
 fn endpoint_pin(config: &ModelConfig, script: Option<&str>) -> EndpointPin {
     let url = config.base_url.as_ref().map(place_of);
     let document = json!({
@@ -505,7 +491,7 @@ fn endpoint_pin(config: &ModelConfig, script: Option<&str>) -> EndpointPin {
 /// Separates these digests from all others.
 const ENDPOINT_RECIPE: &str = "touchstone:endpoint:v1";
 
-/// Origin and path: credentials and queries hold secrets.
+/// Origin and path; credentials and queries may contain secrets.
 fn place_of(url: &Url) -> String {
     let mut place = url.clone();
     place.set_query(None);

@@ -1,4 +1,5 @@
-//! The permits of one endpoint: so many calls at once, as its answers suggest, so many a minute, and none while it is down.
+//! The permits of one endpoint: limits concurrent calls, adapted to its answers, and calls per
+//! minute; allows none while the endpoint is down.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,17 +15,17 @@ use crate::ports::{Heard, ModelError, Permit, Permits};
 /// The reason of calls that were not made because the endpoint is down.
 pub const CIRCUIT_OPEN: &str = "circuit_open";
 
-/// The permits all callers of an endpoint share.
+/// The permits that all callers of an endpoint share.
 #[derive(Clone, Debug)]
 pub struct EndpointPermits(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     semaphore: Arc<Semaphore>,
-    /// Calls a minute.
+    /// Calls per minute.
     pace: Option<DefaultDirectRateLimiter>,
     state: Mutex<State>,
-    /// The circuit has changed.
+    /// Notifies when the circuit breaker changes.
     changed: Notify,
 }
 
@@ -32,17 +33,18 @@ struct Shared {
 struct State {
     concurrency: Concurrency,
     circuit: Circuit,
-    /// Permits to be withdrawn as soon as they come back.
+    /// Permits to withdraw as soon as they are returned.
     owed: usize,
 }
 
 impl EndpointPermits {
-    /// Calls in flight at most.
+    /// With a maximum of concurrent calls.
     pub fn new(most: u32) -> Self {
         Self::paced(most, None)
     }
 
-    /// Calls in flight and calls a minute at most; of these, as many at once as a second has.
+    /// With a maximum of concurrent calls and of calls per minute; a burst may have as many calls
+    /// as one second allows.
     pub fn paced(most: u32, per_minute: Option<NonZeroU32>) -> Self {
         let pace = per_minute.map(|calls| {
             let a_second = NonZeroU32::new(calls.get() / 60).unwrap_or(NonZeroU32::MIN);
@@ -68,7 +70,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the semaphore follow the rule's limit.
+    /// Adjusts the semaphore to the rule's limit.
     fn follow(&self, state: &mut State, before: u32) {
         let (before, after) = (size(before), size(state.concurrency.limit()));
         if let Some(more) = after.checked_sub(before) {
@@ -100,14 +102,14 @@ impl Permits for EndpointPermits {
             }
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
-            // From here on no change is missed.
+            // No change is missed from here on.
             changed.as_mut().enable();
             let (admission, stamp) = {
                 let mut state = self.0.state();
                 let admission = state.circuit.admit(Instant::now().into_std());
                 (admission, state.concurrency.stamp())
             };
-            // Owed permits are taken out of this one's way by its drop, so it is made into ours whatever comes.
+            // Dropping `Held` withdraws owed permits, so the permit is wrapped in every case.
             let held = Held {
                 of: Arc::clone(&self.0),
                 permit: Some(permit),
@@ -164,7 +166,7 @@ impl Drop for Held {
                 state.circuit.answered();
                 state.concurrency.answered(self.stamp);
             }
-            // It is up, and busy.
+            // The endpoint is up, but busy.
             Some(Heard::Throttled) => {
                 state.circuit.answered();
                 state.concurrency.throttled(self.stamp);
@@ -200,7 +202,7 @@ mod tests {
 
     type Taken = Box<dyn Permit>;
 
-    /// As many permits as can be had without waiting.
+    /// As many permits as are available without waiting.
     fn take_all(permits: &EndpointPermits) -> Vec<Taken> {
         std::iter::from_fn(|| permits.acquire().now_or_never()?.ok()).collect()
     }
@@ -212,7 +214,7 @@ mod tests {
     #[tokio::test]
     async fn calls_keep_the_pace() {
         let permits = EndpointPermits::paced(8, NonZeroU32::new(120));
-        // Two at once, and then one every half a second.
+        // Two at once, then one every half second.
         assert_eq!(take_all(&permits).len(), 2);
         assert_eq!(take_all(&permits).len(), 0);
         permits.acquire().await.unwrap().hear(Heard::Answered);
@@ -229,7 +231,7 @@ mod tests {
             permits.acquire().now_or_never().is_none(),
             "seven are in flight, four may be"
         );
-        // The others are of the same news.
+        // The other permits report the same overload.
         for permit in all {
             permit.hear(Heard::Throttled);
         }
@@ -278,7 +280,7 @@ mod tests {
         let down = permits.acquire().await.map(drop).unwrap_err();
         assert_eq!(down, refused(CIRCUIT_OPEN));
         tokio::time::sleep(2 * FIRST_BREAK).await;
-        // A probe that is cancelled says nothing: the next call is one.
+        // A cancelled probe decides nothing: the next call is another probe.
         drop(permits.acquire().await.unwrap());
         hears(&permits, Heard::Answered).await;
         assert_eq!(take_all(&permits).len(), 8);

@@ -1,10 +1,10 @@
-//! A conversation as plain documents, for whoever speaks no provider's wire.
+//! A conversation as plain documents, for agents without a provider's wire.
 
 use serde_json::{Value, json};
 
 use crate::domain::agent::{Message, ModelRequest, ToolCall};
 
-/// The messages of a request; `arguments` says how those of a tool call are put.
+/// The messages of a request; `arguments` formats the arguments of a tool call.
 pub fn messages_of(
     request: &ModelRequest<'_>,
     arguments: impl Fn(&ToolCall) -> Value,

@@ -1,8 +1,9 @@
-//! Agents that run elsewhere, as their organizations name them: what stress tests call.
+//! Agents that run elsewhere, as their organizations name them; stress tests call them.
 //!
-//! A URL comes with a request, so it leads to public addresses over https, or to a place that the operator opened. A credential
-//! goes only to the origin that the operator bound it to. A command is one of the operator's. Each is for certain tenants; a
-//! name that is not for a tenant is not there for it.
+//! A URL comes with a request, so it may only lead to public addresses over https, or to an address
+//! that the operator allows. A credential is only sent to the origin that the operator bound it to.
+//! A command is one of the operator's. Each is for certain tenants; for other tenants the name does
+//! not exist.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -23,15 +24,15 @@ use crate::domain::run::record::EndpointPin;
 use crate::net::Reach;
 use crate::ports::{Clock, Model, ModelBinding, NotReached, Permits};
 
-/// Longest time of one attempt, in seconds: an agent may take longer than a model.
+/// Timeout of one attempt in seconds: an agent may take longer than a model.
 const TIMEOUT_S: f64 = 300.0;
-/// Calls in flight at most, for each agent.
+/// Maximum calls in flight per agent.
 const CONCURRENCY: u32 = 8;
 
-/// What the operator allows.
+/// The operator's settings.
 #[derive(Clone, Debug, Default)]
 pub struct ReachSettings {
-    /// Places in private networks that may be named.
+    /// Addresses in private networks that may be named.
     pub private_targets: Allowed,
     /// Credentials that may be named.
     pub credentials: Vec<Credential>,
@@ -42,24 +43,24 @@ pub struct ReachSettings {
 /// A credential of the operator.
 #[derive(Clone, Debug)]
 pub struct Credential {
-    /// What enrolments call it.
+    /// The name that enrollments use.
     pub name: String,
-    /// The only origin it is sent to.
+    /// The only origin that the credential is sent to.
     pub origin: Origin,
     /// The bearer token.
     pub key: SecretString,
-    /// Who may name it.
+    /// Tenants that may name it.
     pub tenants: Vec<TenantId>,
 }
 
 /// A command of the operator.
 #[derive(Clone, Debug)]
 pub struct NamedCommand {
-    /// What enrolments call it.
+    /// The name that enrollments use.
     pub name: String,
-    /// The command line, for the shell. It may hold secrets.
+    /// The command line, for the shell. It may contain secrets.
     pub command: SecretString,
-    /// Who may name it.
+    /// Tenants that may name it.
     pub tenants: Vec<TenantId>,
 }
 
@@ -67,7 +68,7 @@ pub struct NamedCommand {
 pub struct ReachedAgents {
     settings: ReachSettings,
     clock: Arc<dyn Clock>,
-    /// Agents that runs hold: these share one client or process, which ends with the last of them.
+    /// Agents in use by runs. The runs share one client or process, which ends with the last run.
     held: Mutex<HashMap<(TenantId, ReachedBy), Held>>,
 }
 
@@ -96,7 +97,6 @@ impl Held {
 }
 
 impl ReachedAgents {
-    /// Agents within what the operator allows.
     pub fn new(settings: ReachSettings, clock: Arc<dyn Clock>) -> Self {
         Self {
             settings,
@@ -105,7 +105,7 @@ impl ReachedAgents {
         }
     }
 
-    /// An agent, as this tenant may reach it.
+    /// An agent, reached as this tenant names it.
     ///
     /// # Errors
     /// The operator does not allow it.
@@ -161,7 +161,8 @@ impl ReachedAgents {
             Error::Net(_) => unusable("cannot be connected to"),
             Error::Key => NotReached {
                 field: "credential",
-                reason: "names a credential that a header cannot carry; tell the operator",
+                reason: "names a credential with characters that a header cannot contain; ask \
+                    the operator to correct it",
             },
         })?;
         Ok(ModelBinding {
@@ -188,7 +189,7 @@ impl ReachedAgents {
         })
     }
 
-    /// What a URL may lead to.
+    /// The addresses that a URL may lead to.
     fn reach_of(&self, url: &Url) -> Result<Reach, &'static str> {
         let allowed = &self.settings.private_targets;
         if Endpoint::of(url).is_some_and(|it| allowed.contains(&it)) {
@@ -196,12 +197,16 @@ impl ReachedAgents {
         }
         if allowed.forbids(url) {
             return Err(
-                "leads to a private, local or reserved address, which the operator has not opened (`aaaf.reach.private_targets`)",
+                "leads to a private, local or reserved address, which the operator has not \
+                allowed (`aaaf.reach.private_targets`)",
             );
         }
         match url.scheme() {
             "https" => Ok(Reach::Public),
-            _ => Err("must be an https URL: plain http is for places that the operator opened"),
+            _ => Err(
+                "must be an https URL: plain http is only for addresses that the operator \
+                has allowed",
+            ),
         }
     }
 

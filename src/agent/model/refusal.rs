@@ -1,8 +1,8 @@
-//! What an endpoint means by refusing a request, the same for every wire.
+//! The meaning of an endpoint's refusal, the same for every wire.
 
 use crate::domain::agent::Rejection;
 
-/// What an endpoint's refusal is about.
+/// The subject of an endpoint's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request itself: the agent's own failure.
@@ -11,22 +11,22 @@ pub enum Refusal {
     ResponseFormat,
     /// `max_tokens`.
     MaxTokens,
-    /// `temperature`: the model samples as it sees fit.
+    /// `temperature`: the model does not accept it.
     Temperature,
-    /// The model takes no tools.
+    /// The model does not support tools.
     NoTools,
-    /// `stream`: answers come in one.
+    /// `stream`: the endpoint does not stream.
     Stream,
-    /// The account is out of money: waiting does not help.
+    /// The account has no credit: waiting does not help.
     QuotaExhausted,
-    /// Anything else.
     Other,
 }
 
-/// Octets of an error that are looked at.
+/// Maximum bytes of an error body that are examined.
 const LOOKED_AT: usize = 16 * 1024;
 
-/// Sorts an error body. Codes are few and servers many, so most of it goes by words; the words are never passed on.
+/// Classifies an error body. Codes are few and servers many, so most refusals are recognized by
+/// their text; the text is never passed on.
 pub fn read_refusal(body: &[u8]) -> Refusal {
     let text = String::from_utf8_lossy(body.get(..LOOKED_AT).unwrap_or(body)).to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));

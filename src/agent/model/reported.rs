@@ -1,5 +1,5 @@
-//! Reading what endpoints report apart from the answer itself. A number that makes no sense must not cost a good answer: it is
-//! read as [`Reported::Invalid`], and the usage is then estimated.
+//! Reads what endpoints report in addition to the answer. An invalid number must not invalidate a
+//! good answer: it is read as [`Reported::Invalid`], and the usage is then estimated.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,32 +11,29 @@ use serde::de::{
 
 use crate::protocol::json::weight;
 
-/// Answers up to this size are not weighed.
+/// Answers up to this size in bytes are not weighed.
 const LIGHT: usize = 64 << 10;
-/// Bytes of memory that an answer may come to.
+/// Maximum memory in bytes of a parsed answer.
 const HEAVIEST: usize = 64 << 20;
 
 /// A value that an endpoint may report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reported<T> {
-    /// Left out, or null.
+    /// Missing or null.
     #[default]
     Absent,
-    /// Something else than what it is for: negative, fractional, not a number.
+    /// Invalid: negative, fractional, or not a number.
     Invalid,
-    /// The value.
     Valid(T),
 }
 
-/// A count of tokens.
 pub type Count = Reported<Tokens>;
 
-/// Tokens, as an integer that JSON carries without loss.
+/// Tokens, as an integer that JSON represents without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tokens(pub u64);
 
 impl<T> Reported<T> {
-    /// The value, if one was reported and is valid.
     pub fn valid(self) -> Option<T> {
         match self {
             Self::Valid(value) => Some(value),
@@ -44,7 +41,7 @@ impl<T> Reported<T> {
         }
     }
 
-    /// What `read` makes of the value, if one was reported and is valid.
+    /// Applies `read` to the value, if one was reported and is valid.
     pub fn and_then<U>(self, read: impl FnOnce(T) -> Reported<U>) -> Reported<U> {
         match self {
             Self::Absent => Reported::Absent,
@@ -53,7 +50,7 @@ impl<T> Reported<T> {
         }
     }
 
-    /// This value, or the other where this one is absent.
+    /// This value, or `other` if this value is absent.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match self {
@@ -82,7 +79,7 @@ impl<'de> Deserialize<'de> for Count {
 
 struct CountVisitor;
 
-/// Largest integer below which every integer is a double.
+/// 2^53: every integer up to it is exactly representable as a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'de> Visitor<'de> for CountVisitor {
@@ -146,7 +143,7 @@ fn skip_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// An object whose members are read tolerantly; anything but an object is [`Reported::Invalid`].
+/// Reads the members of an object tolerantly; any other value is [`Reported::Invalid`].
 pub fn object<'de, D, T>(deserializer: D) -> Result<Reported<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -197,10 +194,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Parses an answer. Servers written in Python send `NaN` and `Infinity`, which are not JSON, and numbers may exceed every
-/// range: these become null, and the rest of the answer counts.
+/// Parses an answer. Servers written in Python send `NaN` and `Infinity`, which are not JSON, and
+/// numbers may exceed every range: these become null, and the rest of the answer is used.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
-    // A few bytes of text can stand for hundreds of memory.
+    // A few bytes of text can become hundreds of bytes in memory.
     if body.len() > LIGHT && weight(body) > HEAVIEST {
         return None;
     }
@@ -210,7 +207,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     }
 }
 
-/// The document with null in the place of numbers that JSON does not have; `None` if there are none.
+/// The document with null for each number that JSON cannot represent; `None` if there are none.
 fn without_odd_numbers(body: &[u8]) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     let mut rest = body;
@@ -233,7 +230,7 @@ fn without_odd_numbers(body: &[u8]) -> Option<Vec<u8>> {
     changed.then_some(read)
 }
 
-/// Bytes of the string literal that `text` begins with.
+/// Length in bytes of the string literal that `text` begins with.
 fn string_length(text: &[u8]) -> usize {
     let mut escaped = false;
     for (at, byte) in text.iter().enumerate().skip(1) {
@@ -247,7 +244,7 @@ fn string_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Bytes of the number or name that `text` begins with.
+/// Length in bytes of the number or name that `text` begins with.
 fn word_length(text: &[u8]) -> usize {
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     text.iter()

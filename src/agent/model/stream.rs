@@ -1,7 +1,7 @@
-//! Answers that come in pieces, as server-sent events.
+//! Answers streamed as server-sent events.
 //!
-//! A long answer is told from a stalled one by its silence: each piece has as much time as an answer in one has. The whole
-//! is bounded all the same, in time and in octets.
+//! A stalled answer is recognized by its silence: each piece has the timeout that a complete answer
+//! has otherwise. The whole answer is also limited in time and size.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,46 +19,46 @@ use crate::domain::agent::ModelReply;
 use crate::net::{self, OpenAnswer};
 use crate::ports::ModelError;
 
-/// Octets of a stream that are read. Each token comes with some hundred octets of its own.
+/// Maximum bytes of a stream. Each token has an overhead of several hundred bytes.
 const MOST_OCTETS: usize = 64 << 20;
-/// Octets of an answer that is put together: as many as one that comes whole may have.
+/// Maximum bytes of an assembled answer, the same as for a complete answer.
 const MOST_HELD: usize = 8 << 20;
-/// Bytes of one event: its lines are held until it ends.
+/// Maximum bytes of one event: its lines are held until it ends.
 const LONGEST_EVENT: usize = 1 << 20;
-/// Bytes that are held without room for them.
+/// Bytes that are held without reserving memory room.
 const SMALL: usize = 64 << 10;
-/// How many times the longest silence a whole answer may take.
+/// Maximum duration of a whole answer, as a multiple of the timeout for a piece.
 pub const LONGEST: u32 = 10;
 
-/// What a wire puts together from the events of a stream.
+/// Assembles an answer from the events of a stream.
 pub trait Pieces: Default + Send {
     /// Takes the data of one event.
     fn take(&mut self, data: &str) -> Taken;
 
-    /// Octets that are held.
+    /// Number of bytes held.
     fn held(&self) -> usize;
 
-    /// The reply; `None` if the stream ended before the reply did.
+    /// The reply; `None` if the stream ended before the reply was complete.
     fn reply(self, names: &ToolNames<'_>) -> Option<ModelReply>;
 }
 
-/// What an event was.
+/// The meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// A piece, or something to pass over.
+    /// A piece, or an event to skip.
     More,
-    /// The last one.
+    /// The last piece.
     Last,
-    /// The endpoint gave up in the middle of its answer.
+    /// The endpoint failed in the middle of its answer.
     Fault,
-    /// Nothing of this wire.
+    /// Not an event of this wire.
     Malformed,
 }
 
 /// Reads a stream to its last piece.
 ///
 /// # Errors
-/// It breaks off, falls silent, says that something failed, or is none.
+/// The stream breaks off, stalls, reports a failure, or is malformed.
 pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P, ModelError> {
     let held = Arc::new(AtomicUsize::new(0));
     let octets = octets(answer, silence, Arc::clone(&held));
@@ -88,7 +88,7 @@ pub async fn read<P: Pieces>(answer: OpenAnswer, silence: Duration) -> Result<P,
     Ok(pieces)
 }
 
-/// How much of an event is held by whoever puts it together.
+/// Bytes of the current event that the SSE parser holds.
 #[derive(Default)]
 struct Unfinished {
     octets: usize,
@@ -97,7 +97,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Counts a piece of the stream; says how large the largest event was meanwhile.
+    /// Counts a piece of the stream; returns the size of the largest event in it.
     fn add(&mut self, piece: &[u8]) -> usize {
         let mut largest = self.octets;
         for octet in piece {

@@ -1,9 +1,10 @@
-//! Tool names a wire allows.
+//! Maps tool names to the names that a wire allows.
 //!
-//! OpenWOP names tools `<scope>:<tool-id>`; the chat-completions wire takes `^[a-zA-Z0-9_-]{1,64}$`. A name that fits is
-//! kept. Any other has its foreign characters replaced and is cut to fit; where that would give two tools one name, or the
-//! name of a third, a part of the name's digest tells them apart. The result depends on the set of tools only, so every
-//! turn and every process says the same name.
+//! OpenWOP names tools `<scope>:<tool-id>`; the chat-completions wire accepts
+//! `^[a-zA-Z0-9_-]{1,64}$`. A name that fits is kept. In other names, invalid characters are
+//! replaced and the name is truncated; if the result would equal another tool's name, a part of the
+//! name's digest is added. The result depends only on the set of tools, so every turn and every
+//! process uses the same name.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,7 @@ use crate::domain::hex::hex;
 const LONGEST: usize = 64;
 const DIGEST_CHARS: usize = 8;
 
-/// The names of one set of tools, both ways.
+/// The names of one set of tools, in both directions.
 #[derive(Debug, Default)]
 pub struct ToolNames<'a> {
     wire: HashMap<&'a str, Cow<'a, str>>,
@@ -23,7 +24,6 @@ pub struct ToolNames<'a> {
 }
 
 impl<'a> ToolNames<'a> {
-    /// Names every tool.
     pub fn new(tools: &'a [String]) -> Self {
         let mut names = Self::default();
         if tools.is_empty() {
@@ -44,7 +44,7 @@ impl<'a> ToolNames<'a> {
             .map(|name| readable(name))
             .filter(|short| !seen.insert(short.clone()))
             .collect();
-        // Names that need a digest give way to those that do not.
+        // Names that fit take precedence over those that need a digest.
         let (plain, digested): (Vec<&str>, Vec<&str>) = others.into_iter().partition(|name| {
             let short = readable(name);
             !shared.contains(&short) && !names.full.contains_key(short.as_str())
@@ -68,7 +68,7 @@ impl<'a> ToolNames<'a> {
         self.wire.insert(full, wire);
     }
 
-    /// The name on the wire. A name outside the set, which a model made up, is made readable.
+    /// The name on the wire. A name outside the set, which a model made up, gets valid characters.
     pub fn to_wire<'b>(&'b self, full: &'b str) -> Cow<'b, str> {
         match self.wire.get(full) {
             Some(wire) => Cow::Borrowed(wire),
@@ -77,7 +77,8 @@ impl<'a> ToolNames<'a> {
         }
     }
 
-    /// The tool a name on the wire means. Some servers let a model say the full name; an unknown name stays as it is.
+    /// The tool for a name on the wire. Some servers let a model use the full name; an unknown name
+    /// stays as it is.
     pub fn to_full<'b>(&'b self, wire: &'b str) -> &'b str {
         self.full.get(wire).copied().unwrap_or(wire)
     }

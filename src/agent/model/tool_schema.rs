@@ -1,17 +1,17 @@
-//! What a model is told of a tool beside its name.
+//! The description and arguments of a tool for the model.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::agent::ModelRequest;
 
-/// What arguments a tool takes.
+/// The schema of a tool's arguments.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum ToolArguments<'a> {
-    /// As its server says.
+    /// The schema from its server.
     Known(&'a Value),
-    /// Packs declare no tool schemas, so any object is an argument.
+    /// Packs declare no tool schemas, so any object is accepted.
     Any(AnyObject),
 }
 
@@ -23,7 +23,7 @@ pub struct AnyObject {
     additional_properties: bool,
 }
 
-/// What arguments a tool on offer takes.
+/// The schema of the arguments of an offered tool.
 pub fn arguments_of<'a>(request: &'a ModelRequest<'_>, tool: &str) -> ToolArguments<'a> {
     match request.definition(tool) {
         Some(definition) => ToolArguments::Known(&definition.input_schema),
@@ -34,7 +34,7 @@ pub fn arguments_of<'a>(request: &'a ModelRequest<'_>, tool: &str) -> ToolArgume
     }
 }
 
-/// What a tool on offer is for: its name, where nothing else is known.
+/// The description of an offered tool; its name if there is none.
 pub fn description_of<'a>(request: &'a ModelRequest<'_>, tool: &'a str) -> &'a str {
     let description = request.definition(tool).map(|it| it.description.as_deref());
     description.flatten().unwrap_or(tool)

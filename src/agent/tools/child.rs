@@ -1,8 +1,8 @@
-//! A tool server that is a process of ours.
+//! A tool server that runs as a child process.
 //!
-//! It is started without a shell, in a process group of its own, and knows no more of our environment than any program
-//! needs and the operator names. It ends with its input, which also ends when this host is killed; one that goes on is made
-//! to.
+//! It is started without a shell, in its own process group, and gets only the environment variables
+//! that any program needs and those that the operator names. It ends when its input is closed,
+//! which also happens when this host is killed; a process that does not end is killed.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,11 +15,11 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::config::McpConfig;
 
-/// What a program needs of its environment, none of it secret.
+/// Environment variables that programs need; none of them is secret.
 const USUAL: &[&str] = &[
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER",
 ];
-/// How long it may take to end by itself.
+/// How long the server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running server, which ends when this is dropped.
@@ -32,7 +32,7 @@ pub struct Server {
 /// Starts the server of an entry, with the given variables.
 ///
 /// # Errors
-/// It cannot be started.
+/// The server cannot be started.
 pub fn start(
     config: &McpConfig,
     environment: &[(String, String)],
@@ -86,12 +86,12 @@ impl Drop for Server {
             return;
         };
         runtime.spawn(async move {
-            // Its input has been closed: a sound server ends of itself.
+            // Its input is closed: a correct server ends by itself.
             if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
                 let _ = kill_process_group(group, Signal::TERM);
                 let _ = tokio::time::timeout(GRACE, child.wait()).await;
             }
-            // What it has started ends with it.
+            // Processes that the server started end with it.
             let _ = kill_process_group(group, Signal::KILL);
             let _ = child.wait().await;
         });

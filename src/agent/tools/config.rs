@@ -10,7 +10,6 @@ use super::Error;
 use crate::agent::model::optional_url;
 use crate::domain::agent::Declared;
 
-/// Live tools.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolSettings {
@@ -18,37 +17,38 @@ pub struct ToolSettings {
     pub mcp: Vec<McpConfig>,
 }
 
-/// One server, and which of its tools agents may call.
+/// One server, and the tools that agents may call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpConfig {
-    /// What it is called in messages.
+    /// The server's name in messages.
     pub name: String,
-    /// The program to start and its arguments, without a shell; or else `url`.
+    /// The program to start and its arguments, without a shell; excludes `url`.
     #[serde(default)]
     pub command: Vec<String>,
-    /// `command`: environment variables that it is given, by name, beside those every program needs.
+    /// `command`: names of environment variables to pass on, in addition to those every program
+    /// needs.
     #[serde(default)]
     pub env: Vec<String>,
-    /// `command`: the file its standard error is added to; it goes nowhere without one.
+    /// `command`: the file that its standard error is appended to; discarded if unset.
     #[serde(default)]
     pub stderr: Option<PathBuf>,
-    /// Where it speaks streamable HTTP.
+    /// URL of a server with streamable HTTP.
     #[serde(default, deserialize_with = "optional_url")]
     pub url: Option<Url>,
     /// `url`: the environment variable that holds the bearer token.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Longest time until it has begun, and longest time of a call, in seconds.
+    /// Timeout of the start and of each call, in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_s: f64,
-    /// Octets of a result at most.
+    /// Maximum size of a result in bytes.
     #[serde(default = "default_result")]
     pub max_result_bytes: usize,
-    /// Calls in flight at most.
+    /// Maximum calls in flight.
     #[serde(default = "default_concurrency")]
     pub max_concurrency: usize,
-    /// The tools agents may call.
+    /// The tools that agents may call.
     pub tools: Vec<McpTool>,
 }
 
@@ -58,18 +58,18 @@ pub struct McpConfig {
 pub struct McpTool {
     /// Its name in allowlists, `<scope>:<tool-id>`.
     pub tool: String,
-    /// Its name at the server; the tool id if left out.
+    /// Its name on the server; default: the tool id.
     #[serde(default)]
     pub name: Option<String>,
-    /// Whether it only looks, or changes something.
+    /// Whether it only reads or has side effects.
     pub effects: Declared,
-    /// Whether it may change something.
+    /// Whether it may be called despite side effects.
     #[serde(default)]
     pub allow_side_effects: bool,
 }
 
 impl McpTool {
-    /// Its name at the server.
+    /// Its name on the server.
     pub fn at_server(&self) -> &str {
         let id = self.tool.split_once(':').map_or("", |(_, id)| id);
         self.name.as_deref().unwrap_or(id)
@@ -86,14 +86,15 @@ const fn default_concurrency() -> usize {
     8
 }
 
-/// The largest message of a server that is read at all; results need some of it for quoting.
+/// Maximum size in bytes of a server's message; larger than a result, because a quoted result takes
+/// more bytes.
 pub(super) const LARGEST_MESSAGE: usize = 16 << 20;
 const LARGEST_RESULT: usize = LARGEST_MESSAGE / 2;
 
-/// Checks what types cannot say.
+/// Checks rules that the types do not express.
 ///
 /// # Errors
-/// The first field without a sensible value.
+/// The first field with an invalid value.
 pub(super) fn check(servers: &[McpConfig]) -> Result<(), Error> {
     let mut names = HashSet::new();
     let mut tools = HashSet::new();
@@ -106,7 +107,10 @@ pub(super) fn check(servers: &[McpConfig]) -> Result<(), Error> {
             })
         };
         if server.name.is_empty() || !names.insert(&server.name) {
-            return invalid("name", "must not be empty or that of an earlier entry");
+            return invalid(
+                "name",
+                "must not be empty or repeat the name of an earlier entry",
+            );
         }
         match (&server.url, server.command.first()) {
             (None, None) => return invalid("command", "or `url` is missing: give one of them"),
@@ -137,7 +141,10 @@ pub(super) fn check(servers: &[McpConfig]) -> Result<(), Error> {
             return invalid("max_concurrency", "must be between 1 and 1024");
         }
         if server.tools.is_empty() {
-            return invalid("tools", "must name at least one tool; no other is called");
+            return invalid(
+                "tools",
+                "must name at least one tool; other tools are never called",
+            );
         }
         for (place, tool) in server.tools.iter().enumerate() {
             let field = format!("tools[{place}].tool");
@@ -146,10 +153,13 @@ pub(super) fn check(servers: &[McpConfig]) -> Result<(), Error> {
                 .split_once(':')
                 .is_none_or(|(scope, id)| scope.is_empty() || id.is_empty())
             {
-                return invalid(&field, "must be `<scope>:<tool-id>`, as agents name it");
+                return invalid(
+                    &field,
+                    "must be `<scope>:<tool-id>`, as in agents' allowlists",
+                );
             }
             if !tools.insert(&tool.tool) {
-                return invalid(&field, "is there twice; keep one of them");
+                return invalid(&field, "occurs twice; keep one of them");
             }
         }
     }

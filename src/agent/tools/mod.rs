@@ -1,5 +1,6 @@
-//! Live tools: servers on the Model Context Protocol that the operator configured (`[[tools.mcp]]`), behind one list of what
-//! agents may call. A tool is called only if it stands there *and* on the agent's own allowlist.
+//! Live tools: servers on the Model Context Protocol that the operator configured
+//! (`[[tools.mcp]]`), with one list of tools that agents may call. A tool is only called if it is
+//! in that list *and* on the agent's own allowlist.
 
 mod child;
 mod config;
@@ -22,25 +23,23 @@ use crate::domain::ids::TaskId;
 use crate::net;
 use crate::ports::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 
-/// Octets of what a server says of one of its tools, beyond which it is not passed on.
+/// Maximum size in bytes of a tool's definition; a larger one is not passed on.
 const LARGEST_DEFINITION: usize = 64 << 10;
 
 /// Why the live tools of a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A field has no sensible value.
+    /// A field has an invalid value.
     #[error("tools.mcp[{index}].{field} {problem}")]
     Invalid {
-        /// Which entry.
+        /// Index of the entry.
         index: usize,
-        /// The field.
         field: String,
-        /// What is wrong, and what to do.
+        /// The fault and its remedy.
         problem: String,
     },
 }
 
-/// The configured tools.
 #[derive(Debug)]
 pub struct ToolCatalog {
     tools: HashMap<String, Known>,
@@ -53,8 +52,8 @@ struct Known {
 }
 
 impl ToolCatalog {
-    /// Sets up every configured server; none is begun yet. Secrets are read from the environment through `environment`, now
-    /// and never again. `None` if there is no server.
+    /// Sets up every configured server without starting any. Reads secrets from the environment
+    /// through `environment` once, during this call. `None` if there is no server.
     ///
     /// # Errors
     /// The first entry that cannot be used.

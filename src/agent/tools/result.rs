@@ -1,4 +1,4 @@
-//! What a server's answer means.
+//! Interprets the answers of tool servers.
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode};
 use rmcp::service::ServiceError;
@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use crate::ports::{ToolAnswer, ToolsUnavailable};
 
-/// What a call came to.
+/// The outcome of a call.
 ///
 /// # Errors
-/// There is no result, or one that is too large.
+/// There is no result, or it is too large.
 pub fn read(
     answer: Result<CallToolResponse, ServiceError>,
     largest: usize,
 ) -> Result<ToolAnswer, ToolsUnavailable> {
     let result = match answer {
         Ok(CallToolResponse::Complete(result)) => result,
-        // Nobody is there to be asked, and what takes longer than a call is not waited for.
+        // No one can answer a server's question, and tasks that outlast a call are not awaited.
         Ok(_) => return Err(ToolsUnavailable::because("tool_unfinished")),
-        // Some servers say in this way that the arguments are not to their liking, which is for the agent to know.
+        // Some servers report invalid arguments this way, which the agent should see.
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
             CallToolResult::error(vec![ContentBlock::text(error.message)])
         }
@@ -36,7 +36,8 @@ pub fn read(
     })
 }
 
-/// Why a server did not answer. What it says of that may be anything, and stays with it.
+/// The error for a server that did not answer. The server's own text may be anything, so it is not
+/// passed on.
 pub fn unavailable(error: &ServiceError) -> ToolsUnavailable {
     ToolsUnavailable::because(match error {
         ServiceError::McpError(_) => "tool_error",
@@ -46,7 +47,7 @@ pub fn unavailable(error: &ServiceError) -> ToolsUnavailable {
     })
 }
 
-/// The document a server calls its result, else its texts, else the blocks as they are.
+/// The structured result, else its texts, else the content blocks as they are.
 fn said(result: CallToolResult) -> Option<Value> {
     if let Some(document) = result.structured_content {
         return Some(document);

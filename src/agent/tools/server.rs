@@ -1,8 +1,10 @@
-//! One tool server on the Model Context Protocol, over standard input and output or streamable HTTP.
+//! One tool server on the Model Context Protocol, over standard input and output or streamable
+//! HTTP.
 //!
-//! It is begun with the first call and kept; one that has ended, or did not answer in time, is begun anew with the next
-//! call. After one that could not be begun, nobody tries again for a moment, so that a dead server does not cost every task
-//! its whole time. The server is offered nothing of ours: no model to sample, no roots, nobody to ask.
+//! The session starts with the first call and is kept. After it ended or timed out, the next call
+//! starts another one. If a start fails, no further start is attempted for a few seconds, so that a
+//! dead server does not cost every task its whole timeout. The server gets no capabilities of the
+//! host: no sampling, no roots, no elicitation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,18 +31,17 @@ use super::result::{read, unavailable};
 use crate::net::{self, Client};
 use crate::ports::{ToolAnswer, ToolsUnavailable};
 
-/// How long nobody tries again after a server could not be begun.
+/// Delay after a failed start before the next one.
 const REST: Duration = Duration::from_secs(5);
-/// Tools a server may list; what comes after them is not looked at.
+/// Maximum tools that a server may list; the rest is ignored.
 const MOST_TOOLS: usize = 1000;
-/// Pages it may spread them over.
+/// Maximum pages of the tool list.
 const MOST_PAGES: usize = 50;
-/// The member of a request's `_meta` that carries the call's name as an effect.
+/// The member of a request's `_meta` with the call's effect id.
 const ACTIVITY: &str = "touchstone/activityId";
 
 type Service = RunningService<RoleClient, ClientConfig>;
 
-/// A server.
 pub struct McpServer {
     config: McpConfig,
     place: Place,
@@ -57,11 +58,10 @@ impl std::fmt::Debug for McpServer {
     }
 }
 
-/// Where it is.
 enum Place {
-    /// A process of ours, with variables it is given.
+    /// A child process with these environment variables.
     Child(Vec<(String, SecretString)>),
-    /// Elsewhere.
+    /// A server at a URL.
     Remote {
         client: Box<Client>,
         url: url::Url,
@@ -75,28 +75,28 @@ struct State {
     failed: Option<(Instant, ToolsUnavailable)>,
 }
 
-/// A server that has begun.
+/// A running session.
 pub struct Session {
     service: Service,
     tools: HashMap<String, Tool>,
-    /// Ends after the service, whose end closes its input.
+    /// Dropped after the service, which closes the server's input.
     _process: Option<child::Server>,
 }
 
 impl Session {
-    /// What it says of one of its tools.
+    /// The server's definition of a tool.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.get(name)
     }
 }
 
 impl McpServer {
-    /// A server that is a process of ours.
+    /// A server as a child process.
     pub fn child(config: McpConfig, environment: Vec<(String, SecretString)>) -> Self {
         Self::at(config, Place::Child(environment))
     }
 
-    /// A server elsewhere.
+    /// A server at a URL.
     ///
     /// # Errors
     /// The URL cannot be used.
@@ -143,7 +143,7 @@ impl McpServer {
         let mut params =
             CallToolRequestParams::new(name.to_owned()).with_arguments(arguments.clone());
         params.meta = Some(meta);
-        // A call that is given up here is cancelled at the server.
+        // A call that times out here is cancelled at the server.
         match timeout(self.timeout, session.service.call_tool_once(params)).await {
             Ok(answer) => {
                 if answer
@@ -161,10 +161,10 @@ impl McpServer {
         }
     }
 
-    /// The server, begun if need be.
+    /// The running session; starts one if needed.
     ///
     /// # Errors
-    /// It cannot be, or could not a moment ago.
+    /// The session cannot be started, or its last start failed a moment ago.
     pub async fn session(&self) -> Result<Arc<Session>, ToolsUnavailable> {
         let mut state = self.state.lock().await;
         if let Some(session) = &state.session
@@ -194,7 +194,7 @@ impl McpServer {
                 tracing::warn!(
                     server = self.config.name,
                     reason = why.reason,
-                    "a tool server could not be begun"
+                    "a tool server could not be started"
                 );
                 state.failed = Some((Instant::now(), why.clone()));
                 Err(why)
@@ -202,7 +202,7 @@ impl McpServer {
         }
     }
 
-    /// Does not use a session again.
+    /// Discards a session.
     async fn forget(&self, session: &Arc<Session>) {
         let mut state = self.state.lock().await;
         if state
@@ -257,7 +257,7 @@ impl McpServer {
 
 fn not_begun(error: &ClientInitializeError, child: bool) -> ToolsUnavailable {
     ToolsUnavailable::because(match error {
-        // Whether its input or its output is seen to end first is chance.
+        // Whether the input or the output is closed first is random.
         ClientInitializeError::TransportError { .. } if child => "tool_closed",
         ClientInitializeError::JsonRpcError(_) => "tool_error",
         ClientInitializeError::ConnectionClosed(_) => "tool_closed",

@@ -185,13 +185,13 @@ fn write_lines(file: &Path, lines: &[String]) {
 
 #[rstest]
 #[case::empty(|_: Vec<String>| vec![], "line 1: it is empty")]
-#[case::no_head(|lines: Vec<String>| lines[1..].to_vec(), "line 1: the first line must say the version")]
-#[case::another_version(|mut lines: Vec<String>| { lines[0] = lines[0].replace("\"version\":2", "\"version\":3"); lines }, "line 1: it is of version 3")]
-#[case::another_request(|mut lines: Vec<String>| { lines[2] = lines[2].replace("canary-prompt", "another prompt"); lines }, "line 3: the key is not that of the request")]
-#[case::twice(|mut lines: Vec<String>| { lines.insert(5, lines[2].clone()); lines }, "line 6: the exchange is there twice")]
+#[case::no_head(|lines: Vec<String>| lines[1..].to_vec(), "line 1: the first line must name the version")]
+#[case::another_version(|mut lines: Vec<String>| { lines[0] = lines[0].replace("\"version\":2", "\"version\":3"); lines }, "line 1: it has version 3")]
+#[case::another_request(|mut lines: Vec<String>| { lines[2] = lines[2].replace("canary-prompt", "another prompt"); lines }, "line 3: the key does not match the request")]
+#[case::twice(|mut lines: Vec<String>| { lines.insert(5, lines[2].clone()); lines }, "line 6: the exchange occurs twice")]
 #[case::unknown_member(|mut lines: Vec<String>| { lines[2] = lines[2].replacen("\"nth\"", "\"more\":1,\"nth\"", 1); lines }, "line 3: unknown field `more`")]
 #[case::no_end(|mut lines: Vec<String>| { lines.pop(); lines }, "line 5: the recording was not finished")]
-#[case::two_ends(|mut lines: Vec<String>| { lines.push(lines[5].clone()); lines }, "line 7: it follows the last line")]
+#[case::two_ends(|mut lines: Vec<String>| { lines.push(lines[5].clone()); lines }, "line 7: it comes after the last line")]
 #[tokio::test]
 async fn an_unsound_cassette_is_refused_with_its_line(
     #[case] spoil: fn(Vec<String>) -> Vec<String>,
@@ -215,7 +215,7 @@ async fn an_unsound_cassette_is_refused_with_its_line(
 #[case::shortened(|lines: &mut Vec<String>| lines.truncate(4), "line 4: the recording was not finished")]
 #[case::without_links(|lines: &mut Vec<String>| lines[2] = lines[2].replacen("\"chain\"", "\"link\"", 1), "line 3: it does not begin with the member `chain`")]
 #[case::no_json(|lines: &mut Vec<String>| lines[1] = "{oops".to_owned(), "line 2: it does not begin")]
-#[case::an_earlier_version(|lines: &mut Vec<String>| lines[0] = r#"{"kind":"cassette","version":1,"madeBy":"x"}"#.to_owned(), "line 1: it is of version 1")]
+#[case::an_earlier_version(|lines: &mut Vec<String>| lines[0] = r#"{"kind":"cassette","version":1,"madeBy":"x"}"#.to_owned(), "line 1: it has version 1")]
 #[tokio::test]
 async fn an_edited_cassette_is_refused(#[case] edit: fn(&mut Vec<String>), #[case] expected: &str) {
     let folder = TempDir::new().unwrap();

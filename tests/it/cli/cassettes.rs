@@ -87,7 +87,7 @@ fn a_replay_comes_to_the_same_without_the_model() {
     let again = home.eval(&["--record", "tape.jsonl"]);
     assert_eq!(again.code, 2);
     assert!(
-        again.stderr.contains("tape.jsonl cannot be opened"),
+        again.stderr.contains("tape.jsonl could not be opened"),
         "{}",
         again.stderr
     );

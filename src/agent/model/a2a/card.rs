@@ -1,10 +1,11 @@
-//! The card of an agent, of which only this is of interest: whether it streams, and who it is.
+//! The parts of an agent's card that the adapter needs: whether the agent streams, and its
+//! identity.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-/// Where an agent's card is (A2A 0.3 §5.3).
+/// Path of an agent's card (A2A 0.3 §5.3).
 const PLACE: &str = "/.well-known/agent-card.json";
 
 #[derive(Deserialize)]
@@ -24,12 +25,13 @@ struct Capabilities {
     streaming: bool,
 }
 
-/// Where the card of the agent at `url` would be.
+/// The URL of the card for the agent at `url`.
 pub fn place(url: &Url) -> Option<Url> {
     url.join(PLACE).ok()
 }
 
-/// Whether a card says that the agent at `url` streams. A host of several agents has the card of another one there.
+/// Whether a card says that the agent at `url` streams. A host with several agents may serve the
+/// card of another agent there.
 pub fn streams(card: &[u8], url: &Url) -> bool {
     own(card, url).is_some_and(|card| card.capabilities.streaming)
 }

@@ -1,10 +1,11 @@
 //! A remote agent on the A2A protocol, version 0.3, JSON-RPC transport.
 //!
-//! The agent brings its own instructions, model and tools, so what it gets is the task: memory, input, and in words the schema
-//! its answer must satisfy. Where its card says that it streams, the task is followed that way (`message/stream`); a task it
-//! takes longer over, or whose stream ends early, is asked for until it has ended, within the attempt's time. The
-//! message id is that of the call as an effect, the same for every attempt, by which an agent can recognise a repetition. A task
-//! that nobody waits for any more is cancelled (`tasks/cancel`), if it is known by then.
+//! The agent has its own instructions, model and tools, so it only gets the task: memory, input,
+//! and a description of the schema that its answer must satisfy. If its card says that it streams,
+//! the adapter follows the task that way (`message/stream`). A task that takes longer, or whose
+//! stream ends early, is polled until it ends, within the attempt's time. The message id is the
+//! call's effect id, the same for every attempt, so that an agent can recognize a repetition. A
+//! task that is no longer awaited is cancelled (`tasks/cancel`), if its id is already known.
 
 mod card;
 pub mod wire;
@@ -25,14 +26,13 @@ use crate::net;
 use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
 use wire::{Progress, Streamed, read_answer};
 
-/// First wait before a task is asked for again.
+/// Delay before the first poll.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// Longest wait.
+/// Maximum delay between polls.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// Octets of a stream that are read.
+/// Maximum bytes of a stream that are read.
 const LARGEST: u64 = 8 << 20;
 
-/// An agent on this protocol.
 #[derive(Debug)]
 pub struct A2aAgent {
     remote: Arc<Remote>,
@@ -42,7 +42,7 @@ pub struct A2aAgent {
 }
 
 impl A2aAgent {
-    /// The agent at the `url` of its card.
+    /// An agent at the `url` of its card.
     ///
     /// # Errors
     /// See [`Error`].
@@ -54,7 +54,8 @@ impl A2aAgent {
         })
     }
 
-    /// Whether it streams. Looked up with the first call; what cannot be told then is asked again with the next one.
+    /// Whether the agent streams. Looked up at the first call; if the lookup fails, the next call
+    /// repeats it.
     async fn streams(&self) -> bool {
         let Some(place) = card::place(self.remote.url()) else {
             return false;
@@ -67,7 +68,7 @@ impl A2aAgent {
         self.streams.get_or_try_init(look).await.is_ok_and(|it| *it)
     }
 
-    /// Gives it the task and follows it as far as its stream goes.
+    /// Sends the task and follows its stream to the end.
     async fn follow(
         &self,
         params: Value,
@@ -80,7 +81,7 @@ impl A2aAgent {
             .await?;
         let answer = match opened {
             Opened::Stream(answer) => answer,
-            // An error comes as a document.
+            // An error arrives as a single document.
             Opened::Whole(answer) if !(200..300).contains(&answer.status) => {
                 return Err(self.remote.failure(&answer));
             }
@@ -97,7 +98,7 @@ impl A2aAgent {
                     known.task = task.id().map(str::to_owned);
                 }
                 Err(cause) => match task.task() {
-                    // The task goes on without its stream.
+                    // The task continues without its stream.
                     Some(task) if cause.is_transient() => return Ok(Progress::Working { task }),
                     _ => return Err(cause),
                 },
@@ -121,7 +122,7 @@ impl A2aAgent {
         read_answer(json_of(&answer)?)
     }
 
-    /// Gives it the task and waits until it has ended.
+    /// Sends the task and waits until it ends.
     async fn pursue(
         &self,
         request: &ModelRequest<'_>,
@@ -171,11 +172,11 @@ impl Model for A2aAgent {
         let pursued = tokio::time::timeout(patience(self.info.timeout), pursuing).await;
         match pursued {
             Ok(outcome) => {
-                // It has ended, or another attempt finds it again.
+                // The task has ended, or another attempt will find it again.
                 known.task = None;
                 outcome
             }
-            // Another attempt would only find the cancelled task again.
+            // Another attempt would only find the cancelled task.
             Err(_) => Err(unavailable(TIMEOUT, known.task.is_none())),
         }
     }
@@ -184,7 +185,7 @@ impl Model for A2aAgent {
         &self.info
     }
 
-    /// Who it is, by its card.
+    /// The agent's identity from its card.
     async fn adapter(&self) -> Option<Value> {
         let place = card::place(self.remote.url())?;
         let card = self.remote.public(&place).await.ok()??;
@@ -192,7 +193,7 @@ impl Model for A2aAgent {
     }
 }
 
-/// The task that is under way, once it is known. One that is dropped is cancelled.
+/// The running task, once its id is known. Cancels the task on drop.
 struct Known {
     remote: Arc<Remote>,
     task: Option<String>,
@@ -215,7 +216,8 @@ fn body(method: &str, params: Value) -> Result<Vec<u8>, ModelError> {
     serde_json::to_vec(&body).map_err(|_| unavailable("request_not_serialisable", false))
 }
 
-/// What the agent is told. The first message is the pack's prompt, for which the agent has its own.
+/// The message parts for the agent. The first message is the pack's prompt, which is left out
+/// because the agent has its own.
 fn parts(request: &ModelRequest<'_>) -> Vec<Value> {
     let told = request.messages.iter().enumerate();
     let texts = told.filter_map(|(n, message)| match message {

@@ -1,4 +1,4 @@
-//! What an A2A agent answers.
+//! Parses the answers of A2A agents.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,17 +8,16 @@ use crate::agent::model::reported;
 use crate::domain::agent::ModelReply;
 use crate::ports::ModelError;
 
-/// JSON-RPC's own code for a fault inside the server.
+/// JSON-RPC's error code for a fault inside the server.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// How far the agent is.
 #[derive(Debug)]
 pub enum Progress {
-    /// It has answered.
+    /// The agent has answered.
     Ended(ModelReply),
-    /// It is still at it.
+    /// The agent is still working.
     Working {
-        /// The task to ask for.
+        /// The task to poll.
         task: String,
     },
 }
@@ -57,7 +56,7 @@ struct StatusUpdate {
 struct ArtifactUpdate {
     task_id: String,
     artifact: Said,
-    /// Whether it goes on where the artifact of this id ended.
+    /// Whether the content is appended to the artifact with this id.
     #[serde(default)]
     append: bool,
 }
@@ -113,10 +112,10 @@ enum Part {
     Unknown,
 }
 
-/// What an answer says.
+/// Parses an answer.
 ///
 /// # Errors
-/// It says that nothing will come, or nothing at all.
+/// The task has failed, or the answer is malformed.
 pub fn read_answer(body: &[u8]) -> Result<Progress, ModelError> {
     match outcome(body)? {
         Outcome::Message(said) => Ok(Progress::Ended(reply(text_of(&[said])))),
@@ -138,12 +137,12 @@ fn outcome(body: &[u8]) -> Result<Outcome, ModelError> {
     answer.result.ok_or_else(malformed)
 }
 
-/// A task as a stream tells it, piece by piece.
+/// A task as received in pieces from a stream.
 #[derive(Default)]
 pub struct Streamed(Option<Task>);
 
 impl Streamed {
-    /// Takes what the agent sent; its reply, if that ends the task.
+    /// Adds a piece; returns the reply if the piece ends the task.
     ///
     /// # Errors
     /// As for an answer.
@@ -171,17 +170,17 @@ impl Streamed {
         }
     }
 
-    /// The task that is still under way, as far as it is known.
+    /// The id of the running task, if it is known.
     pub fn id(&self) -> Option<&str> {
         self.0.as_ref().map(|task| task.id.as_str())
     }
 
-    /// The task that is still under way, if there is one.
+    /// The running task, if there is one.
     pub fn task(self) -> Option<String> {
         self.0.map(|task| task.id)
     }
 
-    /// The task, which goes by this id.
+    /// The task with this id.
     fn of(&mut self, id: String) -> Result<&mut Task, ModelError> {
         let task = self.0.get_or_insert_with(|| Task {
             id: id.clone(),
@@ -193,7 +192,7 @@ impl Streamed {
         });
         match task.id == id {
             true => Ok(task),
-            // One message is one task.
+            // A message belongs to exactly one task.
             false => Err(malformed()),
         }
     }
@@ -208,13 +207,13 @@ impl Task {
         let said = self.status.message.map(|message| vec![message]);
         match self.status.state {
             State::Submitted | State::Working => Ok(Progress::Working { task: self.id }),
-            // An answer stands in artifacts; small agents leave it in the last message.
+            // The answer is in the artifacts; small agents put it in the last message.
             State::Completed => {
                 let artifacts = self.artifacts.filter(|artifacts| !artifacts.is_empty());
                 let said = artifacts.or(said).unwrap_or_default();
                 Ok(Progress::Ended(reply(text_of(&said))))
             }
-            // Nobody is there to answer: the question is the agent's decision.
+            // No one can answer a question of the agent, so the question is its final answer.
             State::InputRequired => Ok(Progress::Ended(reply(text_of(&said.unwrap_or_default())))),
             State::Rejected => Ok(Progress::Ended(ModelReply {
                 text: text_of(&said.unwrap_or_default()),
@@ -236,7 +235,7 @@ fn reply(text: Option<String>) -> ModelReply {
     }
 }
 
-/// The texts one after the other; without any, the first document.
+/// The texts concatenated; if there are none, the first document.
 fn text_of(said: &[Said]) -> Option<String> {
     let parts = || said.iter().flat_map(|said| &said.parts);
     let texts: Vec<&str> = parts()

@@ -1,8 +1,8 @@
 //! The Anthropic messages wire.
 //!
-//! What differs from chat completions: instructions stand apart from the messages, tool results are content of the user's
-//! turn, an answer always has a bound of tokens, and cached prompt tokens are counted beside the others. A schema the
-//! endpoint does not take is described in the instructions.
+//! Differences from chat completions: instructions are separate from the messages, tool results are
+//! content of the user's turn, every request needs a token limit, and cached prompt tokens are
+//! counted separately. If the endpoint does not accept a schema, the instructions describe it.
 
 mod pieces;
 mod reply;
@@ -16,13 +16,12 @@ use super::endpoint::{HttpModel, Wire};
 use super::tool_names::ToolNames;
 use crate::domain::agent::{ModelReply, ModelRequest};
 
-/// The version of the wire that is spoken.
+/// The version of the wire.
 const VERSION: &str = "2023-06-01";
 
 /// An endpoint on this wire; its base URL ends before `/messages`.
 pub type AnthropicModel = HttpModel<Messages>;
 
-/// The wire.
 #[derive(Debug)]
 pub enum Messages {}
 

@@ -1,4 +1,4 @@
-//! An answer in events.
+//! A streamed answer.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ struct End {
     stop_reason: Option<String>,
 }
 
-/// What came so far.
+/// The blocks received so far.
 #[derive(Default)]
 pub struct Events {
     blocks: BTreeMap<u64, Block>,
@@ -81,7 +81,7 @@ impl Events {
         };
     }
 
-    /// Whether there is such a block, of such a kind.
+    /// Whether there is a block with this index and kind.
     fn add(&mut self, index: u64, delta: Delta) -> bool {
         match (self.blocks.get_mut(&index), delta) {
             (Some(Block::Text { text: whole }), Delta::Text { text: piece })
@@ -91,7 +91,7 @@ impl Events {
             }
             (Some(Block::ToolUse { input, .. }), Delta::Input { partial_json }) => {
                 self.held += partial_json.len();
-                // A call starts with an empty object, in whose place the arguments come as text.
+                // A call starts with an empty object, which its arguments replace as text.
                 match input {
                     Some(Value::String(whole)) => whole.push_str(&partial_json),
                     _ => *input = Some(Value::String(partial_json)),
@@ -115,7 +115,7 @@ impl Pieces for Events {
                 index,
                 content_block,
             } => {
-                // What a block begins with is held too.
+                // The initial content of a block counts as held too.
                 self.held += data.len();
                 self.blocks.insert(index, content_block);
             }

@@ -1,4 +1,4 @@
-//! Reading an answer: blocks and stop reasons that are not known are passed over, those that are must be whole.
+//! Parses an answer: unknown blocks and stop reasons are skipped, known ones must be complete.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// With what a later count says: each number is of the whole answer so far.
+    /// Merges a later count; each number is for the whole answer so far.
     pub fn updated(self, later: Self) -> Self {
         Self {
             input_tokens: later.input_tokens.or(self.input_tokens),
@@ -64,7 +64,8 @@ impl Usage {
         }
     }
 
-    /// Prompt tokens that came from the cache or went into it are counted apart on this wire, and with the others by us.
+    /// This wire counts prompt tokens read from or written to the cache separately; the host counts
+    /// them with the others.
     fn tokens(self) -> Reported<TokenUsage> {
         let counts = (
             self.input_tokens,
@@ -86,12 +87,11 @@ impl Usage {
     }
 }
 
-/// The reply in a successful answer; `None` if it holds none.
+/// The reply in a successful answer; `None` if it has none.
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
     reported::parse(body).map(|answer| reply_of(answer, names))
 }
 
-/// What an answer says.
 pub fn reply_of(answer: Answer, names: &ToolNames<'_>) -> ModelReply {
     let stop = answer.stop_reason.as_deref().unwrap_or_default();
     let usage = answer.usage.and_then(Usage::tokens);

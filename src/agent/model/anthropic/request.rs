@@ -1,5 +1,3 @@
-//! Writing a request.
-
 use std::borrow::Cow;
 
 use serde::Serialize;
@@ -12,7 +10,6 @@ use crate::domain::agent::{
     ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ResponseSchema, ToolCall,
 };
 
-/// The body of a request.
 pub fn write_request(
     model: &str,
     request: &ModelRequest<'_>,
@@ -23,7 +20,7 @@ pub fn write_request(
     let as_format = dialect.format == ResponseFormat::JsonSchema;
     let mut system: Vec<Text<'_>> = Vec::new();
     for message in &request.messages {
-        // Blocks without text are refused.
+        // The endpoint refuses blocks without text.
         if let Message::System(text) = message
             && !text.trim().is_empty()
         {
@@ -35,7 +32,8 @@ pub fn write_request(
     }
     serde_json::to_vec(&Body {
         model,
-        // The wire demands a bound. This is what is reserved in the budget for answers without one.
+        // The wire requires a limit. This number is also reserved in the budget for answers without
+        // a limit.
         max_tokens: request.max_tokens.unwrap_or(ASSUMED_OUTPUT_TOKENS),
         system,
         messages: turns(&request.messages, names),
@@ -127,7 +125,7 @@ enum Block<'a> {
     },
 }
 
-/// Roles must alternate, and all results of a turn's calls stand in the turn after it.
+/// Roles must alternate, and all results of a turn's calls must be in the next turn.
 fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'a>> = Vec::with_capacity(messages.len());
     let mut say = |role, blocks: Vec<Block<'a>>| match turns.last_mut() {
@@ -140,13 +138,13 @@ fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>>
     for message in messages {
         match message {
             Message::System(_) => {}
-            // Nor may a conversation begin without a task.
+            // A conversation must begin with a task.
             Message::User(text) if text.trim().is_empty() => {
                 say(Role::User, vec![Block::Text { text: "(empty)" }]);
             }
             Message::User(text) => say(Role::User, vec![Block::Text { text }]),
             Message::Assistant { text, tool_calls } => {
-                // Blocks without text are refused.
+                // The endpoint refuses blocks without text.
                 let text = text.as_deref().filter(|text| !text.trim().is_empty());
                 let said = text.map(|text| Block::Text { text }).into_iter();
                 let calls = tool_calls.iter().map(|call| tool_use(call, names));
@@ -170,7 +168,8 @@ fn tool_use<'a>(call: &'a ToolCall, names: &'a ToolNames<'_>) -> Block<'a> {
         name: names.to_wire(&call.tool),
         input: match &call.arguments {
             Ok(arguments @ Value::Object(_)) => Cow::Borrowed(arguments),
-            // The wire takes objects only; anything else would spoil the whole conversation.
+            // The wire only accepts objects; any other value would invalidate the whole
+            // conversation.
             _ => Cow::Owned(Value::Object(Map::new())),
         },
     }

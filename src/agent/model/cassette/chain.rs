@@ -1,5 +1,6 @@
-//! The chain over the lines of a cassette: each line begins with the digest over all lines up to it, so that a line that is
-//! changed, left out or moved is found, and its last link names the whole cassette.
+//! The hash chain over the lines of a cassette. Each line begins with the digest over all lines up
+//! to it, so that a changed, missing or moved line is detected, and the last link identifies the
+//! whole cassette.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,9 +11,9 @@ use crate::domain::pack::keys::{PublicKey, SecretKey};
 
 /// Separates these digests and signatures from all others.
 const RECIPE: &[u8] = b"touchstone:cassette:v2";
-/// What a line begins with, before its link.
+/// The beginning of a line, before its link.
 const HEAD: &str = "{\"chain\":\"";
-/// What follows the link.
+/// The text after the link.
 const NECK: &str = "\",";
 /// Hexadecimal digits of a link.
 const LINK_CHARS: usize = 64;
@@ -28,17 +29,17 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// A line, which is a JSON object with members, with its link in front.
+    /// Prepends the link to a line, which must be a JSON object with members.
     pub fn link(&mut self, line: &str) -> String {
         self.take(line);
         let members = line.strip_prefix('{').unwrap_or(line);
         format!("{HEAD}{}{NECK}{members}", hex(&self.0))
     }
 
-    /// The line without its link.
+    /// Removes and verifies the link of a line.
     ///
     /// # Errors
-    /// It has none, or it is not the one that its content and the lines before it give.
+    /// The line has no link, or the link does not match its content and the lines before it.
     pub fn unlink(&mut self, text: &str) -> Result<String, String> {
         let linked = text
             .strip_prefix(HEAD)
@@ -46,7 +47,8 @@ impl Chain {
             .and_then(|(link, rest)| Some((link, rest.strip_prefix(NECK)?)));
         let Some((link, members)) = linked else {
             return Err(
-                "it does not begin with the member `chain`, so nothing protects it; record the cassette again"
+                "it does not begin with the member `chain`, so its integrity cannot be verified; \
+                record the cassette again"
                     .to_owned(),
             );
         };
@@ -67,12 +69,12 @@ impl Chain {
         format!("sha256-{}", STANDARD.encode(self.0))
     }
 
-    /// A signature over the lines so far.
+    /// Signs the lines so far.
     pub fn sign(&self, key: &SecretKey) -> String {
         STANDARD.encode(key.sign(&self.message()))
     }
 
-    /// Whether `key` has signed the lines so far.
+    /// Whether `signature` over the lines so far verifies with `key`.
     pub fn is_signed_by(&self, key: &PublicKey, signature: &str) -> bool {
         let signature = STANDARD.decode(signature);
         signature.is_ok_and(|signature| key.verifies(&self.message(), &signature))

@@ -16,10 +16,9 @@ use crate::domain::money::NanoUsd;
 use crate::domain::redaction::mask;
 use crate::ports::{ModelError, ModelInfo};
 
-/// The version that is written, and read.
+/// The version that is written and read.
 pub const VERSION: u32 = 2;
 
-/// One line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -29,26 +28,24 @@ pub const VERSION: u32 = 2;
 pub enum Line {
     /// The first line.
     Cassette {
-        /// The format's version.
         version: u32,
-        /// What wrote it.
+        /// The program that wrote it.
         made_by: String,
     },
-    /// A model that was asked.
+    /// A model that was called.
     Model(Endpoint),
-    /// A request and what came of it.
+    /// A request to a model and its outcome.
     Exchange(Exchange<Outcome>),
-    /// A question to live tools and what came of it: `list`, or `call` and `arguments`.
+    /// A request to live tools and its outcome: `list`, or `call` and `arguments`.
     Tool(Exchange<ToolSaid>),
     /// The last line: the recording is complete.
     End {
-        /// Over all lines before it; absent if the host that recorded has no key.
+        /// Over all lines before it; absent if the recording host has no key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<Signature>,
     },
 }
 
-/// A signature over the lines of a cassette.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Signature {
@@ -58,63 +55,61 @@ pub struct Signature {
     pub value: String,
 }
 
-/// A model, as far as a replay needs to know it.
+/// The properties of a model that a replay needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Endpoint {
     /// The class of agents it served, or `*`.
     pub role: String,
-    /// Its provider.
     pub provider: String,
-    /// Its name.
     pub model: String,
-    /// Nano-dollars of an input token.
+    /// Nano-dollars per input token.
     pub input_price: f64,
-    /// Nano-dollars of an output token.
+    /// Nano-dollars per output token.
     pub output_price: f64,
-    /// Calls in flight at most.
+    /// Maximum calls in flight.
     pub max_concurrency: u32,
-    /// Attempts of one call.
+    /// Maximum attempts of one call.
     pub max_attempts: u32,
 }
 
-/// A request and what came of it.
+/// A request and its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Exchange<O> {
     /// SHA-256 of the request in canonical form (RFC 8785).
     pub key: String,
-    /// The task it was for.
+    /// The task that made the request.
     pub task: Option<String>,
-    /// How many times this task had asked the same before.
+    /// How many times the task had made the same request before.
     pub nth: u32,
     /// The request, without secrets.
     pub request: Value,
-    /// What came of it, without secrets.
+    /// The outcome, without secrets.
     pub outcome: O,
-    /// Whether something in the outcome was masked.
+    /// Whether any part of the outcome was masked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub masked: bool,
 }
 
-/// What came of a question to live tools.
+/// The outcome of a request to live tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ToolSaid {
-    /// Those there are.
+    /// The listed tools.
     Offers(Vec<ToolDefinition>),
     /// The result of a call.
     Answered(Value),
-    /// That it could not be done.
+    /// The error of a call.
     Failed(Value),
-    /// Nothing, for this reason.
+    /// The tools were unavailable, for this reason.
     Unavailable(String),
 }
 
-/// The same without secrets, and whether there were any.
+/// The outcome without secrets, and whether it had any.
 ///
 /// # Errors
-/// It cannot be written as JSON.
+/// It cannot be serialized as JSON.
 pub fn said_without_secrets(said: ToolSaid) -> serde_json::Result<(ToolSaid, bool)> {
     let mut document = serde_json::to_value(&said)?;
     if mask_in(&mut document) {
@@ -124,7 +119,7 @@ pub fn said_without_secrets(said: ToolSaid) -> serde_json::Result<(ToolSaid, boo
     }
 }
 
-/// What came of a request.
+/// The outcome of a request to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -132,7 +127,6 @@ pub fn said_without_secrets(said: ToolSaid) -> serde_json::Result<(ToolSaid, boo
     deny_unknown_fields
 )]
 pub enum Outcome {
-    /// An answer.
     Reply(Reply),
     /// The endpoint refused the request.
     Rejected {
@@ -141,17 +135,15 @@ pub enum Outcome {
     },
     /// The endpoint failed.
     Unavailable {
-        /// The label.
         reason: String,
-        /// Whether it was worth another attempt.
+        /// Whether a retry made sense.
         retryable: bool,
-        /// What the endpoint asked for in `Retry-After`.
+        /// The endpoint's `Retry-After`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
 }
 
-/// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Reply {
@@ -163,7 +155,7 @@ pub struct Reply {
     tool_calls: Vec<Call>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
-    /// Nano-dollars, where whoever answered said so.
+    /// Nano-dollars, if the endpoint reported a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -184,7 +176,7 @@ struct Call {
 #[serde(rename_all = "camelCase")]
 enum Arguments {
     Arguments(Value),
-    /// As they came, where they are no JSON.
+    /// The arguments as received, if they are not JSON.
     Unparsed(String),
 }
 
@@ -197,9 +189,10 @@ struct Usage {
     cached_input: Option<u64>,
 }
 
-/// A request as it is kept: everything the answer may depend on, nothing of the run, no secrets.
+/// The recorded form of a request: everything that the answer may depend on, but nothing of the run
+/// and no secrets.
 pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
-    // As text: a number that is printed and read again must not change the key.
+    // As text: printing and parsing a number must not change the key.
     let messages = messages_of(request, |call| {
         Value::String(match &call.arguments {
             Ok(value) => value.to_string(),
@@ -215,7 +208,7 @@ pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
         "temperature": request.temperature,
         "maxTokens": request.max_tokens,
     });
-    // Only where there are any: cassettes without live tools stay as they are.
+    // Only if there are any, so that cassettes without live tools do not change.
     if let Some(members) = kept.as_object_mut()
         && !request.definitions.is_empty()
     {
@@ -225,7 +218,7 @@ pub fn request_of(info: &ModelInfo, request: &ModelRequest<'_>) -> Value {
     kept
 }
 
-/// The name of a request.
+/// The key of a request.
 ///
 /// # Errors
 /// It cannot be written in canonical form.
@@ -234,7 +227,7 @@ pub fn key_of(request: &Value) -> serde_json::Result<String> {
     Ok(hex(&Sha256::digest(canonical)))
 }
 
-/// Masks what looks like a credential in every text, and says whether there was any.
+/// Masks text that looks like a credential; returns whether there was any.
 pub fn mask_in(value: &mut Value) -> bool {
     match value {
         Value::String(text) => match mask(text) {
@@ -255,10 +248,10 @@ pub fn mask_in(value: &mut Value) -> bool {
 }
 
 impl Outcome {
-    /// What came of a request, without secrets, and whether there were any.
+    /// The outcome without secrets, and whether it had any.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// It cannot be serialized as JSON.
     pub fn of(answer: &Result<ModelReply, ModelError>) -> serde_json::Result<(Self, bool)> {
         let outcome = match answer {
             Ok(reply) => Self::Reply(Reply::of(reply)),
@@ -284,7 +277,7 @@ impl Outcome {
         }
     }
 
-    /// The same for whoever asked; `None` for a refusal that is not known here.
+    /// The recorded outcome as a result; `None` for an unknown refusal.
     pub fn answer(&self) -> Option<Result<ModelReply, ModelError>> {
         Some(match self {
             Self::Reply(reply) => Ok(reply.clone().into()),

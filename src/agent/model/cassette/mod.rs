@@ -1,7 +1,8 @@
-//! Cassettes: what was said between this host, its models and its live tools, kept in a file and played back without them.
+//! Cassettes: recorded exchanges with models and live tools, which are replayed without either.
 //!
-//! Both ways are decorators of the ports: nothing else knows of them. A request is found by its content and its task,
-//! so neither the order of tasks nor the run's id matters. The format is described in `docs/cassettes.md`.
+//! Recording and replay are decorators of the ports; no other module knows of them. An exchange is
+//! found by its request and its task, so neither the order of tasks nor the run's id matters. The
+//! format is described in `docs/cassettes.md`.
 
 pub mod chain;
 mod format;
@@ -30,35 +31,29 @@ use format::{Endpoint, Exchange, Line, Outcome, Signature, ToolSaid, VERSION, ke
 /// The reason of a task whose exchange is not on the cassette.
 pub const MISSING: &str = "cassette_missing";
 
-/// A cassette cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read or made.
-    #[error("the cassette {} cannot be opened: {source}", file.display())]
+    /// The file cannot be read or created.
+    #[error("the cassette {} could not be opened: {source}", file.display())]
     File {
-        /// The file.
         file: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// A line is not as it should be.
-    #[error("the cassette {} is unsound at line {line}: {problem}", file.display())]
+    /// A line is invalid.
+    #[error("the cassette {} is invalid at line {line}: {problem}", file.display())]
     Unsound {
-        /// The file.
         file: PathBuf,
         /// From 1.
         line: usize,
-        /// What is wrong.
         problem: String,
     },
 }
 
-/// A cassette in use.
 #[derive(Clone, Debug)]
 pub enum Cassette {
-    /// Keeps what is said.
+    /// Records exchanges.
     Recording(Arc<Recording>),
-    /// Says what was kept.
+    /// Replays exchanges.
     Replay(Arc<Replay>),
 }
 
@@ -66,7 +61,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cassette that is being recorded.
 #[derive(Debug)]
 pub struct Recording {
     state: Mutex<Tape>,
@@ -77,14 +71,14 @@ struct Tape {
     file: File,
     chain: Chain,
     asked: HashMap<(String, Option<String>), u32>,
-    /// The last line is written: what is still heard after it belongs to no run of this command.
+    /// The last line is written: later exchanges belong to no run of this command.
     ended: bool,
     /// The first failure: from then on the cassette is incomplete.
     failed: Option<std::io::Error>,
 }
 
 impl Tape {
-    /// How many times the same was asked for this task before.
+    /// How many times this task made the same request before.
     fn next(&mut self, key: &str, task: Option<&String>) -> u32 {
         let place = (key.to_owned(), task.cloned());
         let asked = self.asked.entry(place).or_default();
@@ -109,10 +103,10 @@ impl Tape {
 }
 
 impl Recording {
-    /// A new cassette. What models say is the reader's business only, so the file is its owner's.
+    /// Creates a cassette. It contains model output, so only the file's owner can read it.
     ///
     /// # Errors
-    /// The file exists, or cannot be made.
+    /// The file exists, or cannot be created.
     pub fn create(file: &Path) -> Result<Self, Error> {
         let made = OpenOptions::new()
             .write(true)
@@ -139,7 +133,7 @@ impl Recording {
         })
     }
 
-    /// A model whose exchanges are kept.
+    /// Wraps a model to record its exchanges.
     pub fn listen(self: &Arc<Self>, role: &str, model: Arc<dyn Model>) -> Arc<dyn Model> {
         let info = model.info();
         locked(&self.state).write(&Line::Model(Endpoint {
@@ -157,7 +151,8 @@ impl Recording {
         })
     }
 
-    /// Writes the last line, signed where there is a key. Without it the cassette cannot be replayed.
+    /// Writes the last line, signed if there is a key. Without this line the cassette cannot be
+    /// replayed.
     pub fn finish(&self, key: Option<&SecretKey>) {
         let mut tape = locked(&self.state);
         let signature = key.map(|key| Signature {
@@ -184,7 +179,8 @@ impl Recording {
         self.keep_exchange(request, task, Outcome::of(answer)?, Line::Exchange)
     }
 
-    /// Keeps an exchange whose outcome is without secrets; whether something in it was masked stands beside it.
+    /// Records an exchange whose outcome has no secrets; `masked` says whether any part of it was
+    /// masked.
     fn keep_exchange<O>(
         &self,
         request: Value,
@@ -222,7 +218,7 @@ impl Recorded {
     }
 }
 
-/// An exchange whose asker may go before it is answered, as it does at its deadline.
+/// An exchange whose caller may be dropped before the answer, for example at its deadline.
 struct Asked<'a> {
     of: &'a Recorded,
     request: &'a ModelRequest<'a>,
@@ -252,7 +248,7 @@ impl Model for Recorded {
         };
         let answer = self.model.complete(request).await;
         asked.answered = true;
-        // The run goes on with what was really said; only the cassette is without secrets.
+        // The run uses the real outcome; only the cassette is masked.
         self.keep(request, &answer);
         answer
     }
@@ -266,31 +262,32 @@ impl Model for Recorded {
     }
 }
 
-/// What came of one request of a task, by how often it had asked the same before.
+/// The outcomes of one request of a task, by the number of earlier identical requests.
 type Answers<O> = BTreeMap<u32, O>;
-/// The same by the request's key and the task.
+/// Outcomes by the request's key and the task.
 type Exchanges<O> = HashMap<(String, Option<String>), Answers<O>>;
 
-/// Takes up an exchange as it stands in a line.
+/// Adds an exchange from a line.
 fn learn<O>(known: &mut Exchanges<O>, exchange: Exchange<O>) -> Result<(), String> {
     if key_of(&exchange.request).ok().as_ref() != Some(&exchange.key) {
-        return Err("the key is not that of the request".to_owned());
+        return Err("the key does not match the request".to_owned());
     }
     let twice = known
         .entry((exchange.key, exchange.task))
         .or_default()
         .insert(exchange.nth, exchange.outcome);
     match twice {
-        Some(_) => Err("the exchange is there twice".to_owned()),
+        Some(_) => Err("the exchange occurs twice".to_owned()),
         None => Ok(()),
     }
 }
 
 fn of_version(version: u32) -> String {
-    format!("it is of version {version}, and this program reads version {VERSION}; record it again")
+    format!("it has version {version}, but this program reads version {VERSION}; record it again")
 }
 
-/// What is wrong with a line without a link, if it is the first of an earlier version: those had none.
+/// The fault of a line without a link if it is the first line of an earlier version, which had no
+/// links.
 fn other_version(text: &str) -> Option<String> {
     match serde_json::from_str(text).ok()? {
         Line::Cassette { version, .. } if version != VERSION => Some(of_version(version)),
@@ -298,7 +295,7 @@ fn other_version(text: &str) -> Option<String> {
     }
 }
 
-/// What names the cassette whose lines give this chain.
+/// The source reference of the cassette with this chain.
 fn source_of(
     chain: &Chain,
     signature: Option<Signature>,
@@ -315,7 +312,7 @@ fn source_of(
         if !chain.is_signed_by(&key, &signature.value) {
             return Err("its signature does not match the recorded lines".to_owned());
         }
-        // An edited cassette can be signed with any other key.
+        // A person who edits a cassette can sign it with any other key.
         if own == Some(&key) {
             source.signed_by = Some(key.fingerprint());
         }
@@ -323,7 +320,7 @@ fn source_of(
     Ok(source)
 }
 
-/// A cassette that is played back.
+/// A cassette that is replayed.
 #[derive(Debug)]
 pub struct Replay {
     source: ReplaySource,
@@ -336,10 +333,11 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a cassette. A signature counts if it was made with `own`, the key of this host.
+    /// Reads a cassette. A signature counts only if it was made with `own`, the key of this host.
     ///
     /// # Errors
-    /// It cannot be read, a line is unsound or was changed since it was recorded, or the recording was not finished.
+    /// The file cannot be read, a line is invalid or was changed after recording, or the recording
+    /// was not finished.
     pub fn open(file: &Path, own: Option<&PublicKey>) -> Result<Self, Error> {
         let unreadable = |source| Error::File {
             file: file.to_owned(),
@@ -372,7 +370,7 @@ impl Replay {
             let of_line = |problem| unsound(number + 1, problem);
             if ended {
                 return Err(of_line(
-                    "it follows the last line of the recording".to_owned(),
+                    "it comes after the last line of the recording".to_owned(),
                 ));
             }
             let before = chain.clone();
@@ -391,18 +389,18 @@ impl Replay {
             return Err(unsound(1, "it is empty".to_owned()));
         }
         if !ended {
-            let problem = "the recording was not finished, or its end was removed; record it again";
+            let problem = "the recording was not finished, or its end was removed; record it \
+                again";
             return Err(unsound(lines, problem.to_owned()));
         }
         Ok(replay)
     }
 
-    /// Which cassette this is.
     pub fn source(&self) -> &ReplaySource {
         &self.source
     }
 
-    /// Takes up a line. The last one may have a signature.
+    /// Adds a line. The last one may have a signature.
     fn take(&mut self, number: usize, text: &str) -> Result<Option<Option<Signature>>, String> {
         let line: Line = serde_json::from_str(text).map_err(|fault| fault.to_string())?;
         match line {
@@ -412,17 +410,17 @@ impl Replay {
                 }
             }
             Line::Cassette { .. } => return Err("a second cassette begins here".to_owned()),
-            _ if number == 0 => return Err("the first line must say the version".to_owned()),
+            _ if number == 0 => return Err("the first line must name the version".to_owned()),
             Line::Model(model) => self.models.push(model),
             Line::Exchange(exchange) => {
                 if exchange.outcome.answer().is_none() {
-                    return Err("the refusal is not known".to_owned());
+                    return Err("the refusal is unknown".to_owned());
                 }
                 self.masked += usize::from(exchange.masked);
                 learn(&mut self.exchanges, exchange)?;
             }
             Line::Tool(exchange) if exchange.task.is_none() => {
-                return Err("a question to tools must name its task".to_owned());
+                return Err("a request to tools must name its task".to_owned());
             }
             Line::Tool(exchange) => {
                 self.masked += usize::from(exchange.masked);
@@ -433,7 +431,7 @@ impl Replay {
         Ok(None)
     }
 
-    /// The models that were asked, each with its role.
+    /// The models that were called, each with its role.
     pub fn models(self: &Arc<Self>) -> Vec<(String, Arc<dyn Model>)> {
         let model = |endpoint: &Endpoint| -> Arc<dyn Model> {
             Arc::new(Replayed {
@@ -460,12 +458,12 @@ impl Replay {
             .collect()
     }
 
-    /// The tasks that asked for something that is not on the cassette.
+    /// The tasks that made a request that is not on the cassette.
     pub fn missing(&self) -> Vec<String> {
         locked(&self.missing).iter().cloned().collect()
     }
 
-    /// Answers in which something was masked when they were recorded.
+    /// Number of answers that were masked when they were recorded.
     pub fn masked(&self) -> usize {
         self.masked
     }
@@ -486,7 +484,7 @@ impl Replay {
     }
 }
 
-/// Nobody is waited for.
+/// A replay does not wait for an endpoint.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Replayed {

@@ -1,4 +1,5 @@
-//! The same for live tools: what their servers say of them, and what calls came to.
+//! Recording and replay of live tools: the tool definitions of their servers, and the outcomes of
+//! calls.
 
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use crate::domain::agent::ToolDefinition;
 use crate::domain::ids::TaskId;
 use crate::ports::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 
-/// A question as it is kept, without secrets. Which call of its run it is does not belong to it.
+/// The recorded form of a call, without secrets. The position of the call in its run is not part of
+/// it.
 fn call_of(call: &LiveCall<'_>) -> Value {
-    // As text: a number that is printed and read again must not change the key.
+    // As text: printing and parsing a number must not change the key.
     let arguments = Value::Object(call.arguments.clone()).to_string();
     let mut asked = json!({"call": call.tool, "arguments": arguments});
     mask_in(&mut asked);
@@ -25,7 +27,7 @@ fn list_of(tools: &[String]) -> Value {
 }
 
 impl Recording {
-    /// Tools whose exchanges are kept.
+    /// Wraps live tools to record their exchanges.
     pub fn listen_to_tools(self: &Arc<Self>, tools: Arc<dyn LiveTools>) -> Arc<dyn LiveTools> {
         Arc::new(RecordedTools {
             tools,
@@ -82,7 +84,7 @@ impl LiveTools for RecordedTools {
 }
 
 impl Replay {
-    /// The live tools of the run that was recorded, if it had any.
+    /// The live tools of the recorded run, if it had any.
     pub fn tools(self: &Arc<Self>) -> Option<Arc<dyn LiveTools>> {
         (!self.tools.is_empty()).then(|| Arc::new(ReplayedTools(Arc::clone(self))) as _)
     }

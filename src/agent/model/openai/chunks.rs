@@ -1,4 +1,4 @@
-//! An answer in chunks.
+//! A streamed answer.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -10,9 +10,9 @@ use crate::agent::model::stream::{Pieces, Taken};
 use crate::agent::model::tool_names::ToolNames;
 use crate::domain::agent::ModelReply;
 
-/// Size of a call apart from its texts.
+/// Size of a call without its strings, in bytes.
 const CALL_OCTETS: usize = 128;
-/// What ends a stream.
+/// The end of a stream.
 const DONE: &str = "[DONE]";
 
 #[derive(Deserialize)]
@@ -65,7 +65,7 @@ struct FunctionDelta {
     arguments: Option<String>,
 }
 
-/// A call that is being put together.
+/// A call that is being assembled.
 struct Call {
     index: u64,
     id: Option<String>,
@@ -73,7 +73,7 @@ struct Call {
     arguments: String,
 }
 
-/// What came so far.
+/// The pieces received so far.
 #[derive(Default)]
 pub struct Chunks {
     choice: Choice,
@@ -105,7 +105,7 @@ impl Chunks {
         }
     }
 
-    /// Some servers give every call of an answer the same index, but none the same id.
+    /// Some servers give every call of an answer the same index, but none gives them the same id.
     fn call(&mut self, piece: CallDelta) {
         let id = piece.id.filter(|id| !id.is_empty());
         let same = |call: &&mut Call| {
@@ -116,7 +116,7 @@ impl Chunks {
         self.held += name.len() + arguments.len();
         if let Some(call) = self.calls.iter_mut().rev().find(same) {
             call.id = call.id.take().or(id);
-            // A name comes in one; some servers repeat it.
+            // A name arrives in one piece; some servers repeat it.
             if call.name.is_empty() {
                 call.name = name;
             }

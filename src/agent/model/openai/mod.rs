@@ -1,7 +1,7 @@
 //! The OpenAI chat-completions wire, as OpenAI, vLLM, Ollama, llama.cpp and LM Studio speak it.
 //!
-//! Endpoints that take no `json_schema` are asked for a `json_object`, and then for nothing; OpenAI's newer models want
-//! `max_completion_tokens`.
+//! Endpoints that do not accept `json_schema` are asked for a `json_object`, and then for no
+//! format; OpenAI's newer models require `max_completion_tokens`.
 
 mod chunks;
 mod reply;
@@ -18,7 +18,6 @@ use crate::domain::agent::{ModelReply, ModelRequest};
 /// An endpoint on this wire; its base URL ends before `/chat/completions`.
 pub type OpenAiModel = HttpModel<ChatCompletions>;
 
-/// The wire.
 #[derive(Debug)]
 pub enum ChatCompletions {}
 

@@ -1,4 +1,4 @@
-//! Reading an answer: tolerant of what servers leave out, strict about what is there.
+//! Parses an answer: tolerates missing members, but validates the present ones.
 
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl Usage {
             Reported::Valid(details) => details.cached_tokens,
             Reported::Absent | Reported::Invalid => Count::Absent,
         };
-        // Servers that count no output leave the member out.
+        // Servers that produced no output tokens leave the member out.
         let output = self.completion_tokens.or_zero();
         match (self.prompt_tokens, output) {
             (Reported::Absent, Some(_)) => Reported::Absent,
@@ -87,14 +87,13 @@ impl Usage {
     }
 }
 
-/// The reply in a successful answer; `None` if it holds none.
+/// The reply in a successful answer; `None` if it has none.
 pub fn read_reply(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
     let completion: Completion = reported::parse(body)?;
     let choice = completion.choices.into_iter().next()?;
     Some(reply_of(choice, completion.usage, names))
 }
 
-/// What a choice says.
 pub fn reply_of(choice: Choice, usage: Reported<Usage>, names: &ToolNames<'_>) -> ModelReply {
     let (message, finish) = (choice.message, choice.finish_reason);
     let finish = finish.as_deref().unwrap_or_default();
@@ -121,7 +120,7 @@ fn tool_call(call: WireCall, names: &ToolNames<'_>) -> ToolCall {
     }
 }
 
-/// Content is a text, a list of parts, or nothing.
+/// Content is a string, a list of parts, or null.
 fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     struct Content;
 

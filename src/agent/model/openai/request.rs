@@ -1,4 +1,4 @@
-//! Writing a request. Everything is borrowed; the body is written once.
+//! Writes a request. All data is borrowed, and the body is written once.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,6 @@ use crate::agent::model::tool_names::ToolNames;
 use crate::agent::model::tool_schema::{ToolArguments, arguments_of, description_of};
 use crate::domain::agent::{Message, ModelRequest, ResponseSchema, ToolCall};
 
-/// The body of a request.
 pub fn write_request(
     model: &str,
     request: &ModelRequest<'_>,
@@ -82,7 +81,8 @@ struct NamedSchema<'a> {
 impl<'a> Format<'a> {
     fn of(format: ResponseFormat, schema: ResponseSchema<'a>) -> Option<Self> {
         match format {
-            // Not `strict`: that takes only a part of JSON Schema, and agents bring theirs as it is.
+            // Not `strict`: that only accepts a subset of JSON Schema, and agents bring arbitrary
+            // schemas.
             ResponseFormat::JsonSchema => Some(Self::JsonSchema {
                 json_schema: NamedSchema {
                     name: "answer",
@@ -106,7 +106,7 @@ impl Serialize for Messages<'_> {
         let mut seq = serializer.serialize_seq(None)?;
         let mut in_words = self.in_words;
         for message in self.messages {
-            // The description stands at the end of the instructions, before the task.
+            // The description goes at the end of the instructions, before the task.
             if !matches!(message, Message::System(_))
                 && let Some(schema) = in_words.take()
             {
@@ -178,7 +178,8 @@ impl<'a> WireCall<'a> {
                 name: names.to_wire(&call.tool),
                 arguments: match &call.arguments {
                     Ok(value) => Cow::Owned(value.to_string()),
-                    // Some servers parse what they are sent back and refuse the whole conversation otherwise.
+                    // Some servers parse the arguments that they get back, and refuse the whole
+                    // conversation if they are invalid.
                     Err(_) => Cow::Borrowed("{}"),
                 },
             },

@@ -1,9 +1,10 @@
-//! What a host says of a workflow: who the agent behind it is and how it is configured (OpenWOP workflow-definition).
+//! The workflow definition of another host: the identity and configuration of the agent behind it
+//! (OpenWOP workflow-definition).
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The definition of a workflow, as far as it tells of an agent.
+/// The members of a workflow definition that describe an agent.
 #[derive(Deserialize)]
 struct Definition {
     id: String,
@@ -25,8 +26,9 @@ struct CustomProperties {
     oasis_configuration: Option<Map<String, Value>>,
 }
 
-/// The report of the agent behind `workflow`: its name and version, if the version is a semantic one, and the configuration that
-/// its author put into `metadata.customProperties.oasisConfiguration`.
+/// The report of the agent behind `workflow`: its name and version, if the version is a semantic
+/// version, and the configuration that its author put into
+/// `metadata.customProperties.oasisConfiguration`.
 pub fn report(document: &[u8], workflow: &str) -> Option<Value> {
     let found: Definition = serde_json::from_slice(document).ok()?;
     let is_told = !found.name.is_empty() && semver::Version::parse(&found.version).is_ok();

@@ -1,4 +1,4 @@
-//! What the log of a run says: what it came to, and what it used (OpenWOP run-event).
+//! Parses the log of a run: its result and its usage (OpenWOP run-event).
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::domain::agent::{ModelReply, TokenUsage};
 use crate::domain::money::NanoUsd;
 use crate::ports::ModelError;
 
-/// A log as far as it was read.
+/// A log up to the last event that was read.
 #[derive(Debug, Default)]
 pub struct Log {
     last: u64,
@@ -47,25 +47,24 @@ struct Usage {
 }
 
 impl Log {
-    /// The last event that was read.
+    /// The sequence number of the last event that was read.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Whether the run has ended.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the other host says that nothing more will come.
+    /// Whether the other host reports that no more events will come.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Reads a page; says how it ends if it does.
+    /// Reads a page; returns the result if the run has ended.
     ///
     /// # Errors
-    /// It is none.
+    /// The document is not a page of a log.
     pub fn take(
         &mut self,
         page: &[u8],
@@ -74,7 +73,7 @@ impl Log {
             reported::parse(page).ok_or_else(|| unavailable("malformed_reply", false))?;
         self.complete = page.is_complete;
         for entry in page.events {
-            // What was read already is not counted twice.
+            // Events that were already read are not counted twice.
             if entry.sequence <= self.last {
                 continue;
             }
@@ -100,7 +99,7 @@ impl Log {
             self.ended = true;
             return Ok(Some(end));
         }
-        // Nobody is there to answer it, nor to approve.
+        // No one can answer or approve.
         let waits = || Err(unavailable("agent_waits", false));
         Ok(self.waits.then(waits))
     }
@@ -143,7 +142,7 @@ impl Log {
                 Value::String(text) => Some(text),
                 other => Some(other.to_string()),
             },
-            // Without the calls that cannot be counted, the sum would be too small.
+            // Without the calls whose usage is invalid, the sum would be too small.
             usage: self.usage.filter(|_| !self.usage_invalid),
             usage_invalid: self.usage_invalid,
             cost: self

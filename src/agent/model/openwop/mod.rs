@@ -1,8 +1,9 @@
 //! An agent on another OpenWOP host: a run of one of its workflows per task.
 //!
-//! The run gets the task's input and nothing else; instructions, model and tools are the other host's. It is followed by long
-//! polls, which hand out the whole log (OpenWOP rest-endpoints), until it ends, and cancelled when nobody waits for it any
-//! more. The run is created under the call's name as an effect, so that another attempt finds the same run.
+//! The run only gets the task's input; instructions, model and tools are the other host's. Long
+//! polls, which return the whole log (OpenWOP rest-endpoints), follow the run until it ends, and it
+//! is cancelled if it is no longer awaited. The run is created under the call's effect id, so that
+//! another attempt finds the same run.
 
 mod definition;
 mod log;
@@ -21,19 +22,19 @@ use crate::domain::agent::{ModelReply, ModelRequest};
 use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
 use log::Log;
 
-/// How long one poll waits for something new.
+/// How long one poll waits for new events, in seconds.
 const POLL_SECONDS: u64 = 10;
-/// Between polls that brought nothing.
+/// Minimum delay after a poll without new events.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Longest time to read the definition of the workflow.
+/// Timeout for reading the workflow's definition.
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A workflow of another host as an agent.
 #[derive(Debug)]
 pub struct OpenWopAgent {
     remote: Arc<Remote>,
-    /// Where the host has the definition of the workflow.
+    /// URL of the workflow's definition.
     definition: Url,
     info: ModelInfo,
 }
@@ -82,8 +83,8 @@ impl OpenWopAgent {
 #[async_trait]
 impl Model for OpenWopAgent {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        // The other host is told before the attempt's own deadline drops this future; and another attempt would only find
-        // the cancelled run again.
+        // The run is cancelled before the attempt's own deadline drops this future; another attempt
+        // would only find the cancelled run.
         let patience = patience(self.info.timeout);
         let mut run = self.create(request).await?;
         match tokio::time::timeout(patience, run.follow()).await {
@@ -96,7 +97,8 @@ impl Model for OpenWopAgent {
         &self.info
     }
 
-    /// Who it is, by the definition of the workflow. A key without the scope `manifest:read` cannot read it.
+    /// The agent's identity from the workflow's definition. Reading it needs the scope
+    /// `manifest:read`.
     async fn adapter(&self) -> Option<Value> {
         let asked = self.remote.get_at(&self.definition);
         let answer = tokio::time::timeout(IDENTIFY_TIMEOUT, asked).await.ok()?;
@@ -105,7 +107,7 @@ impl Model for OpenWopAgent {
     }
 }
 
-/// What the run is given: the members of the task's input, or the input as the member `input`.
+/// The inputs of the run: the members of the task's input, or the input as the member `input`.
 fn inputs(request: &ModelRequest<'_>) -> Value {
     match request.task.map(|task| task.input) {
         Some(input @ Value::Object(_)) => input.clone(),
@@ -114,7 +116,7 @@ fn inputs(request: &ModelRequest<'_>) -> Value {
     }
 }
 
-/// A run at the other host. One that is dropped before it has ended is cancelled.
+/// A run on the other host. Cancels the run on drop unless it has ended.
 struct Run {
     remote: Arc<Remote>,
     id: String,
@@ -133,7 +135,7 @@ impl Run {
                     return end;
                 }
                 Ok(None) if log.is_complete() => return Err(unavailable("malformed_reply", false)),
-                // The run goes on there, whether or not it can be seen from here.
+                // The run continues there, even if it cannot be polled.
                 Ok(None)
                 | Err(ModelError::Unavailable {
                     retryable: true, ..
@@ -149,7 +151,7 @@ impl Run {
         }
     }
 
-    /// Reads on; says how the run ends if it has.
+    /// Reads the next page; returns the result if the run has ended.
     async fn page(
         &self,
         log: &mut Log,

@@ -1,9 +1,10 @@
-//! A model that answers from a script: for tests, demos and the conformance kit's stub agent. It is no LLM.
+//! A model that answers from a script, for tests, demos and the conformance kit's stub agent. It is
+//! not an LLM.
 //!
-//! A script is a list of rules; the first one that fits a task answers it, turn by turn. A turn is counted by what the
-//! conversation holds, so the model has no state and the same task always gets the same answers, in whatever order tasks
-//! run. The one exception is `failFirst`, which counts the calls of its rule. The format is described in
-//! `docs/scripted-models.md`.
+//! A script is a list of rules; the first rule that matches a task answers it, turn by turn. The
+//! turn number is derived from the conversation, so the model has no state and a task always gets
+//! the same answers, in whatever order tasks run. The only exception is `failFirst`, which counts
+//! the calls of its rule. The format is described in `docs/scripted-models.md`.
 
 mod script;
 
@@ -23,7 +24,6 @@ use crate::protocol::json::parse_written;
 use script::{Condition, Echo, Fault, Rule, Turn};
 pub use script::{Error, Script};
 
-/// A model over a script.
 #[derive(Debug)]
 pub struct ScriptedModel {
     rules: Vec<(Rule, AtomicU32)>,
@@ -31,7 +31,6 @@ pub struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// A model that answers from `script`.
     pub fn new(script: Script, info: ModelInfo) -> Self {
         let rules = script
             .rules
@@ -53,7 +52,8 @@ impl Model for ScriptedModel {
             return Err(unavailable("no_scripted_answer", false));
         };
         if let Some(fault) = &rule.fail_first {
-            // Saturates instead of wrapping: a rule that has failed often enough stays well.
+            // Saturates instead of wrapping, so that a rule that has failed often enough keeps
+            // succeeding.
             let failed = calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
                 (n < fault.times).then_some(n + 1)
             });
@@ -164,7 +164,7 @@ async fn said(
     Ok(reply)
 }
 
-/// A script that names no usage counts as its own tokeniser does: four octets a token, the request's wire format aside.
+/// Usage for a script that names none: one token per four bytes, without the request's wire format.
 fn counted(request: &ModelRequest<'_>, reply: &ModelReply) -> TokenUsage {
     let octets = request.messages.iter().map(|message| match message {
         Message::System(text) | Message::User(text) => text.len(),

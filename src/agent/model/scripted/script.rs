@@ -5,28 +5,25 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Why a file is no script.
+/// Why a file is not a script.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It does not have the shape of one.
     #[error("line {line}, column {column}: {problem}")]
     Shape {
-        /// Line, from 1.
+        /// From 1.
         line: usize,
-        /// Column, from 1.
+        /// From 1.
         column: usize,
-        /// What is wrong there.
         problem: String,
     },
     /// A rule has neither turns nor an echo, or both.
     #[error("rules[{0}] needs either \"turns\" or \"echo\"")]
     Rule(usize),
-    /// A turn says two things.
+    /// A turn has both an output and a text.
     #[error("rules[{0}] has a turn with both \"output\" and \"text\"; keep one of them")]
     Turn(usize),
 }
 
-/// What a model answers.
 #[derive(Debug, Default)]
 pub struct Script {
     pub(super) rules: Vec<Rule>,
@@ -56,7 +53,7 @@ pub(super) struct Condition {
     pub contains: Option<String>,
 }
 
-/// `"input": null` is a condition too.
+/// Distinguishes `"input": null`, which is a condition, from an absent member.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -130,7 +127,7 @@ pub(super) enum Fault {
     ContentFilter,
 }
 
-/// Answers by task id, as they are exchanged with suites: `{"format": 1, "answers": {"<taskId>": {…}}}`.
+/// Answers by task id, the format that suites use: `{"format": 1, "answers": {"<taskId>": {…}}}`.
 #[derive(Deserialize)]
 struct Answers {
     answers: BTreeMap<String, Recorded>,
@@ -155,7 +152,7 @@ struct Rules {
 }
 
 impl Script {
-    /// Reads either form.
+    /// Parses either form.
     ///
     /// # Errors
     /// See [`Error`].
@@ -195,8 +192,9 @@ fn shape(error: serde_json::Error) -> Error {
     }
 }
 
-/// One recorded answer: its tool calls in a first turn, then its output. The recorded usage is that of the task as a whole
-/// and stands with the last turn, so that costs add up; the recorded latency is not replayed.
+/// One recorded answer: its tool calls in a first turn, then its output. The recorded usage is for
+/// the whole task and is put in the last turn, so that costs add up; the recorded latency is not
+/// replayed.
 fn recorded((task_id, answer): (String, Recorded)) -> Rule {
     let mut turns = Vec::with_capacity(2);
     if !answer.tool_calls.is_empty() {
