@@ -153,7 +153,7 @@ impl App {
     }
 
     /// Like [`start`](Self::start), for a command with its own models, which executes only the runs
-    /// it is told to.
+    /// it is asked to execute.
     ///
     /// # Errors
     /// As [`start`](Self::start).

@@ -6,7 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files reserved for the database and the host's own calls.
 const MOST_KEPT: u64 = 1024;
 
-/// Raises the limit as far as the system permits and returns the new limit; `None`: unlimited.
+/// Raises the limit to the maximum that the system permits and returns the new limit; `None`:
+/// unlimited.
 pub fn raise() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {

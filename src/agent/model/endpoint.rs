@@ -173,7 +173,7 @@ impl Remote {
     /// Posts a document. Endpoints that support `Idempotency-Key` answer a repeated call as before.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The server does not answer.
     pub async fn post(&self, body: Vec<u8>, key: Option<&str>) -> Result<Answer, ModelError> {
         self.client
             .post(&self.url, &self.headers(key), body)
@@ -185,7 +185,7 @@ impl Remote {
     /// so do all endpoints on failure.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The server does not answer.
     pub async fn open(&self, body: Vec<u8>, key: Option<&str>) -> Result<Opened, ModelError> {
         let mut headers = self.headers(key);
         headers.insert(ACCEPT, STREAM_OR_JSON);
@@ -216,7 +216,7 @@ impl Remote {
     /// Gets a document below the URL.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The server does not answer.
     pub async fn get(&self, below: &[&str], query: &[(&str, &str)]) -> Result<Answer, ModelError> {
         let mut url = self.below(below)?;
         url.query_pairs_mut().extend_pairs(query);
@@ -226,7 +226,7 @@ impl Remote {
     /// Gets a document at another URL of the same host, with the same credentials.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The server does not answer.
     pub async fn get_at(&self, url: &Url) -> Result<Answer, ModelError> {
         let answer = self.client.get(url, &self.headers).await;
         answer.map_err(|e| failed(&e))
@@ -235,7 +235,7 @@ impl Remote {
     /// Posts a document below the URL.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The server does not answer.
     pub async fn post_below(&self, below: &[&str], body: Vec<u8>) -> Result<Answer, ModelError> {
         let url = self.below(below)?;
         let answer = self.client.post(&url, &self.headers, body).await;

@@ -9,7 +9,7 @@ use crate::ports::{ToolAnswer, ToolsUnavailable};
 /// The outcome of a call.
 ///
 /// # Errors
-/// There is no result, or it is too large.
+/// The result is missing or too large.
 pub fn read(
     answer: Result<CallToolResponse, ServiceError>,
     largest: usize,

@@ -125,7 +125,7 @@ impl McpServer {
     /// Calls a tool, once.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The server does not answer.
     pub async fn call(
         &self,
         name: &str,

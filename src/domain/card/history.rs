@@ -24,10 +24,10 @@ pub struct Look {
     /// Hexadecimal SHA-256 of the card's bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The scores; `None` if there was no card.
+    /// The scores; `None` if no card was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scores: Option<Scores>,
-    /// Why there was no card.
+    /// Why no card was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }

@@ -129,7 +129,7 @@ pub struct Ranked {
 pub struct Unranked {
     /// The candidate's label.
     pub card: String,
-    /// Why there is no card.
+    /// Why the candidate has no card.
     pub fault: String,
 }
 
@@ -144,7 +144,7 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// Ranks candidates, each with its scorecard or the reason why there is no card.
+    /// Ranks candidates, each with its scorecard or the reason for a missing card.
     pub fn of(
         weights: Weights,
         candidates: impl IntoIterator<Item = (String, Result<Scorecard, String>)>,

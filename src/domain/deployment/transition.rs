@@ -1,4 +1,4 @@
-//! The request for a transition, and the reasons to refuse it. Authorization is checked elsewhere.
+//! The request for a transition, and the reasons to refuse it. The caller checks authorization.
 
 use semver::Version;
 use serde::Serialize;

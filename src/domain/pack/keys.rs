@@ -28,7 +28,7 @@ pub const MAX_KEY_OCTETS: usize = 4_096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// Not one of the supported forms.
+    /// The key has an unsupported form.
     #[error(
         "is not an Ed25519 public key; a PEM file with `BEGIN PUBLIC KEY`, or base64 of its 32 \
         bytes, is expected"
@@ -155,7 +155,7 @@ impl SecretKey {
             .map_err(|_| KeyFault::Private)
     }
 
-    /// PEM, PKCS #8. Write it only to a file that nobody but the owner can read.
+    /// PEM, PKCS #8. Write it only to a file that only its owner can read.
     pub fn to_pem(&self) -> String {
         self.0
             .to_pkcs8_pem(LineEnding::LF)

@@ -7,7 +7,7 @@ use super::keys::{KeyOrigin, KeyRing};
 use super::manifest::Host;
 use super::name::{Namespaces, PackId};
 
-/// What a pack needs in order to be installed.
+/// The requirements for installing a pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustMode {

@@ -26,7 +26,7 @@ pub enum Body {
     Oversized,
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoReply {
     /// The request was not sent.

@@ -34,8 +34,8 @@ pub const ACCEPTED_OUTPUT: &str = "text/plain";
 pub struct Observation {
     /// Results at the agent's URL.
     pub endpoint: Endpoint,
-    /// Results at the additional interfaces, by their index in the card, as far as the time
-    /// allowed. An interface that is listed several times is tested and recorded once.
+    /// Results at the additional interfaces, by their index in the card, up to the time
+    /// limit. An interface that is listed several times is tested and recorded once.
     pub interfaces: BTreeMap<usize, Arc<Probe>>,
     /// Whether the provider's site answered; `None` if it was not called.
     pub provider_reachable: Option<bool>,
@@ -75,7 +75,7 @@ pub enum Tls {
     Verified,
     /// The certificate was not accepted; the other requests were sent anyway.
     Invalid,
-    /// There was no handshake.
+    /// The handshake did not take place.
     NotReached,
 }
 
