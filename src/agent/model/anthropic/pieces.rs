@@ -81,7 +81,7 @@ impl Events {
         };
     }
 
-    /// Whether there is a block with this index and kind.
+    /// Adds a piece to its block; `false` if no block has this index and kind.
     fn add(&mut self, index: u64, delta: Delta) -> bool {
         match (self.blocks.get_mut(&index), delta) {
             (Some(Block::Text { text: whole }), Delta::Text { text: piece })

@@ -32,8 +32,8 @@ impl Lifecycle {
     }
 
     /// A version that takes more of a channel's traffic than `before` and more than it was granted.
-    /// If there are several, `moved` comes last, because the caller already expects a change for
-    /// it.
+    /// Any other version is reported before `moved`, because the caller already expects a change of
+    /// `moved`.
     pub(super) fn raised(&self, before: &Self, moved: &Version) -> Option<Raised> {
         let taken = |lifecycle: &Self, channel: &Channel, version: &Version| {
             lifecycle
