@@ -1,5 +1,6 @@
-//! How much each of many may ask for, by the generic cell rate algorithm, in this process: each replica has its own. What is
-//! remembered is bounded by those who asked lately.
+//! Rate limits by the generic cell rate algorithm (GCRA), one allowance per key `K`. They are kept
+//! in this process, so each replica counts for itself. Memory is bounded by the number of keys seen
+//! recently.
 
 use std::hash::Hash;
 use std::num::NonZeroU32;
@@ -12,10 +13,10 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::telemetry::names;
 
-/// Every so many requests, what is remembered of those who have been quiet is forgotten.
+/// Number of requests after which the state of idle keys is dropped.
 pub(super) const FORGET_EVERY: u64 = 4096;
 
-/// What is left for each of many.
+/// The remaining allowance of every key.
 pub(super) struct Allowance<K: Clone + Eq + Hash> {
     scope: &'static str,
     limit: u32,
@@ -24,7 +25,7 @@ pub(super) struct Allowance<K: Clone + Eq + Hash> {
 }
 
 impl<K: Clone + Eq + Hash> Allowance<K> {
-    /// Full allowances. `scope` and `limit` are what a refusal says.
+    /// Full allowances. `scope` and `limit` appear in the refusal.
     pub(super) fn new(scope: &'static str, limit: u32, quota: Quota) -> Self {
         Self {
             scope,
@@ -34,7 +35,7 @@ impl<K: Clone + Eq + Hash> Allowance<K> {
         }
     }
 
-    /// Takes one.
+    /// Takes one unit.
     ///
     /// # Errors
     /// `rate_limited`.
@@ -42,10 +43,10 @@ impl<K: Clone + Eq + Hash> Allowance<K> {
         self.take_many(key, NonZeroU32::MIN)
     }
 
-    /// Takes so many, or none.
+    /// Takes `many` units, or none.
     ///
     /// # Errors
-    /// `rate_limited`; `validation_error` for more than there can ever be.
+    /// `rate_limited`; `validation_error` if `many` exceeds the whole allowance.
     pub(super) fn take_many(&self, key: &K, many: NonZeroU32) -> Result<(), Problem> {
         if self.taken.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
             self.limiter.retain_recent();
@@ -59,7 +60,7 @@ impl<K: Clone + Eq + Hash> Allowance<K> {
             Err(_) => Err(Problem::validation(
                 "",
                 format!(
-                    "at most {} at once are allowed here; send fewer",
+                    "at most {} are allowed in one request; send fewer",
                     self.limit
                 ),
             )),
@@ -67,13 +68,12 @@ impl<K: Clone + Eq + Hash> Allowance<K> {
     }
 }
 
-/// The refusal of who asked too much.
 pub(super) fn limited(scope: &'static str, limit: u32, wait: Duration) -> Problem {
     metrics::counter!(names::RATE_LIMITED, "scope" => scope).increment(1);
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
     Problem::new(
         ErrorCode::RateLimited,
-        "too many requests; come back when `Retry-After` is over",
+        "too many requests; retry after the time in `Retry-After`",
     )
     .with("scope", scope)
     .with("limit", limit)

@@ -1,7 +1,8 @@
-//! Answers: JSON bodies, and the error envelope on every path.
+//! Responses: JSON bodies, and the error envelope on every path.
 //!
-//! A handler fails with a [`Problem`]; it travels with the response and is written out in one place, which also knows the
-//! correlation id and turns whatever the framework answered by itself into an envelope (OpenWOP v1 error envelope).
+//! A handler fails with a [`Problem`], which travels in the response's extensions. One layer
+//! renders it, adds the correlation id, and also converts the framework's own error responses into
+//! an envelope (OpenWOP v1 error envelope).
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -16,15 +17,13 @@ use crate::domain::redaction::mask;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// The longest message, in characters.
+/// Maximum length of a message, in characters.
 const LONGEST_MESSAGE: usize = 8192;
-/// The longest text in `details`, in characters.
+/// Maximum length of a string in `details`, in characters.
 const LONGEST_DETAIL: usize = 2048;
 
-/// What a handler returns.
 pub type Answer = Result<Response, Failure>;
 
-/// A problem on its way out.
 #[derive(Debug)]
 pub struct Failure(pub Problem);
 
@@ -43,16 +42,16 @@ impl IntoResponse for Failure {
     }
 }
 
-/// A JSON answer.
+/// A JSON response.
 ///
 /// # Errors
-/// The value cannot be written as JSON: a fault of ours.
+/// The value cannot be serialized: an internal error.
 pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
     let text = serde_json::to_vec(value).map_err(|cause| internal(&cause))?;
     Ok(json_text(status, text.into()))
 }
 
-/// A JSON answer that is text already.
+/// A JSON response from text that is already serialized.
 pub fn json_text(status: StatusCode, text: Bytes) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
@@ -62,12 +61,11 @@ pub fn json_text(status: StatusCode, text: Bytes) -> Response {
     response
 }
 
-/// The answer to what this host has no route for.
 pub async fn no_such_route() -> Failure {
     no_such_route_problem().into()
 }
 
-/// The same, for a route that is there for others only.
+/// The same 404, for a route that only other callers may see.
 pub fn no_such_route_problem() -> Problem {
     Problem::new(
         ErrorCode::NotFound,
@@ -75,16 +73,16 @@ pub fn no_such_route_problem() -> Problem {
     )
 }
 
-/// The answer to a method a route does not have.
 pub async fn method_not_allowed() -> Failure {
     Problem::new(
         ErrorCode::MethodNotAllowed,
-        "this endpoint does not know that method; the header `Allow` lists those it does",
+        "this endpoint does not support that method; the `Allow` header lists the supported ones",
     )
     .into()
 }
 
-/// Writes the envelope of a failed response in the form of the API that was asked; any other response passes as it is.
+/// Renders the envelope of a failed response in the form of the API that was called; leaves any
+/// other response unchanged.
 pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Response {
     let (parts, body) = response.into_parts();
     if !parts.status.is_client_error() && !parts.status.is_server_error() {
@@ -127,8 +125,8 @@ pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Resp
     response
 }
 
-/// Says what is wrong with a request by its own words, some of which may be credentials that stood in the wrong place, and
-/// of any length (OpenWOP SR-1).
+/// The problem with credentials masked and its strings truncated. Messages quote the request, which
+/// may hold a credential in the wrong place, at any length (OpenWOP SR-1).
 fn without_secrets(problem: Problem) -> Problem {
     Problem {
         code: problem.code,
@@ -154,7 +152,7 @@ fn masked(value: Value) -> Value {
 }
 
 fn said(text: &str, longest: usize) -> String {
-    // First masked: what is left of a credential that was cut in two may look like none.
+    // Mask before truncating: the first half of a credential may not be recognized as one.
     let text = mask(text);
     match text.char_indices().nth(longest) {
         None => text.into_owned(),
@@ -177,19 +175,19 @@ fn status_of(code: ErrorCode) -> StatusCode {
     StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// What the framework refused by itself.
+/// The problem for a status that the framework answered itself.
 pub(super) fn framework_problem(status: StatusCode) -> Problem {
     let (code, message) = match status {
         StatusCode::NOT_FOUND => (ErrorCode::NotFound, "no such endpoint"),
         StatusCode::METHOD_NOT_ALLOWED => (
             ErrorCode::MethodNotAllowed,
-            "this endpoint does not know that method",
+            "this endpoint does not support that method",
         ),
         StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::PayloadTooLarge, "the body is too large"),
         StatusCode::URI_TOO_LONG => (ErrorCode::UriTooLong, "the address is too long"),
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
             ErrorCode::HeaderFieldsTooLarge,
-            "the headers are far too many or too large",
+            "too many headers, or headers too large",
         ),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => (
             ErrorCode::UnsupportedMediaType,
@@ -204,7 +202,7 @@ pub(super) fn framework_problem(status: StatusCode) -> Problem {
         ),
         _ => (
             ErrorCode::InternalError,
-            "the host failed; try again, and tell its operator if it persists",
+            "internal error; try again, and contact the operator if it persists",
         ),
     };
     Problem::new(code, message)

@@ -1,5 +1,5 @@
-//! The door: who calls is settled before anything else is looked at, then what they may do. Nothing of a request's body is
-//! read before that.
+//! Authentication and authorization. They run before a handler and before any byte of the request's
+//! body is read.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use crate::telemetry::names;
 /// What a guarded route needs to know.
 #[derive(Clone)]
 pub struct Door {
-    /// The host.
     pub state: Arc<HttpState>,
-    /// What the caller must be allowed to do; `None` where the use case decides.
+    /// The scope the caller must hold; `None` where the use case decides.
     pub scope: Option<Scope>,
-    /// Whether a request may take as long as events take to come: such have places of their own.
+    /// Whether the request may wait for events. Such requests have their own concurrency limit.
     pub waits: bool,
 }
 
-/// Lets a request pass with its [`Caller`] attached.
+/// Authenticates a request and attaches its [`Caller`].
 ///
 /// # Errors
-/// `503` for one too many, `401` for a credential that is missing or no good, `429` for a caller that asks too much, `403`
-/// for one that lacks the scope; in this order, so that none of them tells what a later one would.
+/// In this order, so that no error reveals what a later check would say: `503` when the host is at
+/// its limit of requests, `401` for a missing or invalid credential, `429` for a rate limit, `403`
+/// for a missing scope.
 pub async fn guard(
     State(door): State<Door>,
     mut request: Request,
@@ -53,10 +53,11 @@ pub async fn guard(
     Ok(next.run(request).await)
 }
 
-/// Lets a request pass whose path holds the token of an interrupt, with the [`InterruptToken`] attached.
+/// Admits a request whose path holds an interrupt token, and attaches the [`InterruptToken`].
 ///
 /// # Errors
-/// `503` for one too many, the refusals of tokens, `429` for an address that guesses and a tenant that is asked too much.
+/// `503` when the host is at its limit of requests, the errors of tokens, `429` for an address with
+/// too many invalid tokens and for a tenant at its rate limit.
 pub async fn guard_token(
     State(door): State<Door>,
     parameters: Result<RawPathParams, RawPathParamsRejection>,
@@ -85,10 +86,10 @@ fn address(peer: Option<Peer>) -> Option<IpAddr> {
     peer.map(|Peer(address)| address.ip())
 }
 
-/// Recognises the caller by the `Authorization` header.
+/// Authenticates the caller by the `Authorization` header.
 ///
 /// # Errors
-/// `401`, and `429` for an address of which too many were refused.
+/// `401`, and `429` for an address with too many refused credentials.
 pub async fn authenticate(
     state: &HttpState,
     headers: &HeaderMap,
@@ -97,7 +98,7 @@ pub async fn authenticate(
     recognise(state, bearer(headers), peer).await
 }
 
-/// Recognises the caller by the key it presents, if it does.
+/// Authenticates the caller by the key it presents, if any.
 ///
 /// # Errors
 /// As [`authenticate`].
@@ -111,7 +112,7 @@ pub async fn recognise(
         None => Err(unknown()),
     };
     found.inspect_err(refused).map_err(|refusal| {
-        // A fault of ours is nobody's failed attempt.
+        // Internal errors do not count as failed attempts.
         if refusal.code.status() != 401 {
             return refusal;
         }
@@ -119,15 +120,14 @@ pub async fn recognise(
     })
 }
 
-/// Counts who was turned away.
+/// Counts a refused request in the metrics.
 pub fn refused(problem: &Problem) {
     metrics::counter!(names::AUTH_REFUSALS, "code" => problem.code.as_str()).increment(1);
 }
 
-/// The key in the `Authorization` header.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    // Two credentials are none: which one counts must not depend on who reads.
+    // Reject two `Authorization` headers: which one counts must not depend on the reader.
     let (Some(value), None) = (values.next(), values.next()) else {
         return None;
     };

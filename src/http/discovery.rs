@@ -1,4 +1,4 @@
-//! `GET /.well-known/openwop`: what this host does, and nothing it does not (OpenWOP capabilities, RFC 0031).
+//! `GET /.well-known/openwop`: the capabilities of this host (OpenWOP capabilities, RFC 0031).
 
 use std::sync::Arc;
 
@@ -32,15 +32,14 @@ use crate::service::keys;
 use crate::service::webhooks::OVERLAP;
 
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
-/// Idempotency records are kept this long.
 pub const IDEMPOTENCY_RETENTION_SECONDS: u64 = 86_400;
 
-/// Families that only test keys can use: mock providers and seams.
+/// Capability families that only test keys can use: mock providers and test seams.
 const OF_TEST_KEYS: [&str; 2] = ["testing", "observability"];
 
-/// The document, written once.
+/// The discovery document, serialized once.
 pub struct Document {
-    /// For everybody, and for test keys.
+    /// For unauthenticated callers and test keys.
     public: View,
     /// For other keys, where they can use less.
     live: Option<View>,
@@ -60,7 +59,7 @@ impl View {
 }
 
 impl Document {
-    /// What a host with these bounds advertises.
+    /// The document of a host with these limits.
     pub fn new(
         limits: &HostLimits,
         settings: &HttpSettings,
@@ -87,8 +86,8 @@ impl Document {
     }
 }
 
-/// `GET /.well-known/openwop`. On a host under test a key that is not for tests is shown what it can use (RFC 0011). A key
-/// that is no good changes nothing: the document needs none.
+/// `GET /.well-known/openwop`. On a host in conformance mode, a live key gets a document without
+/// the families of test keys (RFC 0011). An invalid key is ignored: the document needs none.
 pub async fn get(
     State(state): State<Arc<HttpState>>,
     peer: Option<Extension<Peer>>,
@@ -125,7 +124,7 @@ pub async fn get(
     Ok(response)
 }
 
-/// RFC 0082: every state, and the channels of this host with the reserved one.
+/// RFC 0082: every state, and this host's channels including the reserved one.
 fn deployment(channels: &[Channel]) -> Value {
     let mut channels: Vec<&str> = channels.iter().map(Channel::as_str).collect();
     channels.push(LATEST);
@@ -150,7 +149,7 @@ fn authorization(roles: &Roles) -> Value {
     json!({"supported": true, "failClosed": true, "roles": roles})
 }
 
-/// The profile of the audit log, with what its checkpoints verify with.
+/// The profile of the audit log, with the public key that verifies its checkpoints.
 fn auth(audit_key: &PublicKey) -> Value {
     json!({
         "profiles": ["openwop-audit-log-integrity"],
@@ -173,7 +172,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     if let (Some(most), Some(members)) = (limits.max_cost_per_suite, suites.as_object_mut()) {
         members.insert("maxCostUsdPerSuite".to_owned(), json!(most));
     }
-    // Workflows are fixtures here, and one of them has an agent take a step.
+    // Workflows exist only as conformance fixtures; in one of them an agent takes a step.
     let sources: &[&str] = match settings.conformance {
         true => &["run-api", "workflow-node"],
         false => &["run-api"],
@@ -188,11 +187,11 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "vendor": "touchstone",
         },
         "supportedTransports": ["rest"],
-        // The root requires both; the error envelope is the only one an eval run can come to.
+        // The root requires both members; `error` is the only envelope an eval run can produce.
         "supportedEnvelopes": ["error"],
         "schemaVersions": {"error": 1},
         "limits": {
-            // An agent's turn ends with its decision; only a fixture asks back, once.
+            // An agent's turn ends with its decision; only a fixture asks for clarification, once.
             "clarificationRounds": u8::from(settings.conformance),
             "schemaRounds": 0,
             "envelopesPerTurn": 1,
@@ -245,7 +244,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
         "runs": {"pauseResume": {"supported": true, "drainPolicies": DrainPolicy::ALL}},
         "secrets": {"supported": false},
     });
-    // Callers' budgets are clamped to it.
+    // Callers' budgets are clamped to this ceiling.
     if let (Some(most), Some(members)) = (
         limits.max_cost_per_suite,
         document.get_mut("limits").and_then(Value::as_object_mut),
@@ -260,7 +259,8 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     document
 }
 
-/// What only a host under a conformance suite has: workflows to name, one of which asks back, and mock providers.
+/// The capabilities that only a host in conformance mode has: named workflows, one of which asks
+/// for clarification, and mock providers.
 fn under_test() -> Map<String, Value> {
     let mut members = Map::new();
     members.insert(

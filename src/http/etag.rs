@@ -1,4 +1,5 @@
-//! Conditional reads: a strong tag that is a digest of the body, so that it changes exactly when the body does.
+//! Conditional reads. The strong ETag is a digest of the body, so it changes exactly when the body
+//! does.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -11,25 +12,25 @@ use sha2::{Digest, Sha256};
 
 use super::encoding::encoded_tag;
 
-/// The tag of a body, quotes included.
+/// The ETag of a body, quotes included.
 pub fn tag(body: &[u8]) -> String {
     let digest = Sha256::digest(body);
     let half: Vec<u8> = digest.iter().take(18).copied().collect();
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(half))
 }
 
-/// A body of JSON, or `304` if the client has it already.
+/// A JSON body, or `304` if the client already has it.
 pub fn conditional(headers: &HeaderMap, body: Bytes) -> Response {
     conditional_as(headers, "application/json", body)
 }
 
-/// The same of another kind.
+/// As [`conditional`], with another content type.
 pub fn conditional_as(headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
     let tag = tag(&body);
     conditional_with(headers, kind, tag, body)
 }
 
-/// The same under a strong tag that is known already, quotes included.
+/// As [`conditional_as`], with an ETag that is already known, quotes included.
 pub fn conditional_with(
     headers: &HeaderMap,
     kind: &'static str,
@@ -51,7 +52,7 @@ pub fn conditional_with(
     response
 }
 
-/// The tag by which the client has the body, plain or encoded.
+/// The ETag, plain or of the compressed form, that the client sent for this body.
 fn known(headers: &HeaderMap, tag: &str) -> Option<String> {
     let encoded = encoded_tag(tag);
     headers

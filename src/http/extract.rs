@@ -1,4 +1,4 @@
-//! What handlers take from a request, refused with the envelope if it is unsound.
+//! Extractors. Invalid input is refused with the error envelope.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,19 +25,20 @@ use crate::protocol::json;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// Longest time a body may take to arrive.
+/// Maximum time a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the rest of a body that is too large is read and thrown away, so that the client lives to see the answer.
+/// How long the rest of a body that is too large is read and discarded, so that the client lives to
+/// read the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Larger bodies take long enough to parse to hold others up.
+/// Larger bodies are parsed on a blocking thread: parsing would hold up other requests.
 const QUICKLY_PARSED: usize = 256 * 1024;
 const MAX_ID: usize = 128;
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
-/// A parameter of the path, percent-decoded.
+/// A path parameter, percent-decoded.
 ///
 /// # Errors
-/// `not_found`: what cannot be decoded names nothing.
+/// `not_found` for a parameter that cannot be decoded.
 async fn path_parameter(parts: &mut Parts, state: &Arc<HttpState>, name: &str) -> Option<String> {
     let parameters = RawPathParams::from_request_parts(parts, state).await.ok()?;
     parameters
@@ -45,19 +46,20 @@ async fn path_parameter(parts: &mut Parts, state: &Arc<HttpState>, name: &str) -
         .find_map(|(key, value)| (key == name).then(|| value.to_owned()))
 }
 
-/// A text that nothing is named by, and that not every store can be asked for.
+/// Whether a string holds a character that no name has and that not every database can store.
 fn names_nothing(text: &str) -> bool {
     text.contains('\0')
 }
 
-/// Reads a closed body. The refusal names the member, never the value that was sent.
+/// Reads a body that allows no unknown members. The error names the member, never the value that
+/// was sent.
 ///
 /// # Errors
 /// `validation_error`.
 pub fn closed<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(body).map_err(|fault| {
         let (path, words) = (fault.path().to_string(), fault.inner().to_string());
-        // A member that is missing is not on the way to the fault.
+        // For a missing member the path ends at its parent.
         let missing = words
             .strip_prefix("missing field `")
             .and_then(|rest| rest.split('`').next());
@@ -70,15 +72,15 @@ pub fn closed<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> 
     })
 }
 
-/// A member that is not what the description of the API says.
+/// The error for a member that does not match the API description.
 pub fn undescribed(field: &str) -> Problem {
     Problem::validation(
         field,
-        format!("`{field}` is not what is described; `/v1/openapi.json` says what is"),
+        format!("`{field}` does not match the API description; see `/v1/openapi.json`"),
     )
 }
 
-/// The run a path names.
+/// The run id in the path.
 pub struct RunPath(pub RunId);
 
 impl FromRequestParts<Arc<HttpState>> for RunPath {
@@ -95,7 +97,7 @@ impl FromRequestParts<Arc<HttpState>> for RunPath {
     }
 }
 
-/// The run a path names, which is there and the caller's.
+/// The run in the path; it exists and belongs to the caller's tenant.
 pub struct OwnRun(pub Arc<RunRecord>);
 
 impl FromRequestParts<Arc<HttpState>> for OwnRun {
@@ -112,7 +114,7 @@ impl FromRequestParts<Arc<HttpState>> for OwnRun {
     }
 }
 
-/// Whether a text can be the id of a run of ours.
+/// Whether a string is a possible run id.
 pub fn is_run_id(id: &str) -> bool {
     (1..=MAX_ID).contains(&id.len())
         && id
@@ -120,20 +122,19 @@ pub fn is_run_id(id: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// The one answer to a run that is not there, or not the caller's.
+/// The one error for a run that does not exist and for a run of another tenant.
 pub fn no_such_run() -> Problem {
     Problem::new(ErrorCode::NotFound, "no such run")
 }
 
 fn no_such_thing() -> Problem {
-    Problem::new(ErrorCode::NotFound, "no such thing")
+    Problem::new(ErrorCode::NotFound, "not found")
 }
 
-/// All parameters of the path by name.
 pub struct PathParameters(HashMap<String, String>);
 
 impl PathParameters {
-    /// One of them; empty if the route does not have it.
+    /// One parameter; empty if the route does not have it.
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -161,19 +162,20 @@ impl FromRequestParts<Arc<HttpState>> for PathParameters {
     }
 }
 
-/// The query, each parameter once.
+/// The query string; each parameter at most once.
 pub struct Query(HashMap<String, String>);
 
 impl Query {
-    /// A parameter as it stands.
+    /// The raw value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A run, which has to be named.
+    /// A required run id.
     ///
     /// # Errors
-    /// `validation_error` without one; the answer to a run that is not there for what can be none.
+    /// `validation_error` if the parameter is missing; `not_found` if the value is not a possible
+    /// run id.
     pub fn run(&self, name: &str) -> Result<RunId, Problem> {
         let id = self.get(name).filter(|id| !id.is_empty()).ok_or_else(|| {
             let required = format!("`{name}` is required: the id of the run to compare with");
@@ -186,7 +188,7 @@ impl Query {
         }
     }
 
-    /// A whole number within bounds.
+    /// An integer within bounds.
     ///
     /// # Errors
     /// `validation_error` that names the parameter and its bounds.
@@ -206,7 +208,7 @@ impl Query {
                 } else {
                     format!("from {least} to {most}")
                 };
-                Problem::validation(name, format!("`{name}` must be a whole number {bounds}"))
+                Problem::validation(name, format!("`{name}` must be an integer {bounds}"))
             })
     }
 }
@@ -221,7 +223,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
             if names_nothing(&name) || names_nothing(&value) {
                 return Err(Problem::new(
                     ErrorCode::ValidationError,
-                    "a query parameter must not hold the character U+0000",
+                    "a query parameter must not contain the character U+0000",
                 )
                 .into());
             }
@@ -231,7 +233,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
             {
                 return Err(Problem::new(
                     ErrorCode::ValidationError,
-                    "a query parameter must not be given twice",
+                    "a query parameter must not appear twice",
                 )
                 .into());
             }
@@ -240,7 +242,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-/// The `Idempotency-Key`, if one was sent.
+/// The `Idempotency-Key` header, if sent.
 pub struct IdempotencyKey(pub Option<String>);
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
@@ -273,7 +275,7 @@ fn malformed_key() -> Failure {
     .into()
 }
 
-/// A JSON body, read strictly.
+/// A JSON body, parsed strictly.
 pub struct JsonBody(pub Value);
 
 impl FromRequest<Arc<HttpState>> for JsonBody {
@@ -285,7 +287,7 @@ impl FromRequest<Arc<HttpState>> for JsonBody {
     }
 }
 
-/// A JSON body that may be left out.
+/// An optional JSON body.
 pub struct OptionalJsonBody(pub Value);
 
 impl FromRequest<Arc<HttpState>> for OptionalJsonBody {
@@ -314,7 +316,7 @@ async fn parse(request: Request, state: &HttpState) -> Result<Value, Failure> {
     parse_octets(octets, held, state).await
 }
 
-/// Parses a body. The memory of what it becomes is kept for as long as the request is in progress.
+/// Parses a body. Memory for the parsed value stays reserved until the request ends.
 async fn parse_octets(
     octets: Bytes,
     held: Option<Holds>,
@@ -325,7 +327,7 @@ async fn parse_octets(
         held.keep(memory);
     }
     let parsed = if octets.len() > QUICKLY_PARSED {
-        // Other requests go on meanwhile.
+        // Keep the async thread free for other requests.
         tokio::task::spawn_blocking(move || json::parse(&octets))
             .await
             .map_err(|cause| internal(&cause))?
@@ -346,7 +348,7 @@ fn require_json(request: &Request) -> Result<(), Failure> {
     let is_json = parts
         .next()
         .is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
-    // JSON is UTF-8 (RFC 8259 §8.1); other parameters mean nothing.
+    // JSON is UTF-8 (RFC 8259 §8.1); other parameters have no meaning.
     let is_text = parts
         .filter_map(|parameter| parameter.split_once('='))
         .filter(|(name, _)| name.eq_ignore_ascii_case("charset"))
@@ -400,7 +402,7 @@ enum Unreadable {
 }
 
 async fn collect(body: &mut Body, announced: usize, limit: usize) -> Result<Bytes, Unreadable> {
-    // Growing step by step would take twice as much.
+    // Growing the buffer step by step would take twice the memory.
     let mut octets = BytesMut::with_capacity(announced.min(limit));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Unreadable::Broken)?;
@@ -414,7 +416,8 @@ async fn collect(body: &mut Body, announced: usize, limit: usize) -> Result<Byte
     Ok(octets.freeze())
 }
 
-/// Reads on for a while: a client that is cut off in the middle of its body may never see why.
+/// Reads and discards the rest for a while: a client whose upload is cut off may never read the
+/// response.
 async fn drain(body: &mut Body, limit: usize) {
     let mut left = limit.saturating_mul(2);
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {

@@ -1,7 +1,8 @@
 //! `Idempotency-Key`, layer 1 (OpenWOP idempotency, RFC 0093).
 //!
-//! Every mutating endpoint goes through [`once`]. A key belongs to a tenant and an endpoint, the run in the path included; it
-//! is kept as a hash. Only answers that say "done" are kept: whatever failed may be tried again under the same key.
+//! Every mutating endpoint goes through [`once`]. A key belongs to a tenant and an endpoint,
+//! including the run in the path, and is stored as a hash. Only successful responses are stored: a
+//! failed request may be retried with the same key.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,24 +27,23 @@ use crate::service::fault::internal;
 use crate::telemetry::names;
 
 const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
-/// How long a key is held for a request that is not heard of before another request may take over; a third of it passes
-/// between heartbeats.
+/// How long a key stays locked without a heartbeat before another request may take over; heartbeats
+/// come at a third of it.
 const LEASE: Duration = Duration::from_secs(15);
-/// How long a second request waits for the first one's answer.
+/// How long a second request waits for the response of the first.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What an operation did.
 pub struct Done {
     status: StatusCode,
     body: Value,
     recorded: bool,
-    /// What only the first answer says: a secret that is kept nowhere.
+    /// A member that only the first response contains: a secret that is not stored.
     told: Option<(&'static str, Value)>,
 }
 
 impl Done {
-    /// An answer to be recorded here.
+    /// A response that this module has to record.
     pub fn new(status: StatusCode, body: Value) -> Self {
         Self {
             status,
@@ -53,21 +53,20 @@ impl Done {
         }
     }
 
-    /// The same, `recorded` already in the operation's own transaction or not.
+    /// Sets whether the operation's own transaction has `recorded` the response.
     #[must_use]
     pub fn recorded(mut self, recorded: bool) -> Self {
         self.recorded = recorded;
         self
     }
 
-    /// The same with a member that a repeated request is not told.
+    /// Adds a member that a repeated request does not get.
     #[must_use]
     pub fn telling(mut self, name: &'static str, value: Value) -> Self {
         self.told = Some((name, value));
         self
     }
 
-    /// The first answer.
     fn into_answer(self) -> Response {
         let mut body = self.body;
         if let (Some((name, value)), Some(members)) = (self.told, body.as_object_mut()) {
@@ -77,13 +76,14 @@ impl Done {
     }
 }
 
-/// Carries out `operation` at most once for a key; without a key, simply carries it out.
+/// Executes `operation` at most once per key; without a key, just executes it.
 ///
 /// # Errors
 /// The operation's own; `idempotency_key_mismatch`, `idempotency_in_flight`.
 ///
 /// # Cancel safety
-/// Under a key the operation goes on when the client leaves, so that its answer is there for the next attempt.
+/// With a key, the operation continues when the client disconnects, so that its response is there
+/// for the next attempt.
 pub async fn once<F>(
     state: &Arc<HttpState>,
     caller: &Caller,
@@ -98,7 +98,7 @@ where
     once_for(state, &caller.tenant, endpoint, key, body, operation).await
 }
 
-/// [`once`] for whoever acts for a tenant without a key.
+/// [`once`] for a request that acts for a tenant without an API key.
 ///
 /// # Errors
 /// As [`once`].
@@ -136,7 +136,7 @@ where
         .map_err(|cause| Failure::from(internal(&cause)))?
 }
 
-/// Takes the key, or answers from its record.
+/// Locks the key, or returns the recorded response.
 async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Response>, Failure> {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -167,11 +167,12 @@ async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Res
                 sleep(LOOK_EVERY).await;
             }
             IdempotencyBegin::InFlight { left } => {
-                // The key is free by then, whether the first request is answered or its host is dead.
+                // By then the key is free: the first request has been answered, or its host is
+                // dead.
                 let seconds = left.as_millis().div_ceil(1000).max(1);
                 return Err(Problem::new(
                     ErrorCode::IdempotencyInFlight,
-                    "the first request with this `Idempotency-Key` is still being carried out; try again",
+                    "the first request with this `Idempotency-Key` is still in progress; try again",
                 )
                 .with("retryAfter", u64::try_from(seconds).unwrap_or(u64::MAX))
                 .into());
@@ -210,7 +211,7 @@ async fn carry_out(
     }
 }
 
-/// Carries out the operation and holds the key meanwhile.
+/// Executes the operation and extends the lease meanwhile.
 async fn heard_of(
     state: &HttpState,
     claim: &IdempotencyClaim,
@@ -223,12 +224,13 @@ async fn heard_of(
     }
 }
 
-/// Extends the lease for as long as it is polled, and never ends. The operation is polled meanwhile: it may hold the connection
-/// that this waits for.
+/// Extends the lease for as long as it is polled; never returns. The operation is polled at the
+/// same time: it may hold the connection that the extension waits for.
 async fn hold<T>(state: &HttpState, claim: &IdempotencyClaim) -> T {
     loop {
         sleep(LEASE / 3).await;
-        // What is under way cannot be undone; its answer is refused if another request has taken over.
+        // An operation in progress cannot be undone; its response is refused if another request has
+        // taken over.
         if let Err(cause) = state.store.extend(claim, LEASE).await {
             internal(&cause);
         }

@@ -1,9 +1,10 @@
-//! How much anybody may ask for: requests of a key and of a tenant, refused credentials of an address, requests under way,
-//! bodies in memory, and the size of a request's head.
+//! Limits of the HTTP server: requests per key and tenant, refused credentials per address,
+//! requests in progress, bodies in memory, and the size of a request's head.
 //!
-//! Whoever asks for too much gets an answer that says when to come back (OpenWOP v1 `rate_limited`, 503 on overload), and
-//! everybody else is served meanwhile. Rates are kept by the generic cell rate algorithm, in this process: each replica
-//! has its own. What is remembered is bounded, and forgotten once it no longer matters.
+//! A request over a limit gets a response that says when to retry (OpenWOP v1 `rate_limited`, 503
+//! on overload), and other callers are served meanwhile. Rates use the generic cell rate algorithm
+//! and are kept in this process, so each replica counts for itself. The state is bounded and
+//! dropped once it no longer matters.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
@@ -33,23 +34,25 @@ use crate::telemetry::names;
 
 /// A key or a tenant may save up this many seconds' worth of requests.
 const BURST_S: u32 = 10;
-/// Addresses that are told apart; beyond them, strangers share one allowance.
+/// Addresses that are tracked separately; all further addresses share one allowance.
 const MAX_PEERS: usize = 10_000;
 const MAX_URI_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MAX_HEADERS: usize = 128;
-/// Packs that are unpacked and judged at the same time.
+/// Packs that are unpacked and verified at the same time.
 const PACKS_AT_ONCE: usize = 1;
-/// Bodies up to this size are not counted.
+/// Bodies up to this size, in bytes, are not counted.
 const SMALL_BODY: usize = 64 * 1024;
-/// Bytes of memory that are counted as one.
+/// Bytes of memory per permit.
 const MEMORY_STEP: usize = 1024;
-/// Parsed bodies up to this weight are not counted: whoever fills the memory must not keep others from cancelling a run.
+/// Parsed bodies up to this many bytes are not counted: a caller that fills the memory must not
+/// keep others from cancelling a run.
 const SMALL_WEIGHT: usize = 8 * 1024;
-/// Bodies of the largest size that may be in memory at once; read into values, each is many times as large.
+/// Bodies of the largest size that may be in memory at once; once parsed, each takes many times its
+/// size.
 const LARGEST_BODIES: usize = 4;
 
-/// Rates and numbers; 0 stands for no limit.
+/// Rates and limits; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Requests of one key, per second.
@@ -58,7 +61,8 @@ pub struct Rates {
     pub per_tenant: u32,
     /// Refused credentials of one address, per minute.
     pub refusals_per_minute: u32,
-    /// Requests under way, event streams and long polls apart; of one tenant, half of it.
+    /// Requests in progress, without event streams and long polls; one tenant may have half of
+    /// them.
     pub in_flight: usize,
 }
 
@@ -73,7 +77,7 @@ impl Default for Rates {
     }
 }
 
-/// What is left of everybody's allowance.
+/// The state of all limits.
 pub struct Limits {
     keys: Option<Allowance<KeyId>>,
     tenants: Option<Allowance<TenantId>>,
@@ -88,14 +92,15 @@ pub struct Limits {
     max_memory: usize,
 }
 
-/// What a request holds while it is under way.
+/// The permits a request holds while it is in progress.
 pub struct Held {
     _place: Option<Share<TenantId>>,
     _room: Option<Share<TenantId>>,
 }
 
 impl Limits {
-    /// Full allowances, for bodies of at most `max_body` bytes that take `max_memory` together once they are parsed.
+    /// Full allowances, for bodies of at most `max_body` bytes that together take at most
+    /// `max_memory` bytes once parsed.
     pub fn new(rates: Rates, max_body: usize, max_memory: usize) -> Self {
         let in_flight = (rates.in_flight > 0).then_some(rates.in_flight);
         Self {
@@ -112,10 +117,10 @@ impl Limits {
         }
     }
 
-    /// Takes a place among the requests under way; dropping it gives it back.
+    /// Takes a place among the requests in progress; dropping the permit gives it back.
     ///
     /// # Errors
-    /// `unavailable`: waiting for a place would only make everybody wait longer.
+    /// `unavailable` at the limit: waiting for a place would only make every request wait longer.
     pub fn enter(&self) -> Result<Option<OwnedSemaphorePermit>, Problem> {
         let Some(places) = &self.in_flight else {
             return Ok(None);
@@ -124,7 +129,7 @@ impl Limits {
             metrics::counter!(names::SHED).increment(1);
             Problem::new(
                 ErrorCode::Unavailable,
-                "the host has as many requests under way as it takes; try again",
+                "the host is at its limit of requests in progress; try again",
             )
             .with("retryAfter", 1)
         })
@@ -141,7 +146,7 @@ impl Limits {
         self.admit_tenant(&caller.tenant)
     }
 
-    /// Counts a request of a tenant by whoever has no key.
+    /// Counts a request for a tenant that came without an API key.
     ///
     /// # Errors
     /// `rate_limited`.
@@ -152,11 +157,11 @@ impl Limits {
         }
     }
 
-    /// Takes a tenant's place among the requests under way, unless it `waits` in a place of another kind, and room for the
-    /// request's body.
+    /// Takes one of the tenant's places among the requests in progress, unless the request `waits`
+    /// under another limit, and room for the request's body.
     ///
     /// # Errors
-    /// `rate_limited` for a tenant that has its part, `unavailable` when there is no room for anybody.
+    /// `rate_limited` for a tenant at its share, `unavailable` when the host has no room.
     pub fn hold(&self, tenant: &TenantId, body: &Body, waits: bool) -> Result<Held, Problem> {
         let places = self.in_flight_of.as_ref().filter(|_| !waits);
         let place = places.map(|places| places.take(tenant, 1)).transpose();
@@ -173,7 +178,8 @@ impl Limits {
         }
     }
 
-    /// How much of a body may come to be in memory. One that says it is too large is refused and not kept.
+    /// Bytes of the body that may be in memory. A body that announces more than the limit is
+    /// refused and not kept.
     fn octets(&self, body: &Body) -> usize {
         if body.is_end_stream() {
             return 0;
@@ -186,19 +192,21 @@ impl Limits {
         }
     }
 
-    /// Waits until no other pack is judged. Unpacked and parsed, a pack takes up to a thousand times the memory of its upload.
+    /// Waits until no other pack is being verified. An unpacked and parsed pack takes up to a
+    /// thousand times the memory of its upload.
     ///
     /// # Errors
-    /// None in practice: the turns are never closed.
+    /// None in practice: the semaphore is never closed.
     pub async fn pack_turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let turn = self.packs.clone().acquire_owned().await;
         turn.map_err(|cause| internal(&cause))
     }
 
-    /// Takes memory for a body of this weight.
+    /// Reserves memory for a parsed body of this weight.
     ///
     /// # Errors
-    /// `payload_too_large` for one that is too heavy alone, `rate_limited` if it does not fit at the moment.
+    /// `payload_too_large` if the body alone exceeds the limit, `rate_limited` if there is no room
+    /// at the moment.
     pub fn weigh(&self, weight: usize) -> Result<OwnedSemaphorePermit, Problem> {
         if weight > self.max_memory {
             return Err(Problem::new(
@@ -215,15 +223,17 @@ impl Limits {
                 metrics::counter!(names::SHED).increment(1);
                 Problem::new(
                     ErrorCode::RateLimited,
-                    "the host reads as many large documents as its memory allows; come back when `Retry-After` is over",
+                    "not enough memory for another large document at the moment; retry after the \
+                     time in `Retry-After`",
                 )
                 .with("scope", "route")
                 .with("retryAfterMs", 1000)
             })
     }
 
-    /// Counts a credential that was refused: the refusal itself, or `rate_limited` for an address that had too many. Good
-    /// credentials from the same address are not held up, for whoever shares it may be innocent.
+    /// Counts a refused credential and returns the refusal, or `rate_limited` for an address with
+    /// too many of them. Valid credentials from the same address are not affected: other users may
+    /// share it.
     pub fn refuse(&self, peer: Option<IpAddr>, refusal: Problem) -> Problem {
         match (&self.peers, peer) {
             (Some(peers), Some(peer)) => peers.take(peer).err().unwrap_or(refusal),
@@ -232,7 +242,7 @@ impl Limits {
     }
 }
 
-/// So many a second, which may be saved up for a moment.
+/// `rate` requests per second, with a burst of [`BURST_S`] seconds.
 fn per_second<K: Clone + Eq + Hash>(scope: &'static str, rate: u32) -> Option<Allowance<K>> {
     let per_second = NonZeroU32::new(rate)?;
     let burst = per_second.saturating_mul(NonZeroU32::new(BURST_S)?);
@@ -260,7 +270,7 @@ impl Peers {
     }
 
     fn take(&self, peer: IpAddr) -> Result<(), Problem> {
-        // Not at every refusal: looking through them all is what a flood of addresses would like to see done.
+        // Not at every refusal: scanning the whole table each time would help a flood of addresses.
         if self.taken.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
             self.known.retain_recent();
         }
@@ -276,7 +286,7 @@ impl Peers {
     }
 }
 
-/// Who has one IPv6 address has the whole network of it.
+/// The key an address is counted under: for IPv6 its /64, because one user has a whole network.
 pub(super) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
@@ -293,7 +303,7 @@ fn crowded(full: Full) -> Problem {
             metrics::counter!(names::SHED).increment(1);
             Problem::new(
                 ErrorCode::Unavailable,
-                "the host has as many large requests under way as it takes; try again",
+                "the host is at its limit of large requests in progress; try again",
             )
             .with("retryAfter", 1)
         }
@@ -301,7 +311,8 @@ fn crowded(full: Full) -> Problem {
             metrics::counter!(names::RATE_LIMITED, "scope" => "tenant").increment(1);
             Problem::new(
                 ErrorCode::RateLimited,
-                "too many requests of this tenant are under way, or too large ones; come back when `Retry-After` is over",
+                "this tenant has too many or too large requests in progress; retry after the time \
+                 in `Retry-After`",
             )
             .with("scope", "tenant")
             .with("limit", limit)
@@ -310,8 +321,9 @@ fn crowded(full: Full) -> Problem {
     }
 }
 
-/// Refuses requests whose head is larger than any sound one, in words: the server itself would only hang up. So it does with
-/// those that say twice, or do not say, for which host they are (RFC 9112 §3.2), where they come over a connection.
+/// Refuses requests whose head is too large with an error envelope; the HTTP library would only
+/// close the connection. Also refuses requests with a missing or repeated `Host` (RFC 9112 §3.2)
+/// that come over a connection.
 pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
     let uri = request.uri();
     let over_a_connection = request.extensions().get::<Peer>().is_some();
@@ -322,7 +334,7 @@ pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
     if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URI_BYTES {
         return Err(Problem::new(
             ErrorCode::UriTooLong,
-            format!("the address is longer than {MAX_URI_BYTES} bytes"),
+            format!("the URL is longer than {MAX_URI_BYTES} bytes"),
         )
         .into());
     }
@@ -334,7 +346,7 @@ pub async fn head(request: Request, next: Next) -> Result<Response, Failure> {
     if octets > MAX_HEADER_BYTES || headers.len() > MAX_HEADERS {
         return Err(Problem::new(
             ErrorCode::HeaderFieldsTooLarge,
-            format!("the headers are more than {MAX_HEADER_BYTES} bytes or {MAX_HEADERS} fields"),
+            format!("the headers exceed {MAX_HEADER_BYTES} bytes or {MAX_HEADERS} fields"),
         )
         .into());
     }
@@ -358,7 +370,7 @@ mod tests {
         }
     }
 
-    /// How many of `n` requests are admitted, and the scope that refused the last one.
+    /// The number of admitted requests among `n`, and the scope that refused the last one.
     fn admitted(limits: &Limits, caller: &Caller, n: usize) -> (usize, Option<String>) {
         let mut refused = None;
         let admitted = (0..n)

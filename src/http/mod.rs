@@ -1,8 +1,9 @@
-//! The OpenWOP surface: routes, the door, answers, streams.
+//! The OpenWOP HTTP API: routes, authentication, responses, streams.
 //!
-//! A request passes, from outside in: the observer (id, deadline, envelope, headers, log line), the guard against panics, the
-//! path rewrite for action suffixes, the router, the door (key, scope), and the handler, which reads its input strictly and
-//! calls a use case. `routes` is the one list of what is served; a test holds it against `openapi.yaml`.
+//! A request passes, from outside in: the observer (id, deadline, envelope, headers, log line), the
+//! panic guard, the path rewrite for action suffixes, the router, authentication (key, scope), and
+//! the handler, which parses its input strictly and calls a use case. `routes` is the only list of
+//! endpoints; a test compares it with `openapi.yaml`.
 
 mod aaaf;
 mod allowance;
@@ -80,62 +81,54 @@ use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
 use crate::telemetry::Metrics;
 
-/// What the surface is built on.
+/// The dependencies of the HTTP API.
 pub struct HttpDeps {
-    /// Runs.
     pub runs: Arc<Runs>,
-    /// Packs and suites.
     pub packs: Arc<Packs>,
-    /// By what uploaded packs are judged.
+    /// The rules for uploaded packs.
     pub pack_rules: PackRules,
-    /// Keys.
     pub keys: Arc<Keys>,
-    /// Agent cards.
     pub cards: Arc<CardScores>,
-    /// Webhook subscriptions.
     pub webhooks: Arc<Webhooks>,
     /// Quotas, deletion of runs, legal holds.
     pub storage: Arc<Storage>,
-    /// Folded states.
+    /// Folded states of runs.
     pub projections: Arc<Projections>,
     /// The store, for idempotency records and health.
     pub store: Arc<dyn Store>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Request ids.
     pub ids: Arc<dyn Ids>,
-    /// The process's metrics.
     pub metrics: Metrics,
-    /// Who signs verdicts.
+    /// Signs verdicts.
     pub attester: Attester,
-    /// What checkpoints of the audit log verify with.
+    /// Verifies checkpoints of the audit log.
     pub audit_key: PublicKey,
-    /// Where secrets are sealed.
+    /// Encrypts secrets.
     pub vault: Arc<Vault>,
-    /// Who issues badges.
+    /// Issues badges.
     pub issuer: Arc<Issuer>,
-    /// Who pictures them.
+    /// Renders badges.
     pub painter: Arc<dyn Painter>,
-    /// Who prints OASIS reports.
+    /// Renders OASIS reports.
     pub press: Arc<dyn Press>,
-    /// The way out to webhooks.
+    /// Sends outgoing webhook requests.
     pub notifier: Arc<dyn Notifier>,
     /// Channels that versions are promoted on.
     pub channels: Arc<[Channel]>,
-    /// Bounds of runs, as discovery shows them.
+    /// Limits of runs, as shown in discovery.
     pub limits: HostLimits,
-    /// Bounds of the surface.
     pub settings: HttpSettings,
-    /// Ends streams and polls; the token [`serve`] is given.
+    /// Ends streams and polls; the same token that [`serve`] gets.
     pub shutdown: CancellationToken,
 }
 
-/// By what uploaded packs are judged, and which are published; the operator's settings, never the uploader's.
+/// How uploaded packs are verified, and which are published. Set by the operator, never by the
+/// uploader.
 #[derive(Clone, Debug, Default)]
 pub struct PackRules {
-    /// Whom the operator trusts.
+    /// The keys the operator trusts.
     pub trust: Trust,
-    /// What else is demanded.
+    /// Further requirements.
     pub policy: Policy,
     /// The lockfile in force, if any.
     pub lockfile: Option<Lockfile>,
@@ -143,22 +136,20 @@ pub struct PackRules {
     pub publication: Option<Publication>,
 }
 
-/// Bounds of the surface.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpSettings {
-    /// Largest request body, in octets.
+    /// Largest request body, in bytes.
     pub max_body_bytes: usize,
-    /// Memory that all request bodies may take together once they are parsed, in bytes.
+    /// Memory for all parsed request bodies together, in bytes.
     pub max_body_memory: usize,
-    /// Event streams and long polls open at the same time.
+    /// Maximum number of open event streams and long polls.
     pub max_subscribers: usize,
     /// Longest silence on a stream.
     pub keepalive: Duration,
-    /// How much anybody may ask for.
     pub rates: Rates,
-    /// How much of the AAAF API one key may ask for.
+    /// Rate limits of the AAAF API per key.
     pub aaaf: AaafRates,
-    /// Whether this host is under a conformance suite: it has the fixtures, and test keys may use the seams.
+    /// Whether this host is in conformance mode: fixtures exist, and test keys may use the seams.
     pub conformance: bool,
     /// Whether `/metrics` is served without a key to direct connections from this machine.
     pub metrics_to_loopback: bool,
@@ -170,7 +161,7 @@ impl Default for HttpSettings {
             max_body_bytes: 16 * 1024 * 1024,
             max_body_memory: 64 * 1024 * 1024,
             max_subscribers: 4096,
-            // Readers give up after 30 s of silence.
+            // Clients give up after 30 s of silence.
             keepalive: Duration::from_secs(15),
             rates: Rates::default(),
             aaaf: AaafRates::default(),
@@ -180,7 +171,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// What handlers work with.
+/// The state that handlers share.
 pub struct HttpState {
     runs: Arc<Runs>,
     annotations: Arc<Annotating>,
@@ -216,12 +207,12 @@ pub struct HttpState {
 }
 
 impl HttpState {
-    /// The use cases of ratings, for jobs beside the surface.
+    /// The use cases of ratings, for background jobs.
     pub fn aaaf(&self) -> &Arc<Aaaf> {
         &self.aaaf
     }
 
-    /// The surface over its use cases.
+    /// Builds the state.
     ///
     /// # Errors
     /// The API description built into this binary cannot be read.
@@ -331,7 +322,7 @@ impl HttpState {
     }
 }
 
-/// The whole surface as one service.
+/// All routes as one service.
 pub fn router(state: Arc<HttpState>) -> Router {
     let routed = routes::table(&state)
         .route_layer(middleware::from_fn(observe::note_route))
@@ -350,11 +341,12 @@ pub fn router(state: Arc<HttpState>) -> Router {
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
-    // The panic hook has written where; its message may hold content, so it is not repeated.
+    // The panic hook has logged the location. The panic's message may hold content, so it is not
+    // logged.
     tracing::error!("a handler panicked");
     Failure(Problem::new(
         ErrorCode::InternalError,
-        "the host failed; try again, and tell its operator if it persists",
+        "internal error; try again, and contact the operator if it persists",
     ))
     .into_response()
 }

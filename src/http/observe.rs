@@ -30,7 +30,7 @@ const UNMATCHED: &str = "(none)";
 #[derive(Clone)]
 struct Route(MatchedPath);
 
-/// Notes the matched route on the response. A layer of the router's routes.
+/// Stores the matched route in the response's extensions. A layer of the router's routes.
 pub async fn note_route(request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
     let mut response = next.run(request).await;
@@ -40,7 +40,6 @@ pub async fn note_route(request: Request, next: Next) -> Response {
     response
 }
 
-/// The outermost layer.
 pub async fn observe(
     State(state): State<Arc<HttpState>>,
     request: Request,
@@ -57,7 +56,7 @@ pub async fn observe(
             Ok(response) => response,
             Err(_) => Failure(Problem::new(
                 ErrorCode::Unavailable,
-                "the request took too long and was given up; try again",
+                "the request took too long and was aborted; try again",
             ))
             .into_response(),
         };
@@ -83,7 +82,7 @@ pub async fn observe(
     answered.instrument(span).await
 }
 
-/// A client can invent methods; labels must stay few.
+/// A client can invent methods; the number of labels must stay small.
 fn metric_method(method: &str) -> &'static str {
     match method {
         "GET" => "GET",
@@ -107,7 +106,7 @@ fn common_headers(headers: &mut HeaderMap, id: &str) {
         ),
     ];
     for (name, value) in fixed {
-        // A page says itself what it needs.
+        // A response may set its own policy.
         if !headers.contains_key(&name) {
             headers.insert(name, HeaderValue::from_static(value));
         }

@@ -1,4 +1,4 @@
-//! For operators: liveness, readiness, metrics.
+//! Endpoints for operators: liveness, readiness, metrics.
 
 use std::sync::Arc;
 
@@ -51,9 +51,9 @@ fn is_proxied(headers: &HeaderMap) -> bool {
     })
 }
 
-/// `GET /metrics`: with a key that has the scope `metrics:read`. A proxy on this machine need not add a header, so loopback
-/// addresses prove nothing unless the operator says that there is no proxy (`metrics.allow_loopback`); even then a request
-/// with headers of a proxy needs a key.
+/// `GET /metrics`: needs a key with the scope `metrics:read`. A proxy on this machine need not add
+/// a header, so a loopback address proves nothing unless the operator states that there is no proxy
+/// (`metrics.allow_loopback`). Even then, a request with proxy headers needs a key.
 pub async fn metrics(
     State(state): State<Arc<HttpState>>,
     peer: Option<Extension<Peer>>,

@@ -1,7 +1,8 @@
 //! Action suffixes: `/v1/runs/{runId}:retry` (OpenWOP rest-endpoints).
 //!
-//! The colon is a literal inside the last segment, may come as `%3A`, and the last one counts. The router knows whole segments
-//! only, so a suffix becomes a segment of its own before routing, with a sign that no public path has.
+//! The colon is a literal inside the last segment and may be sent as `%3A`; the last colon counts.
+//! The router matches whole segments only, so before routing the suffix becomes a segment of its
+//! own, with a marker that no public path has.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -15,7 +16,8 @@ const WITH_ACTIONS: &[&str] = &["/v1/runs/", "/v1/host/touchstone/runs/"];
 /// The collection that takes actions itself; the router knows those paths as they are.
 const RUNS: &str = "/v1/runs";
 
-/// Files that are named by a parameter and a kind, as `{version}.tgz`; versions have dots too, so the last one counts.
+/// Files named by a parameter and an extension, such as `{version}.tgz`; versions contain dots too,
+/// so the last dot counts.
 const PACK_FILES: &[&str] = &["json", "tgz", "sig"];
 const KEY_FILES: &[&str] = &["pub"];
 
@@ -51,7 +53,7 @@ pub fn rewrite(mut request: Request) -> Request {
 
 fn rewritten(path: &str) -> Option<String> {
     if path.contains(&format!("/{SIGN}")) {
-        // The internal form is nobody's to ask for.
+        // Clients must not reach a route by its internal form.
         return Some(format!("/{SIGN}"));
     }
     if let Some(action) = path.strip_prefix(RUNS)

@@ -1,9 +1,11 @@
-//! What the HTTP library answers by itself, before there is a request: a head it cannot read, or one that is too large.
+//! Error responses that the HTTP library sends itself, before there is a request: the head is
+//! malformed or too large.
 //!
-//! It answers those with a bare status and ends the connection, and has no hook to say more. So the connection is watched:
-//! such an answer goes out with the error envelope (OpenWOP v1: on every path, framework-made answers included). What the
-//! client still sends then is read and thrown away for a moment; closing on unread octets would reset the connection, and the
-//! client would never see the answer.
+//! The library answers those with a bare status, closes the connection, and has no hook for more.
+//! So this module watches the connection and adds the error envelope to such a response (OpenWOP
+//! v1: on every path, framework errors included). Afterwards it reads and discards what the client
+//! still sends for a moment: closing with unread bytes would reset the connection, and the client
+//! would never read the response.
 
 use std::io;
 use std::pin::Pin;
@@ -17,22 +19,22 @@ use tokio::time::Sleep;
 
 use super::answer::framework_problem;
 
-/// No head of an answer of the library's own is longer.
+/// Maximum length of the head of a bare response, in bytes.
 const MAX_BARE: usize = 512;
-/// How much is read after a refusal, and for how long.
+/// Maximum number of bytes read after a refusal.
 const MAX_REST: usize = 1024 * 1024;
 const MAX_WAIT: Duration = Duration::from_secs(1);
 const CHUNK: usize = 8 * 1024;
 
-/// A connection whose bare refusals get the envelope.
+/// A connection whose bare error responses get the envelope.
 pub(super) struct Enveloped<S> {
     stream: S,
-    /// What is written in the place of a bare answer.
+    /// The replacement of a bare response, still to be written.
     waiting: Bytes,
     lingering: Option<Lingering>,
 }
 
-/// The time after a refusal.
+/// The state of a connection after a refusal.
 struct Lingering {
     over: Pin<Box<Sleep>>,
     room: usize,
@@ -59,7 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Enveloped<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what still comes, until there is nothing more or it is enough.
+    /// Reads and discards until the end of the stream or the limit.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(lingering) = &mut self.lingering else {
             return Poll::Ready(Ok(()));
@@ -108,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Enveloped<S> {
             room: MAX_REST,
             shut: false,
         });
-        // What cannot be written now is written by the flush that follows.
+        // Bytes that cannot be written now are written by the following flush.
         match self.poll_waiting(context) {
             Poll::Ready(Err(cause)) => Poll::Ready(Err(cause)),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(octets.len())),
@@ -120,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Enveloped<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A bare answer has no body and comes alone.
+        // A bare response has no body and is written alone.
         if let [only] = slices {
             return self.poll_write(context, only);
         }
@@ -146,8 +148,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Enveloped<S> {
     }
 }
 
-/// The whole answer in the place of a bare one; `None` for anything else. Every answer of this host to a failed request has
-/// a body, so one without is not its own.
+/// The whole replacement of a bare response; `None` for any other response. Every error response of
+/// this host has a body, so one without is the library's.
 fn with_envelope(octets: &[u8]) -> Option<Bytes> {
     const EMPTY: &str = "content-length: 0\r\n";
 

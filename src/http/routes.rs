@@ -1,4 +1,4 @@
-//! The one list of what is served.
+//! The only list of endpoints.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::service::access::Scope;
 /// An operation as the API description names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The method.
     pub method: &'static str,
     /// The documented path.
     pub path: &'static str,
-    /// Whether it takes a key.
+    /// Whether it needs an API key.
     pub keyed: bool,
-    /// What a caller must be allowed to do; `None` if no key is needed, or if it depends on what is asked.
+    /// The required scope; `None` if no key is needed, or if the scope depends on the request.
     pub scope: Option<Scope>,
-    /// `false` for a route that only says that its capability is not offered, and for test seams; such are not described.
+    /// `false` for routes that only answer that a capability is not offered, and for test seams;
+    /// the API description leaves them out.
     pub described: bool,
 }
 
-/// Collects routes and what they are called.
+/// Collects routes and their operations.
 struct Table {
     state: Option<Arc<HttpState>>,
     router: Router<Arc<HttpState>>,
@@ -95,7 +95,7 @@ impl Table {
         self.add(method, path, (true, Some(scope)), true, handler)
     }
 
-    /// For whoever has the token that the path holds.
+    /// A route authenticated by the token in its path.
     fn tokened<H, T>(mut self, method: &Method, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, Arc<HttpState>>,
@@ -117,7 +117,7 @@ impl Table {
         )
     }
 
-    /// For whoever has a key; the use case asks for the scope that the request takes.
+    /// A route that needs a key; the use case checks the scope.
     fn authenticated<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, Arc<HttpState>>,
@@ -140,7 +140,8 @@ impl Table {
         self.add(method, path, (true, Some(scope)), false, handler)
     }
 
-    /// For conformance suites; not there for whoever does not hold a test key of a host under one.
+    /// A route for conformance suites; 404 unless the host is in conformance mode and the caller
+    /// has a test key.
     fn seam<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, Arc<HttpState>>,
@@ -640,7 +641,6 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
 }
 
-/// The routes with their handlers.
 pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
     fill(Some(state.clone()))
         .router
@@ -649,7 +649,6 @@ pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
         .method_not_allowed_fallback(method_not_allowed)
 }
 
-/// Everything that is served.
 pub fn operations() -> Vec<Operation> {
     fill(None).operations
 }

@@ -1,5 +1,5 @@
-//! The listening side: connections with bounds on how many there are, in all and of one address, how long headers may take, how much is buffered, and
-//! how long a client may leave what it is sent unread.
+//! The listener: limits connections in all and per address, the time for headers, the buffered
+//! bytes, and how long a client may leave a response unread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,23 +29,25 @@ use super::refusals::Enveloped;
 use super::shares::Shares;
 use crate::telemetry::{Metrics, names};
 
-/// The largest request head, and the most that is buffered towards a client.
+/// Largest request head, and most bytes buffered towards a client.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// More than the surface accepts, so that it is the surface that refuses, and in words.
+/// More than the API accepts, so that the API refuses with an error envelope.
 const MAX_HEADERS: usize = 256;
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long requests under way may go on after shutdown was asked for.
+/// How long requests in progress may take after shutdown was requested.
 const DRAIN: Duration = Duration::from_secs(10);
 const AFTER_ACCEPT_FAILURE: Duration = Duration::from_millis(50);
 
-/// Bounds of the listening side.
+/// Limits of the listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerSettings {
-    /// Connections open at the same time; more of them wait until one ends.
+    /// Maximum number of open connections; further ones wait until one closes.
     pub max_connections: usize,
-    /// Connections of one address; more of them are closed, so that nobody keeps all others waiting.
+    /// Maximum number of connections of one address; further ones are closed, so that one address
+    /// cannot use up all of them.
     pub max_connections_per_address: usize,
-    /// How long a request's head may take to arrive, and how long a connection may idle between two requests.
+    /// How long a request's head may take to arrive, and how long a connection may idle between two
+    /// requests.
     pub header_timeout: Duration,
 }
 
@@ -63,12 +65,12 @@ impl Default for ServerSettings {
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves `router` on `listener` until `shutdown`, then lets requests under way end.
+/// Serves `router` on `listener` until `shutdown`, then waits for the requests in progress.
 ///
 /// Streams end by themselves when the router's state was built with the same token.
 ///
 /// # Errors
-/// None after it has begun; a failing `accept` is tried again.
+/// None after the start; a failing `accept` is retried.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -77,7 +79,7 @@ pub async fn serve(
     serve_with(listener, router, shutdown, ServerSettings::default()).await
 }
 
-/// [`serve`] within other bounds.
+/// [`serve`] with other limits.
 ///
 /// # Errors
 /// As [`serve`].
@@ -93,7 +95,7 @@ pub async fn serve_with(
     let connections = metrics::gauge!(names::HTTP_CONNECTIONS);
     let upkeep = tokio::spawn(async { Metrics::install().upkeep().await });
     loop {
-        // Without a free place new connections wait in the kernel's queue.
+        // Without a free place, new connections wait in the kernel's queue.
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
             accepted = accept(&listener, &places) => accepted,
@@ -101,7 +103,7 @@ pub async fn serve_with(
         let (stream, peer, place) = match accepted {
             Ok(accepted) => accepted,
             Err(cause) => {
-                warn!(%cause, "a connection could not be accepted");
+                warn!(%cause, "could not accept a connection");
                 tokio::time::sleep(AFTER_ACCEPT_FAILURE).await;
                 continue;
             }
@@ -142,7 +144,7 @@ pub async fn serve_with(
         .await
         .is_err()
     {
-        info!("some requests did not end in time and are cut off");
+        info!("some requests did not finish in time and were aborted");
     }
     upkeep.abort();
     Ok(())
@@ -162,7 +164,7 @@ async fn accept(
     Ok((stream, peer, place))
 }
 
-/// A connection that fails when nothing of what waits to be written could be written for [`STALL_TIMEOUT`].
+/// A connection that fails when no pending byte could be written for [`STALL_TIMEOUT`].
 struct Unstalled {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,

@@ -1,10 +1,10 @@
-//! Something there is only so much of, shared so that nobody can take the part of all.
+//! A limited resource, shared so that one user cannot take all of it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is taken, in all and by each.
+/// What is taken, in all and by each user.
 pub struct Shares<K: Clone + Eq + Hash> {
     most: usize,
     own: usize,
@@ -16,24 +16,24 @@ struct Taken<K> {
     by: HashMap<K, usize>,
 }
 
-/// What somebody took; dropping it gives it back.
+/// An amount that is taken; dropping it gives it back.
 pub struct Share<K: Clone + Eq + Hash> {
     shares: Arc<Shares<K>>,
     who: K,
     amount: usize,
 }
 
-/// Why there is none left.
+/// Why nothing is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// All of so much is taken.
+    /// The whole amount, given here, is taken.
     ForAll(usize),
-    /// Of so much that may be somebody's, they have all.
+    /// The user's own maximum, given here, is taken.
     ForOne(usize),
 }
 
 impl<K: Clone + Eq + Hash> Shares<K> {
-    /// `most` in all, of which one may have `own`.
+    /// `most` in all, of which one user may have `own`.
     pub fn new(most: usize, own: usize) -> Arc<Self> {
         let taken = Taken {
             total: 0,
@@ -46,12 +46,12 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         })
     }
 
-    /// `most` in all, of which one may have half.
+    /// `most` in all, of which one user may have half.
     pub fn halved(most: usize) -> Arc<Self> {
         Self::new(most, most.div_ceil(2))
     }
 
-    /// Takes an amount, or says why not.
+    /// Takes an amount.
     ///
     /// # Errors
     /// [`Full`].
@@ -73,7 +73,6 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         })
     }
 
-    /// How much is taken.
     pub fn taken(&self) -> usize {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.total
@@ -92,7 +91,7 @@ impl<K: Clone + Eq + Hash> Drop for Share<K> {
             .by
             .get(&self.who)
             .map_or(0, |own| own.saturating_sub(self.amount));
-        // Whoever has nothing is forgotten, so that the table does not grow for ever.
+        // Remove users that hold nothing, so that the table does not grow forever.
         if left == 0 {
             taken.by.remove(&self.who);
         } else {

@@ -1,4 +1,4 @@
-//! How many may wait for events at the same time.
+//! The limit of clients that wait for events at the same time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::telemetry::names;
 
 const RETRY_AFTER_MS: u64 = 5000;
 
-/// The places, over all tenants and by tenant.
+/// The places in all and per tenant.
 pub struct Subscribers(Arc<Shares<TenantId>>);
 
 /// A taken place; dropping it gives it back.
@@ -19,7 +19,7 @@ pub struct Place {
 }
 
 impl Subscribers {
-    /// `most` places; a single tenant gets half of them.
+    /// `most` places; a single tenant gets at most half of them.
     pub fn new(most: usize) -> Self {
         Self(Shares::halved(most))
     }

@@ -1,4 +1,5 @@
-//! `traceparent` (W3C Trace Context): a caller's trace goes on through this host, and every answer names its trace.
+//! `traceparent` (W3C Trace Context): this host continues the caller's trace, and every response
+//! names its trace.
 
 use std::fmt;
 
@@ -7,24 +8,23 @@ use axum::http::{HeaderMap, HeaderName};
 use crate::domain::hex::hex;
 use crate::ports::Ids;
 
-/// The header.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 const TRACE_ID_DIGITS: usize = 32;
 const SPAN_ID_DIGITS: usize = 16;
 
-/// Where a request stands in a trace.
+/// A request's position in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace: the caller's, or one of our own.
+    /// The caller's trace, or a new one.
     pub trace_id: String,
-    /// This request.
+    /// The id of this request.
     span_id: String,
     flags: String,
 }
 
 impl TraceContext {
-    /// Goes on with the caller's trace; begins one if there is none or it is malformed.
+    /// Continues the caller's trace; starts a new one if the header is missing or malformed.
     pub fn of(headers: &HeaderMap, ids: &dyn Ids) -> Self {
         let fresh = hex(&ids.secret());
         let (trace, rest) = fresh.split_at_checked(TRACE_ID_DIGITS).unwrap_or_default();
@@ -55,7 +55,7 @@ fn parse(header: &str) -> Option<(&str, &str)> {
         (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let sound = is_hex(version, 2)
         && version != "ff"
-        // Later versions may add parts; the first one has none.
+        // Later versions may add parts; version 00 has none.
         && (version != "00" || parts.next().is_none())
         && is_hex(trace, TRACE_ID_DIGITS)
         && is_hex(span, SPAN_ID_DIGITS)

@@ -1,9 +1,10 @@
 //! Reads what a handler left of a request's body.
 //!
-//! A refusal comes before the body is read, and a connection cannot go on behind octets that nobody took: the server would
-//! close it under the client's next request, and a client that still sends would see a broken pipe in the place of its
-//! answer. So the rest is read and thrown away before the answer goes out, up to the size of two of the largest bodies;
-//! after a larger or a slow one the answer says that the connection ends.
+//! Errors are sent before the body is read, and a connection with unread bytes cannot be reused:
+//! the server would close it under the client's next request, and a client that is still sending
+//! would see a broken pipe instead of the response. So the rest is read and discarded before the
+//! response is sent, up to the size of two of the largest bodies. After a larger or slower body,
+//! the response announces that the connection closes.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +22,12 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// More than this is not worth reading.
+/// Maximum number of bytes that are discarded.
 const MAX_REST: usize = 32 * 1024 * 1024;
-/// How long the rest may take to arrive, and how long a piece of it.
+/// How long the rest may take to arrive, and how long one chunk.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 const MAX_SILENCE: Duration = Duration::from_secs(1);
 
-/// The layer.
 pub async fn read_the_rest(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -74,12 +74,12 @@ async fn throw_away(mut body: Body) -> bool {
         .unwrap_or(false)
 }
 
-/// Permits that are held for as long as a request is in progress.
+/// Permits held until the request ends.
 #[derive(Clone, Default)]
 pub struct Holds(Arc<Mutex<Vec<OwnedSemaphorePermit>>>);
 
 impl Holds {
-    /// Holds this too.
+    /// Holds another permit.
     pub fn keep(&self, permit: OwnedSemaphorePermit) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(permit);
@@ -88,7 +88,7 @@ impl Holds {
 
 type Rest = Arc<Mutex<Option<Body>>>;
 
-/// A body that comes back if it is dropped before its end.
+/// A body that is given back if dropped before its end.
 struct Lent {
     body: Option<Body>,
     rest: Rest,

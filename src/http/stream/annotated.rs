@@ -1,7 +1,8 @@
 //! `run.annotated`: a live message in the streams of a run (RFC 0056), in the envelope of an event.
 //!
-//! It is no entry of the log: its `sequence` and the frame's id are the position the stream has reached, so a client that
-//! resumes misses nothing and gets nothing twice. Whoever comes later finds annotations in their own list.
+//! It is not an entry of the log: its `sequence` and the frame's id are the position the stream has
+//! reached, so a client that resumes misses nothing and gets nothing twice. Later clients read
+//! annotations from the list of annotations.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -15,14 +16,14 @@ use crate::service::log_reader::Filter;
 
 const KIND: &str = "run.annotated";
 
-/// The annotations one stream has told of.
+/// The annotations one stream has sent.
 pub struct Notes {
-    /// The last one told; `None` for a stream they are no part of.
+    /// The number of the last one sent; `None` for a stream without annotations.
     told: Option<u64>,
 }
 
 impl Notes {
-    /// Annotations made from now on.
+    /// Only annotations created from now on.
     ///
     /// # Errors
     /// The store failed.
@@ -40,7 +41,7 @@ impl Notes {
         Ok(Self { told })
     }
 
-    /// The frames of those made since the last call.
+    /// The frames of annotations created since the last call.
     pub async fn frames(
         &mut self,
         state: &HttpState,
@@ -54,8 +55,8 @@ impl Notes {
         let new = match state.store.annotations(run, *told).await {
             Ok(new) => new,
             Err(cause) => {
-                // Listed all the same; the stream is about the log.
-                tracing::warn!(run_id = %run, cause = chain(&cause), "annotations cannot be read");
+                // The annotations can still be listed; the stream is about the log.
+                tracing::warn!(run_id = %run, cause = chain(&cause), "could not read annotations");
                 return Vec::new();
             }
         };

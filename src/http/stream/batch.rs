@@ -11,22 +11,22 @@ use crate::http::HttpState;
 use crate::ports::Head;
 use crate::service::log_reader::{Error, Filter, Full, PagedEvent, Rooms};
 
-/// What makes a run wait for somebody, who should hear of it at once.
+/// An event that is sent at once: the run waits for a person.
 const SUSPENDED: &str = "node.suspended";
 
-/// Frames up to this size are not counted against the memory of readers.
+/// Frames up to this size, in bytes, do not count against the readers' memory.
 const SMALL_BYTES: usize = 64 * 1024;
 
 /// Why a window was closed.
 pub enum Gathered {
-    /// Its time is over, or nothing in it may wait longer: this is where the log ends now.
+    /// Its time is over, or it holds an event that must not wait; the log ends here.
     Upto(Head),
-    /// The stream is to end.
+    /// The stream has to end.
     Closing,
 }
 
-/// Lets what comes after `position` gather in a log that reaches `head`, for as long as `buffer` and no event that may not
-/// wait says.
+/// Collects the events after `position` for the duration of `buffer`, or until an event must be
+/// sent at once. The log reaches `head`.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -50,7 +50,7 @@ pub async fn gather(
     Ok(Gathered::Upto(head))
 }
 
-/// Whether a node was suspended after the one sequence, up to the other.
+/// Whether a node was suspended after the first sequence, up to and including the second.
 async fn suspends(
     state: &HttpState,
     run: &RunId,
@@ -68,10 +68,11 @@ async fn suspends(
     Ok(false)
 }
 
-/// One `batch` frame with the events that pass; its id is the highest sequence in it. `None` if none passes.
+/// One `batch` frame with the events that pass the filter; its id is the highest sequence in it.
+/// `None` if no event passes.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory for it.
 pub async fn frame(
     rooms: &Rooms,
     events: &[PagedEvent],

@@ -1,8 +1,8 @@
 //! Event streams over SSE (OpenWOP stream-modes, rest-endpoints).
 //!
-//! A stream is a position in the log and nothing more: the backlog and the live part are read the same way, so there is no
-//! seam to lose or double an event at. It ends after the terminal event, when the host shuts down, and when the key it was
-//! opened with is revoked; a client resumes with `Last-Event-ID`.
+//! A stream is only a position in the log: the backlog and the live part are read the same way, so
+//! no event is lost or doubled between them. A stream ends after the terminal event, on shutdown,
+//! and when its API key is revoked; a client resumes with `Last-Event-ID`.
 
 mod annotated;
 mod batch;
@@ -36,21 +36,18 @@ use crate::service::access::Caller;
 use crate::service::fault::chain;
 use crate::service::log_reader::{Filter, Follow};
 
-/// Sent at once on a run that goes on, so that a client behind a proxy knows it is connected.
+/// Sent at once on an unfinished run, so that a client behind a proxy knows it is connected.
 const OPEN: Bytes = Bytes::from_static(b": open\n\n");
 const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
-/// A consumer that was let in.
+/// An admitted consumer.
 pub struct Subscription {
-    /// The host.
     pub state: Arc<HttpState>,
-    /// Who it is.
     pub caller: Caller,
-    /// The run.
     pub run: Arc<RunRecord>,
     /// The last sequence the consumer has.
     pub position: u64,
-    /// Where the log ended when it came.
+    /// Where the log ended when the consumer connected.
     pub head: Head,
     /// Its place among the subscribers.
     #[expect(dead_code, reason = "held for as long as the stream lasts")]
@@ -58,7 +55,6 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The streaming answer.
     pub fn into_response(self, options: StreamOptions) -> Response {
         let body = match options.mode {
             Mode::Values => Body::from_stream(values::stream(self)),
@@ -77,19 +73,19 @@ impl Subscription {
     }
 }
 
-/// Why a stream goes on.
+/// Why a stream wakes up.
 enum Woken {
     /// The log may have grown.
     Changed,
     /// The run may have a new annotation.
     Annotated,
-    /// The time between two signs of life is over.
+    /// The keepalive interval is over.
     Tick,
     /// The host shuts down.
     Shutdown,
 }
 
-/// What every kind of stream waits for.
+/// The signals that every kind of stream waits for.
 struct Waiting {
     follow: Follow,
     annotated: broadcast::Receiver<Option<RunId>>,
@@ -123,16 +119,16 @@ impl Waiting {
                 _ = self.ticks.tick() => return Woken::Tick,
                 told = self.annotated.recv() => match told {
                     Ok(Some(run)) if run != self.run => {}
-                    // One that was missed, or of which nobody knows, may be of this run.
+                    // A missed or unspecified signal may concern this run.
                     Ok(_) | Err(RecvError::Lagged(_)) => return Woken::Annotated,
-                    // The store is gone; whatever reads from it says so.
+                    // The store is gone; its readers report that.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
             }
         }
     }
 
-    /// A sign of life if nothing else was sent lately.
+    /// A keepalive comment, if nothing else was sent recently.
     fn keepalive(&mut self) -> Option<Bytes> {
         (!std::mem::take(&mut self.sent_since_tick)).then_some(KEEPALIVE)
     }
@@ -146,7 +142,7 @@ fn later(known: Head, told: Head) -> Head {
     }
 }
 
-/// Whether the key a stream was opened with is still good.
+/// Whether the stream's API key is still valid.
 async fn may_stay(subscription: &Subscription) -> bool {
     let valid = subscription
         .state
@@ -154,13 +150,14 @@ async fn may_stay(subscription: &Subscription) -> bool {
         .still_valid(&subscription.caller)
         .await;
     if let Err(problem) = &valid {
-        info!(run_id = %subscription.run.run_id, code = %problem.code, "a stream ends: its key is no longer good");
+        info!(run_id = %subscription.run.run_id, code = %problem.code, "a stream ends: its API \
+            key is no longer valid");
     }
     valid.is_ok()
 }
 
 fn unreadable(run: &RunId, cause: &dyn std::error::Error) {
-    tracing::error!(run_id = %run, cause = chain(cause), "a stream ends: the log cannot be read");
+    tracing::error!(run_id = %run, cause = chain(cause), "a stream ends: could not read the log");
 }
 
 fn events(

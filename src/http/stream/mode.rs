@@ -9,7 +9,6 @@ use crate::service::log_reader::Filter;
 const SUPPORTED: [&str; 4] = ["updates", "values", "messages", "debug"];
 const LONGEST_BUFFER_MS: u64 = 5000;
 
-/// What a stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Events of the log.
@@ -18,17 +17,15 @@ pub enum Mode {
     Values,
 }
 
-/// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// What it carries.
     pub mode: Mode,
-    /// How long events are gathered into a batch; zero for no batches.
+    /// How long events are collected into a batch; zero for no batches.
     pub buffer: Duration,
 }
 
 impl StreamOptions {
-    /// Reads the query.
+    /// Parses the query.
     ///
     /// # Errors
     /// `unsupported_stream_mode`, `validation_error`.

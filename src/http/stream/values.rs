@@ -1,7 +1,7 @@
-//! `streamMode=values`: the run's snapshot, on connect and whenever it has changed.
+//! `streamMode=values`: the run's snapshot, on connect and after every change.
 //!
-//! The snapshot travels in the envelope of an event, type `state.snapshot`, because readers drop data without one. It is no
-//! entry of the log: its id is the sequence it was folded up to.
+//! The snapshot is sent in the envelope of an event, type `state.snapshot`, because clients drop
+//! data without one. It is not an entry of the log: its id is the sequence it was folded up to.
 
 use std::io;
 
@@ -21,7 +21,7 @@ struct Taken {
     payload: Value,
 }
 
-/// The snapshots of a run until it has ended.
+/// The snapshots of a run until the run ends.
 pub fn stream(
     subscription: Subscription,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
@@ -29,13 +29,13 @@ pub fn stream(
         let state = subscription.state.clone();
         let mut waiting = Waiting::new(&subscription);
         let mut shown: Option<Value> = None;
-        // A client that has seen the last snapshot has nothing to wait for.
+        // A client that has the last snapshot has nothing to wait for.
         if subscription.head.ended && subscription.position > subscription.head.sequence {
             return;
         }
         loop {
             waiting.follow.head();
-            // The cause is in the log already.
+            // The cause has been logged.
             let Ok(taken) = take(&subscription).await else { return };
             if shown.as_ref() != Some(&taken.payload) {
                 yield Ok(frame(&subscription, &taken));
@@ -48,7 +48,7 @@ pub fn stream(
             loop {
                 match waiting.next(&state).await {
                     Woken::Changed => break,
-                    // No part of a snapshot.
+                    // Snapshots do not contain annotations.
                     Woken::Annotated => {}
                     Woken::Shutdown => return,
                     Woken::Tick => {

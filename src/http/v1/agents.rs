@@ -1,4 +1,5 @@
-//! Installed agents (RFC 0072). Another tenant's agent is answered like none at all.
+//! Installed agents (RFC 0072). Another tenant's agent gets the same answer as one that does not
+//! exist.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The chain of the audit log (OpenWOP audit-log-integrity).
+//! Verification of the audit log's hash chain (OpenWOP audit-log-integrity).
 
 use std::sync::Arc;
 

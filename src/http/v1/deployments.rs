@@ -26,7 +26,8 @@ pub async fn list(
     json(StatusCode::OK, &records)
 }
 
-/// `POST /v1/agents/{agentId}/deployments`. Which scope it takes depends on the transition, so the use case asks for it.
+/// `POST /v1/agents/{agentId}/deployments`. The required scope depends on the transition, so the
+/// use case checks it.
 pub async fn transition(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -44,7 +45,8 @@ pub async fn transition(
     let agent = AgentId::from(path.get("agentId"));
     let endpoint = format!("POST /v1/agents/{agent}/deployments");
     let (deployments, mover, asked) = (state.deployments.clone(), caller.clone(), body.clone());
-    // What one principal may is not told to another one by repeating it.
+    // The principal is part of the request: repeating the request must not show one principal the
+    // response to another.
     let request = json!([caller.principal, body]);
     once(
         &state,

@@ -1,4 +1,4 @@
-//! Answering interrupts: by node with a key, by token without one (OpenWOP interrupt).
+//! Resolving interrupts: by node with an API key, by token without one (OpenWOP interrupt).
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ pub async fn resolve(
     let value = resume_value(&body)?;
     let endpoint = format!("POST /v1/runs/{run}/interrupts/{node}");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    // Everybody answers for themselves: another one's answer under the same key is not this one's.
+    // The principal is part of the request: the response to one principal is not replayed to
+    // another with the same key.
     let asked = json!([caller.principal, body]);
     once(&state, &caller, endpoint, key, &asked, |_| async move {
         let answered = runs.resolve(&who, &run, &node, &value).await?;
@@ -66,7 +67,8 @@ pub async fn resolve_by_token(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let value = resume_value(&body)?;
-    // The token itself is a credential and not kept; what it is for stands for it.
+    // The token is a credential and is not stored; the endpoint names the token's run and node
+    // instead.
     let endpoint = format!(
         "POST /v1/interrupts/{}/{}",
         token.run_id, token.interrupt_id
@@ -79,7 +81,7 @@ pub async fn resolve_by_token(
     .await
 }
 
-/// `resumeValue` of a body. Any JSON will do here; what was asked for is known to the interrupt.
+/// `resumeValue` of a body. Any JSON value passes here; the interrupt knows its schema.
 fn resume_value(body: &Value) -> Result<Value, Problem> {
     let members = body
         .as_object()
@@ -87,7 +89,7 @@ fn resume_value(body: &Value) -> Result<Value, Problem> {
     if let Some(unknown) = members.keys().find(|key| *key != "resumeValue") {
         return Err(Problem::validation(
             unknown,
-            "unknown field; the only one is resumeValue",
+            "unknown field; the only field is `resumeValue`",
         ));
     }
     members

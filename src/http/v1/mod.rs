@@ -1,4 +1,4 @@
-//! OpenWOP v1, one file an operation.
+//! OpenWOP v1, one file per operation.
 
 pub mod agents;
 pub mod audit;

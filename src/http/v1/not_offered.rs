@@ -1,10 +1,11 @@
-//! Routes of capabilities this host does not advertise, where the protocol says what they answer.
+//! Routes of capabilities that this host does not advertise, where the protocol specifies the
+//! error.
 
 use crate::http::answer::Answer;
 use crate::http::extract::OwnRun;
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// Eval runs create no artifacts: every id is unknown, in a run that is there and in one that is not.
+/// Eval runs create no artifacts, so every artifact id is unknown, whether the run exists or not.
 pub async fn artifact(OwnRun(_): OwnRun) -> Answer {
     Err(Problem::new(ErrorCode::NotFound, "this run has no such artifact").into())
 }

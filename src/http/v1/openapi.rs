@@ -1,4 +1,4 @@
-//! `GET /v1/openapi.json`: the API description, written by hand as `openapi.yaml`.
+//! `GET /v1/openapi.json`: the API description, maintained by hand as `openapi.yaml`.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::http::etag::conditional;
 
 const YAML: &str = include_str!("../../../openapi.yaml");
 
-/// The description built into this binary is no YAML.
+/// The description built into this binary is not valid YAML.
 #[derive(Debug, thiserror::Error)]
-#[error("openapi.yaml cannot be read: {0}")]
+#[error("could not parse openapi.yaml: {0}")]
 pub struct Unreadable(String);
 
 /// The description as JSON, converted once.
@@ -32,12 +32,12 @@ impl Document {
     }
 }
 
-/// Reads the description.
+/// Parses the description.
 ///
 /// # Errors
 /// [`Unreadable`].
 pub fn read() -> Result<Value, Unreadable> {
-    // The text is part of the program, so it may repeat its members by name as often as it likes.
+    // The file is part of the program, so the limit on YAML aliases is not needed.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             enforce_alias_anchor_ratio: false,

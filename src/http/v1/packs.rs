@@ -1,5 +1,5 @@
-//! The registry of this host, open to everybody (OpenWOP node-packs §Registry HTTP API). Where the operator publishes
-//! nothing, there are no such routes.
+//! This host's pack registry, public (OpenWOP node-packs §Registry HTTP API). Where the operator
+//! publishes nothing, these routes do not exist.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Agent cards: score one, see how it has gone, have it looked at again and again.
+//! Agent cards: score a card, rank several, show a card's history, watch cards.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::protocol::error::Problem;
 use crate::service::access::Caller;
 use crate::service::cards::{Asking, MOST_RANKED, MOST_SHOWN, Subject};
 
-/// Looks that are shown where nobody says how many.
+/// Default number of history entries.
 const USUALLY_SHOWN: u32 = 20;
 
 #[derive(Deserialize)]
@@ -38,14 +38,14 @@ struct Ask {
     offline: bool,
 }
 
-/// `POST /v1/host/touchstone/agent-cards/score`. Asks only, so it needs no `Idempotency-Key`.
+/// `POST /v1/host/touchstone/agent-cards/score`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn score(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let ask: Ask = read(&body)?;
-    // The card is held once while others are scored.
+    // Keep only one copy of the card in memory during scoring.
     drop(body);
     let asking = asking(ask.offline, ask.live)?;
     let subject = subject(ask.card, ask.url, asking)?;
@@ -65,11 +65,11 @@ fn asking(offline: bool, live: bool) -> Result<Asking, Problem> {
     }
 }
 
-/// A card that was sent, or where it is.
+/// The card that was sent, or its URL.
 fn subject(card: Option<Value>, url: Option<String>, asking: Asking) -> Result<Subject, Problem> {
     match (card, url) {
         (Some(card), None) => Ok(Subject::AtHand(match card {
-            // A card as it was written, for those to whom every octet matters.
+            // A card as text: its exact bytes matter.
             Value::String(text) => text.into_bytes(),
             card => card.to_string().into_bytes(),
         })),
@@ -78,10 +78,7 @@ fn subject(card: Option<Value>, url: Option<String>, asking: Asking) -> Result<S
             "a card at a URL cannot be scored offline; send it as `card`",
         )),
         (None, Some(url)) => Ok(Subject::At(parsed(&url)?)),
-        _ => Err(Problem::validation(
-            "card",
-            "send either the `card` or the `url` it is at",
-        )),
+        _ => Err(Problem::validation("card", "send either `card` or `url`")),
     }
 }
 
@@ -108,7 +105,7 @@ struct Candidate {
     url: Option<String>,
 }
 
-/// `POST /v1/host/touchstone/agent-cards/rank`. Asks only, so it needs no `Idempotency-Key`.
+/// `POST /v1/host/touchstone/agent-cards/rank`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn rank(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -233,7 +230,10 @@ fn shown((watch, due, alerts): &(CardWatch, Timestamp, bool)) -> Value {
 
 fn named(query: &Query) -> Result<Url, Problem> {
     let url = query.get("url").ok_or_else(|| {
-        Problem::validation("url", "the parameter `url` must name the card's URL")
+        Problem::validation(
+            "url",
+            "the query parameter `url` is required: the card's URL",
+        )
     })?;
     parsed(url)
 }
@@ -242,12 +242,13 @@ fn parsed(url: &str) -> Result<Url, Problem> {
     web_url::card_place(url).ok_or_else(|| {
         Problem::validation(
             "url",
-            "`url` must be an http or https URL of at most 2048 octets, without credentials",
+            "`url` must be an http or https URL of at most 2048 bytes, without credentials",
         )
     })
 }
 
-/// Reads a closed body. serde would take a list for an object whose members come in order.
+/// Reads a body without unknown members. serde would accept an array in place of an object, with
+/// the members in order.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
     if body.is_object() {
         closed(body)

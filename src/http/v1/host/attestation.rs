@@ -1,4 +1,5 @@
-//! Verdicts to take elsewhere: `GET /v1/host/touchstone/runs/{runId}/attestation`, and the key they are verified with.
+//! Signed attestations of verdicts: `GET /v1/host/touchstone/runs/{runId}/attestation`, and the
+//! public key to verify them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `GET /v1/host/touchstone/runs/{runId}/comparison?baseline=`: what changed since another run, task by task.
+//! `GET /v1/host/touchstone/runs/{runId}/comparison?baseline=`: the changes since another run, task
+//! by task.
 
 use std::sync::Arc;
 

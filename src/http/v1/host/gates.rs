@@ -1,4 +1,4 @@
-//! Policies of gates: show, set, remove, and ask without changing anything.
+//! Promotion policies: list, set, remove, and check a gate without changing anything.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ struct Ask {
     eval_run_id: Option<String>,
 }
 
-/// `POST /v1/host/touchstone/gates/check`. Asks only, so it needs no `Idempotency-Key`.
+/// `POST /v1/host/touchstone/gates/check`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn check(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -110,7 +110,7 @@ pub async fn check(
     if ask.canary_percent.is_some_and(|percent| percent > 100) {
         return Err(Problem::validation(
             "canaryPercent",
-            "`canaryPercent` must be a whole number from 0 to 100",
+            "`canaryPercent` must be an integer from 0 to 100",
         )
         .into());
     }
@@ -127,7 +127,7 @@ pub async fn check(
     json(StatusCode::OK, &found)
 }
 
-/// Reads a closed body.
+/// Reads a body without unknown members.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
     match listed(body, "") {
         Some(field) => Err(undescribed(&field)),
@@ -135,10 +135,11 @@ fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
     }
 }
 
-/// The members of these bodies that are lists.
+/// The members of these bodies that are arrays.
 const LISTS: &[&str] = &["policy.rating.evidenceSources"];
 
-/// The path of a list that must not be one: serde would read it as an object whose members come in order.
+/// The path of an array where an object is expected: serde would accept an array in place of an
+/// object, with the members in order.
 fn listed(value: &Value, path: &str) -> Option<String> {
     match value {
         Value::Array(_) if !LISTS.contains(&path) => Some(path.to_owned()),

@@ -1,4 +1,4 @@
-//! How well the judge agrees with people: compare, follow, list.
+//! Judge calibrations (agreement of the judge with people): start, show, list.
 
 use std::sync::Arc;
 
@@ -50,14 +50,15 @@ pub async fn show(
     json(StatusCode::OK, &attempt)
 }
 
-/// `POST /v1/host/touchstone/judge/calibrations`. Answers when it has begun.
+/// `POST /v1/host/touchstone/judge/calibrations`. Responds once the calibration has started.
 pub async fn calibrate(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let why = "an agent's own key cannot calibrate judges, which score agents; use another principal's key";
+    let why = "an agent's own key cannot calibrate judges, which score agents; use another \
+        principal's key";
     state.aaaf.refuse_own(&caller, why).await?;
     let ask = read(&body)?;
     let suite: SuiteRef = ask
@@ -79,9 +80,9 @@ pub async fn calibrate(
     .await
 }
 
-/// Reads the body. The refusal names the member, never the value that was sent.
+/// Reads the body. The error names the member, never the value that was sent.
 fn read(body: &Value) -> Result<Ask, Problem> {
-    // serde would take a list for an object whose members come in order.
+    // serde would accept an array in place of an object, with the members in order.
     let samples = body.get("samples").and_then(Value::as_array);
     let listed = samples.is_some_and(|samples| !samples.iter().all(Value::is_object));
     if listed || !body.is_object() {

@@ -1,4 +1,4 @@
-//! What this host offers beyond OpenWOP, under `/v1/host/touchstone/`.
+//! This host's own API beyond OpenWOP, under `/v1/host/touchstone/`.
 
 pub mod agent_cards;
 pub mod attestation;

@@ -1,5 +1,5 @@
-//! OASIS evaluations under `/v1/host/touchstone/`: verdict, report and evidence of a run; profiles, preflight, computation
-//! (OASIS.md sections 14 and 15).
+//! OASIS evaluations under `/v1/host/touchstone/`: verdict, report and evidence of a run; profiles,
+//! preflight, computation (OASIS.md sections 14 and 15).
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub async fn profiles(
     json_answer(StatusCode::OK, &shown)
 }
 
-/// `POST /v1/host/touchstone/oasis/preflight`. Asks only, so it needs no `Idempotency-Key`.
+/// `POST /v1/host/touchstone/oasis/preflight`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn preflight(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -100,7 +100,8 @@ pub async fn compute(JsonBody(body): JsonBody) -> Answer {
     json_answer(StatusCode::OK, &output)
 }
 
-/// The first of `offered` that the client accepts; the first of all if it does not say.
+/// The first format of `offered` that the client accepts; without an `Accept` header, the first
+/// one.
 fn accepted(headers: &HeaderMap, offered: &[Form]) -> Result<Form, Problem> {
     let Some(header) = headers.get(ACCEPT).and_then(|it| it.to_str().ok()) else {
         return offered.first().copied().ok_or_else(not_acceptable);
@@ -128,7 +129,7 @@ fn accepted(headers: &HeaderMap, offered: &[Form]) -> Result<Form, Problem> {
 fn not_acceptable() -> Problem {
     Problem::new(
         ErrorCode::NotAcceptable,
-        "none of the media types in `Accept` is served here; ask for application/json",
+        "no media type in `Accept` is available here; ask for application/json",
     )
 }
 
@@ -139,7 +140,7 @@ fn answer(printed: Printed) -> Response {
         CONTENT_TYPE,
         HeaderValue::from_static(printed.form.media_type()),
     );
-    // A report holds what agents said. It needs nothing from anywhere, and gets nothing.
+    // A report contains text of agents. It needs no external resources and may load none.
     headers.insert(
         CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(

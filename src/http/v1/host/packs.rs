@@ -1,4 +1,4 @@
-//! Packs: install from an upload, list, remove.
+//! Packs: install an upload, list, remove.
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ pub async fn install(
     once(&state, &caller, endpoint, key, &body, |_| async move {
         let turn = host.limits.pack_turn().await?;
         let judge = host.clone();
-        // Unpacking and hashing may take a while; other requests go on meanwhile. The work keeps the turn, because a client that
-        // hangs up does not end it.
+        // Unpacking and hashing may take a while, so they run on a blocking thread. That thread
+        // holds the turn: it continues when the client disconnects.
         let judging = tokio::task::spawn_blocking(move || (upload.verify(&judge), turn));
         let (candidate, _turn) = judging.await.map_err(|cause| internal(&cause))?;
         let facts = host.packs.install(&tenant, &candidate?).await?;
@@ -96,11 +96,11 @@ impl Upload {
             let known = FIELDS.join(", ");
             return Err(Problem::validation(
                 unknown,
-                format!("unknown field; known are {known}"),
+                format!("unknown field; known fields are {known}"),
             ));
         }
         let tgz = octets(body, "tarball")?.ok_or_else(|| {
-            Problem::validation("tarball", "`tarball` is missing: the archive in base64")
+            Problem::validation("tarball", "`tarball` is required: the archive in base64")
         })?;
         Ok(Self {
             tgz: tgz.into(),

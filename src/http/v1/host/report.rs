@@ -1,4 +1,5 @@
-//! `GET /v1/host/touchstone/runs/{runId}/report`: the verdict with its reasons, at any time.
+//! `GET /v1/host/touchstone/runs/{runId}/report`: the verdict with its reasons, also while the run
+//! is in progress.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `POST /v1/host/touchstone/runs/{runId}:retry`: a new run that judges only what was left unjudged.
+//! `POST /v1/host/touchstone/runs/{runId}:retry`: a new run that executes only the unjudged tasks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `GET /v1/host/touchstone/runs/{runId}/statistics`: what the scores say, and whether that is enough.
+//! `GET /v1/host/touchstone/runs/{runId}/statistics`: confidence intervals of the scores, and
+//! whether the sample is large enough.
 
 use std::sync::Arc;
 

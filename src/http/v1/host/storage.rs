@@ -1,4 +1,4 @@
-//! What a tenant stores: usage, deletion of runs, legal holds.
+//! A tenant's storage: usage, deletion of runs, legal holds.
 
 use std::sync::Arc;
 
@@ -64,13 +64,15 @@ pub async fn hold(
 ) -> Answer {
     state.runs.record(&caller.tenant, &run).await?;
     if let Some(unknown) = members(&body)?.keys().find(|name| *name != "reason") {
-        return Err(
-            Problem::validation(unknown, format!("`{unknown}` is unknown; send `reason`")).into(),
-        );
+        return Err(Problem::validation(
+            unknown,
+            format!("unknown field `{unknown}`; send `reason`"),
+        )
+        .into());
     }
     let reason = body.get("reason").and_then(Value::as_str);
     let reason = reason
-        .ok_or_else(|| Problem::validation("reason", "`reason` is missing or not a string"))?
+        .ok_or_else(|| Problem::validation("reason", "`reason` is required and must be a string"))?
         .to_owned();
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:hold");
     let (storage, who) = (state.storage.clone(), caller.clone());
@@ -94,9 +96,11 @@ pub async fn release(
 ) -> Answer {
     state.runs.record(&caller.tenant, &run).await?;
     if let Some(unknown) = members(&body)?.keys().next() {
-        return Err(
-            Problem::validation(unknown, format!("`{unknown}` is unknown; send `{{}}`")).into(),
-        );
+        return Err(Problem::validation(
+            unknown,
+            format!("unknown field `{unknown}`; send `{{}}`"),
+        )
+        .into());
     }
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:release");
     let (storage, who) = (state.storage.clone(), caller.clone());

@@ -1,4 +1,4 @@
-//! Suites: import, list, remove. What was imported is signed by nobody, and says so.
+//! Suites: import, list, remove. Imported suites are marked as unsigned.
 
 use std::sync::Arc;
 
@@ -94,12 +94,12 @@ pub async fn remove(
     .await
 }
 
-/// What the path names is not repeated: it may be anything.
+/// The error without the suite's id from the path, which may be anything.
 fn not_imported(problem: Problem) -> Problem {
     match problem.code {
         ErrorCode::NotFound => Problem::new(
             ErrorCode::NotFound,
-            "no such suite was imported; suites of packs go with their pack",
+            "no such imported suite; a suite that came with a pack is removed with that pack",
         ),
         _ => problem,
     }
@@ -116,7 +116,7 @@ fn refused(error: ImportError) -> Problem {
             let listed = serde_json::to_value(&faults).unwrap_or_default();
             Problem::validation(
                 &field,
-                "the document is no sound suite; `details.faults` says where and why",
+                "the document is not a valid suite; see `details.faults`",
             )
             .with("faults", listed)
         }

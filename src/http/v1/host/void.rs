@@ -1,4 +1,4 @@
-//! `POST /v1/host/touchstone/runs/{runId}:void`: declares that a run is not evidence.
+//! `POST /v1/host/touchstone/runs/{runId}:void`: declares a run void, so that it is not evidence.
 
 use std::sync::Arc;
 
@@ -28,12 +28,14 @@ pub async fn void(
     let given = members(&body)?;
     if let Some(unknown) = given.keys().find(|name| *name != "reason") {
         return Err(
-            Problem::validation(unknown, "the body takes `reason` and no other field").into(),
+            Problem::validation(unknown, "unknown field; the only field is `reason`").into(),
         );
     }
     let reason = reason(given)?
         .filter(|reason| !reason.trim().is_empty())
-        .ok_or_else(|| Problem::validation("reason", "`reason` must say why the run is void"))?;
+        .ok_or_else(|| {
+            Problem::validation("reason", "`reason` is required: why the run is void")
+        })?;
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:void");
     let (runs, who) = (state.runs.clone(), caller.clone());
     once(&state, &caller, endpoint, key, &body, |claim| async move {

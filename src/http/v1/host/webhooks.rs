@@ -1,4 +1,5 @@
-//! `GET /v1/host/touchstone/webhooks`: the tenant's subscriptions, and how their deliveries go.
+//! `GET /v1/host/touchstone/webhooks`: the tenant's webhook subscriptions and the state of their
+//! deliveries.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `POST /v1/runs:bulk-cancel`: one result for each id, in the order of the request.
+//! `POST /v1/runs:bulk-cancel`: one result per id, in the order of the request.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn run_ids(body: &Map<String, Value>) -> Result<Vec<String>, Problem> {
     let shape = || {
         Problem::validation(
             "runIds",
-            format!("`runIds` must be a list of 1 to {MAX_RUN_IDS} run ids"),
+            format!("`runIds` must be an array of 1 to {MAX_RUN_IDS} run ids"),
         )
         .with("maxRunIds", MAX_RUN_IDS)
     };
@@ -77,7 +77,7 @@ async fn cancel_one(runs: &Runs, caller: &Caller, id: &str, reason: Option<Strin
     }
 }
 
-/// Readers look for the code under either name.
+/// The code under both names that clients look for.
 fn failed(id: &str, code: &str, message: &str) -> Value {
     json!({"runId": id, "ok": false, "error": {"code": code, "error": code, "message": message}})
 }

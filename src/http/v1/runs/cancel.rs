@@ -25,7 +25,7 @@ pub async fn cancel(
     IdempotencyKey(key): IdempotencyKey,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
-    // Existence before content: what is wrong with a request for nothing is of no interest.
+    // Check that the run exists before the body: 404 takes precedence over 400.
     state.runs.record(&caller.tenant, &run).await?;
     let reason = reason(members(&body)?)?;
     let endpoint = format!("POST /v1/runs/{run}/cancel");
@@ -43,13 +43,13 @@ pub async fn cancel(
 /// The members of a body.
 ///
 /// # Errors
-/// `validation_error` if it is no object.
+/// `validation_error` if the body is not an object.
 pub fn members(body: &Value) -> Result<&Map<String, Value>, Problem> {
     body.as_object()
         .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))
 }
 
-/// `reason` of a body, masked where it looks like a credential: it goes into the log, and to webhooks.
+/// `reason` of a body, with credentials masked: it is written to the log and sent to webhooks.
 ///
 /// # Errors
 /// `validation_error`.
@@ -61,7 +61,7 @@ pub fn reason(body: &Map<String, Value>) -> Result<Option<String>, Problem> {
         }
         Some(_) => Err(Problem::validation(
             "reason",
-            format!("`reason` must be a text of at most {MAX_REASON_CHARS} characters"),
+            format!("`reason` must be a string of at most {MAX_REASON_CHARS} characters"),
         )),
     }
 }

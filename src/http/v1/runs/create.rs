@@ -40,10 +40,10 @@ pub async fn create(
     .await
 }
 
-/// What `X-Dedup` asks for.
+/// The value of `X-Dedup`.
 ///
 /// # Errors
-/// `validation_error`: a guard that is misspelt would not guard.
+/// `validation_error`: a misspelt guard would not guard.
 fn dedup(headers: &HeaderMap) -> Result<Dedup, Problem> {
     let mut values = headers.get_all("x-dedup").iter();
     match (values.next(), values.next()) {
@@ -51,12 +51,12 @@ fn dedup(headers: &HeaderMap) -> Result<Dedup, Problem> {
         (Some(value), None) if value == "enforce" => Ok(Dedup::Enforce),
         _ => Err(Problem::validation(
             "X-Dedup",
-            "`X-Dedup` knows one value: `enforce`",
+            "`X-Dedup` has one value: `enforce`",
         )),
     }
 }
 
-/// What `X-Force-Engine-Version` asks for: there is one engine here.
+/// Checks `X-Force-Engine-Version`: this host has a single engine version.
 ///
 /// # Errors
 /// `force_engine_version_forbidden` for a live key, `validation_error` for another version.
@@ -66,12 +66,12 @@ fn engine_version(headers: &HeaderMap, test_key: bool) -> Result<(), Problem> {
         (None, _) => Ok(()),
         (Some(_), _) if !test_key => Err(Problem::new(
             ErrorCode::ForceEngineVersionForbidden,
-            "`X-Force-Engine-Version` is for test keys; leave it out",
+            "`X-Force-Engine-Version` is for test keys only; leave it out",
         )),
         (Some(value), None) if value == ENGINE_VERSION => Ok(()),
         _ => Err(Problem::validation(
             "X-Force-Engine-Version",
-            format!("this host has engine version {ENGINE_VERSION} only"),
+            format!("this host has only engine version {ENGINE_VERSION}"),
         )),
     }
 }

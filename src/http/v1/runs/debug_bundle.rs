@@ -20,7 +20,8 @@ pub async fn get(
     query: Query,
     OwnRun(run): OwnRun,
 ) -> Answer {
-    // OpenWOP debug-bundle, "Bundle size limits": the parameter of a host is `host.*`; the plain name came before.
+    // OpenWOP debug-bundle, "Bundle size limits": a host's own parameter is named `host.*`; the
+    // plain name is the earlier one.
     let mut most = None;
     for name in ["host.touchstone.maxEvents", "maxEvents"] {
         let asked = query.whole(name, 0, u64::MAX)?;

@@ -12,7 +12,7 @@ use crate::http::answer::{Answer, json};
 use crate::http::extract::{OwnRun, Query};
 use crate::service::access::Caller;
 
-/// What one comparison may take in memory: two pages, and the differences that are kept.
+/// Memory for one comparison, in bytes: two pages, and the differences found.
 const ROOM: usize = 16 * 1024 * 1024;
 
 /// `GET /v1/runs/{runId}:diff`.

@@ -1,4 +1,5 @@
-//! `GET /v1/runs/{runId}/events`: the event stream, or its backlog as JSON for a client that takes nothing else.
+//! `GET /v1/runs/{runId}/events`: the event stream, or its backlog as JSON for a client that
+//! accepts only JSON.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ pub async fn stream(
     Ok(subscription.into_response(options))
 }
 
-/// Whether the client takes JSON and no event stream.
+/// Whether the client accepts JSON and no event stream.
 fn only_json(headers: &HeaderMap) -> bool {
     let accepted = |kind: &str| {
         headers

@@ -21,7 +21,7 @@ pub async fn fork(
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    // Whoever forks a run reads it.
+    // Forking a run reads it, so it needs this scope too.
     authorise(&caller, Scope::RunsRead)?;
     state.runs.record(&caller.tenant, &run).await?;
     let request = parse(&body)?;

@@ -1,5 +1,3 @@
-//! Runs.
-
 pub mod annotations;
 pub mod bulk_cancel;
 pub mod cancel;

@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{runId}/events/poll`: events after a position, waited for if there are none yet.
+//! `GET /v1/runs/{runId}/events/poll`: the events after a position; waits if there are none yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::service::log_reader::{Error, Filter, Full, PAGE_BYTES, Page};
 
 const DEFAULT_TIMEOUT_S: u64 = 30;
 const LONGEST_TIMEOUT_S: u64 = 60;
-/// One answer is not longer than this, unless a single event is.
+/// Maximum size of a response in bytes, unless a single event is larger.
 const ENOUGH_BYTES: usize = PAGE_BYTES;
 
 /// `GET /v1/runs/{runId}/events/poll`.
@@ -50,7 +50,7 @@ pub async fn poll(
     collect(&state, run, after, head, Filter::Everything).await
 }
 
-/// Waits for an event after `after`, the end of the run, the end of patience, or of the host.
+/// Waits for an event after `after`, the end of the run, the timeout, or shutdown.
 async fn wait(state: &HttpState, run: &RunId, after: u64, head: Head, patience: Duration) -> Head {
     let until = Instant::now() + patience;
     let mut follow = state.log.follow(run, head);
@@ -68,7 +68,8 @@ async fn wait(state: &HttpState, run: &RunId, after: u64, head: Head, patience: 
     }
 }
 
-/// The answer: the events after a position, as many as fit, and whether that was all there will ever be.
+/// The response: the events after a position, as many as fit, and whether the log is complete with
+/// them.
 ///
 /// # Errors
 /// The store failed.
@@ -85,7 +86,8 @@ pub async fn collect(
     'pages: while position < head.sequence {
         let page = read_page(state, run, position, head.sequence).await?;
         for event in page.events_after(position) {
-            // What does not fit is asked for by the next poll, which begins after the last event of this one.
+            // The next poll gets the events that do not fit: it starts after the last one of this
+            // response.
             if filter.passes(&event.kind) {
                 let first = text.ends_with(b"[");
                 if !first && text.len() + event.body.len() > ENOUGH_BYTES {
@@ -99,7 +101,7 @@ pub async fn collect(
             position = event.sequence;
         }
         if position > head.sequence {
-            // The page holds events that came since the head was asked for, maybe the last one.
+            // The page contains events that arrived after the head was read, maybe the last one.
             head = state
                 .log
                 .head(run)
@@ -125,11 +127,11 @@ async fn read_page(
     })
 }
 
-/// The answer to a request for more than the memory for event logs can take now.
+/// The error when there is not enough memory for event logs at the moment.
 pub fn full(_: Full) -> Problem {
     Problem::new(
         ErrorCode::RateLimited,
-        "too many large parts of event logs are being read; come back when `Retry-After` is over",
+        "not enough memory to read event logs at the moment; retry after the time in `Retry-After`",
     )
     .with("scope", "route")
     .with("retryAfterMs", 1000)

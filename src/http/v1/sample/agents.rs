@@ -1,4 +1,5 @@
-//! Seams about agents and their runs: an eval run, one invocation, a deployment transition, a budget, a race for an effect.
+//! Test seams for agents and their runs: an eval run, one invocation, a deployment transition, a
+//! budget, a race for an effect.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::http::answer::{Answer, json};
 use crate::http::extract::{OptionalJsonBody, PathParameters};
 use crate::service::access::{Caller, Scope};
 
-/// `POST /v1/host/sample/agents/eval-run`; answers once the run has ended.
+/// `POST /v1/host/sample/agents/eval-run`; responds once the run has ended.
 pub async fn eval_run(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -22,7 +23,7 @@ pub async fn eval_run(
     json(StatusCode::OK, &state.seams.eval(&caller, &body).await?)
 }
 
-/// `POST /v1/host/sample/agents/live-invoke`; answers once the invocation has ended.
+/// `POST /v1/host/sample/agents/live-invoke`; responds once the invocation has ended.
 pub async fn live_invoke(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -32,7 +33,7 @@ pub async fn live_invoke(
     json(StatusCode::OK, &state.seams.invoke(&caller, &body).await?)
 }
 
-/// `POST /v1/host/sample/agents/{agentId}/dispatch`; answers once the agent has decided.
+/// `POST /v1/host/sample/agents/{agentId}/dispatch`; responds once the agent has decided.
 pub async fn dispatch(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -47,7 +48,7 @@ pub async fn dispatch(
     )
 }
 
-/// `POST /v1/host/sample/agents/deployment-transition`. The use case asks for the scope.
+/// `POST /v1/host/sample/agents/deployment-transition`. The use case checks the scope.
 pub async fn deployment_transition(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -60,7 +61,7 @@ pub async fn deployment_transition(
     )
 }
 
-/// `POST /v1/host/sample/budget/run`; answers once the run has ended.
+/// `POST /v1/host/sample/budget/run`; responds once the run has ended.
 pub async fn budget_run(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,

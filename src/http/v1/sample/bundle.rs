@@ -1,4 +1,5 @@
-//! `POST /v1/host/sample/test/debug-bundle/export`: a run's debug bundle, asked for by body (OpenWOP host-sample test seams).
+//! `POST /v1/host/sample/test/debug-bundle/export`: a run's debug bundle, requested by a body
+//! (OpenWOP host-sample test seams).
 
 use std::sync::Arc;
 
@@ -23,7 +24,13 @@ pub async fn export(
 ) -> Answer {
     open_to_those_with(&state, &caller, Scope::RunsRead)?;
     let run = body.get("runId").and_then(Value::as_str);
-    let run = run.ok_or_else(|| Problem::validation("runId", "`runId` must name a run"))?;
+    let run = run.ok_or_else(|| {
+        Problem::validation(
+            "runId",
+            "`runId` is required: the id of a \
+        run",
+        )
+    })?;
     let bundle = state
         .bundles
         .bundle(&caller.tenant, &RunId::from(run), None)

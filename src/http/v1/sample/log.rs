@@ -1,4 +1,5 @@
-//! `GET /v1/host/sample/test/runs/{runId}/events`: a run's log, filtered; empty for a run that is not there.
+//! `GET /v1/host/sample/test/runs/{runId}/events`: a run's log, filtered; empty for a run that does
+//! not exist.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Test seams for conformance suites, under `/v1/host/sample` (OpenWOP host-sample test seams). On a host that is not under
-//! one, and for keys that are not for tests, there is nothing here.
+//! Test seams for conformance suites, under `/v1/host/sample` (OpenWOP host-sample test seams).
+//! They exist only on a host in conformance mode, and only for test keys.
 
 pub mod agents;
 pub mod bundle;
@@ -12,7 +12,7 @@ use crate::http::answer::no_such_route_problem;
 use crate::protocol::error::Problem;
 use crate::service::access::{Caller, Scope, authorise};
 
-/// Lets a caller through to the seams.
+/// Admits a caller to the test seams.
 ///
 /// # Errors
 /// `not_found`, as for a route that does not exist.
@@ -24,7 +24,7 @@ fn open_to(state: &HttpState, caller: &Caller) -> Result<(), Problem> {
     }
 }
 
-/// The same for a seam that does what takes a scope elsewhere.
+/// As [`open_to`], for a seam whose action needs a scope on the regular API.
 ///
 /// # Errors
 /// `not_found`, `forbidden`.

@@ -1,4 +1,4 @@
-//! Seams about who may do and see what: decisions, approval gates, and what separates tenants.
+//! Test seams for authorization decisions, approval gates, and the isolation of tenants.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub async fn decide(
     json(StatusCode::OK, &state.seams.decide(&caller, &body).await?)
 }
 
-/// `POST /v1/host/sample/governance/approval-gate`; answers once the gate has been answered.
+/// `POST /v1/host/sample/governance/approval-gate`; responds once the gate has been resolved.
 pub async fn approval_gate(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -45,8 +45,8 @@ pub async fn owned_run(
     json(StatusCode::OK, &state.seams.owned_run(&caller).await?)
 }
 
-/// `POST /v1/host/sample/identity/cross-workspace-read`. The refusal is that of the surface, where it is a 404; here a 404
-/// would say that there is no such seam.
+/// `POST /v1/host/sample/identity/cross-workspace-read`. On the regular API the refusal is a 404;
+/// here a 404 would mean that this seam does not exist.
 pub async fn cross_workspace_read(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,

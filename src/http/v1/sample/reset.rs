@@ -1,4 +1,5 @@
-//! `POST /v1/host/sample/test/reset`. The seams keep nothing, so there is nothing to clear; runs are real and stay.
+//! `POST /v1/host/sample/test/reset`. The seams keep no state, so there is nothing to clear; runs
+//! are real and stay.
 
 use std::sync::Arc;
 

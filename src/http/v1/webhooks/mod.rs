@@ -11,7 +11,7 @@ use crate::domain::webhook::{SCHEME_STANDARD, SCHEME_V1};
 use crate::http::extract::PathParameters;
 use crate::ports::WebhookRecord;
 
-/// What is shown of a subscription wherever it is shown: never its secret.
+/// The public view of a subscription, without its secret.
 pub fn shown(webhook: &WebhookRecord) -> Value {
     let schemes: &[&str] = if webhook.standard {
         &[SCHEME_V1, SCHEME_STANDARD]

@@ -30,7 +30,8 @@ pub async fn register(
     .await
 }
 
-/// The names of the specification and those the published client reads, side by side. The only place a secret is shown.
+/// Contains both the names of the specification and those the published client reads. No other
+/// response contains the secret.
 fn document(registered: &Registered) -> Value {
     let webhook = &registered.webhook;
     let mut document = json!({

@@ -14,7 +14,8 @@ use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::http::idempotency::{Done, once};
 use crate::service::access::Caller;
 
-/// `POST /v1/webhooks/{webhookId}/rotate-secret`. The answer carries no secret: the subscriber has it.
+/// `POST /v1/webhooks/{webhookId}/rotate-secret`. The response does not contain the secret: the
+/// subscriber sent it.
 pub async fn rotate_secret(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,

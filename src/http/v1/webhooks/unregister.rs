@@ -15,7 +15,7 @@ use crate::http::extract::{IdempotencyKey, PathParameters, Query};
 use crate::http::idempotency::{Done, once};
 use crate::service::access::Caller;
 
-/// `DELETE /v1/webhooks/{webhookId}`. The tenant follows from the key; `tenantId` may say it again.
+/// `DELETE /v1/webhooks/{webhookId}`. The API key determines the tenant; `tenantId` may repeat it.
 pub async fn unregister(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -39,7 +39,7 @@ pub async fn unregister(
         },
     )
     .await?;
-    // Whether carried out or replayed, a 204 has no body.
+    // Executed or replayed, a 204 has no body.
     let (mut parts, _) = answer.into_parts();
     parts.headers.remove(CONTENT_TYPE);
     parts.headers.remove(CONTENT_LENGTH);
