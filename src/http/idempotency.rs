@@ -159,7 +159,8 @@ async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Res
             IdempotencyBegin::Mismatch => {
                 return Err(Problem::new(
                     ErrorCode::IdempotencyKeyMismatch,
-                    "this `Idempotency-Key` was used for another request; use a new key for a new request",
+                    "this `Idempotency-Key` was used for another request; use a new key for a \
+                     new request",
                 )
                 .into());
             }

@@ -1,8 +1,8 @@
-//! Who calls, and whether they may.
+//! Authenticated callers and authorization.
 //!
-//! The tenant comes from the credential and from nothing else (OpenWOP auth, RFC 0048). Routes ask for a scope with
-//! [`authorise`]; whatever decides by role, or has to put its decision on record (RFC 0049: deployments, approval gates),
-//! asks [`decide`] and keeps the [`Decision`].
+//! The tenant comes only from the credential (OpenWOP auth, RFC 0048). Routes check a scope with
+//! [`authorise`]; use cases that decide by role, or that record their decision (RFC 0049:
+//! deployments, approval gates), call [`decide`] and keep the [`Decision`].
 
 use crate::domain::access::{Demand, Grants};
 use crate::domain::ids::{KeyId, TenantId};
@@ -10,46 +10,40 @@ use crate::protocol::error::{ErrorCode, Problem};
 
 pub use crate::domain::access::Scope;
 
-/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose data it sees.
+    /// The tenant whose data the caller sees.
     pub tenant: TenantId,
-    /// Who acts, for the record: opaque, the key's id unless the key names somebody.
+    /// The acting principal, for records: opaque, the key's id unless the key names a principal.
     pub principal: String,
-    /// The key.
     pub key_id: KeyId,
-    /// What it may do.
     pub grants: Grants,
-    /// Whether the key is one for tests, which alone may use mock providers and conformance seams.
+    /// Whether the key is a test key; only test keys may use mock providers and test seams.
     pub test: bool,
 }
 
 impl Caller {
-    /// Whether it has a scope.
     pub fn has(&self, scope: Scope) -> bool {
         self.grants.scopes.contains(&scope)
     }
 }
 
-/// A decision, for `authorization.decided` and the audit log. Holds no credential.
+/// An authorization decision, for `authorization.decided` and the audit log. Holds no credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Who.
     pub principal: String,
-    /// Wants to do what, such as `deploy:promote`.
+    /// The requested action, such as `deploy:promote`.
     pub action: String,
-    /// To what: an id.
+    /// The id of the target.
     pub resource: String,
-    /// Whether they may.
     pub allowed: bool,
-    /// Why not.
+    /// Why the action was denied.
     pub reason: Option<String>,
     demand: Demand,
 }
 
-/// Whether `caller` meets `demand`. Only what is positively allowed is: an unknown role, an unheld scope and an empty demand
-/// all deny.
+/// Whether `caller` meets `demand`. Denies by default: an unknown role, a missing scope and an
+/// empty demand all deny.
 pub fn decide(caller: &Caller, demand: &Demand, action: &str, resource: &str) -> Decision {
     let reason = demand.unmet(&caller.grants);
     Decision {
@@ -63,7 +57,7 @@ pub fn decide(caller: &Caller, demand: &Demand, action: &str, resource: &str) ->
 }
 
 impl Decision {
-    /// Nothing if it allows.
+    /// Succeeds if the decision allows the action.
     ///
     /// # Errors
     /// `forbidden` with `details.scopeRequired` or `details.roleRequired`.
@@ -71,10 +65,10 @@ impl Decision {
         if self.allowed {
             return Ok(());
         }
-        let reason = self.reason.as_deref().unwrap_or("it is not allowed");
+        let reason = self.reason.as_deref().unwrap_or("not allowed");
         let mut problem = Problem::new(
             ErrorCode::Forbidden,
-            format!("this key may not do that: {reason}; ask for a key that may"),
+            format!("this key does not allow that: {reason}; ask for a key that does"),
         );
         if let Some(scope) = self.demand.scope {
             problem = problem.with("scopeRequired", scope.as_str());
@@ -86,7 +80,7 @@ impl Decision {
     }
 }
 
-/// Lets `caller` pass if it has `scope`.
+/// Checks that `caller` has `scope`.
 ///
 /// # Errors
 /// `forbidden` with `details.scopeRequired`.

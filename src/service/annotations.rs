@@ -1,4 +1,5 @@
-//! What people say about runs (RFC 0056): recorded beside the log, listed, told to whoever watches.
+//! Annotations of runs by people (RFC 0056): recorded next to the log, listed, and announced to
+//! streams.
 
 use std::sync::Arc;
 
@@ -19,7 +20,6 @@ use crate::protocol::openwop::annotation::{Actor, Annotation, AnnotationTarget};
 use crate::protocol::openwop::events::EventDocument;
 use crate::protocol::openwop::workflow::WorkflowNode;
 
-/// The use cases of annotations.
 pub struct Annotating {
     runs: Arc<Runs>,
     aaaf: Arc<Aaaf>,
@@ -29,7 +29,6 @@ pub struct Annotating {
 }
 
 impl Annotating {
-    /// The use cases over their ports.
     pub fn new(
         runs: Arc<Runs>,
         aaaf: Arc<Aaaf>,
@@ -46,11 +45,11 @@ impl Annotating {
         }
     }
 
-    /// Records an annotation of a run, whether it goes on or has ended. The log and what it adds up to stay as they are.
+    /// Records an annotation of a run, finished or not. It changes neither the log nor the scores.
     ///
     /// # Errors
-    /// `not_found`; `validation_error` for an event or node the run does not have; `conflict` for a run that has as many
-    /// annotations as it may, or about which as much was said.
+    /// `not_found`; `validation_error` for an event or node the run does not have; `conflict` for a
+    /// run at its limit of annotations, by number or total size.
     pub async fn annotate(
         &self,
         caller: &Caller,
@@ -66,7 +65,7 @@ impl Annotating {
             if new.node_id.is_some() && new.node_id != node {
                 return Err(Problem::validation(
                     "target.nodeId",
-                    "the event is not of this node; leave one of both out",
+                    "the event does not belong to this node; leave one of them out",
                 ));
             }
             scored = node.zip(scored_at);
@@ -128,7 +127,7 @@ impl Annotating {
             Annotated::TooMany => {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
-                    format!("this run has {MAX_ANNOTATIONS} annotations, as many as it may have"),
+                    format!("this run already has {MAX_ANNOTATIONS} annotations, the maximum"),
                 )
                 .with("maxAnnotations", MAX_ANNOTATIONS));
             }
@@ -136,8 +135,8 @@ impl Annotating {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
                     format!(
-                        "the annotations of this run would be longer than {MAX_ANNOTATION_OCTETS} octets together; say it in \
-                         fewer words"
+                        "the annotations of this run would exceed {MAX_ANNOTATION_OCTETS} bytes \
+                         in total; shorten the annotation"
                     ),
                 )
                 .with("maxAnnotationOctets", MAX_ANNOTATION_OCTETS));
@@ -151,15 +150,15 @@ impl Annotating {
                 sequence: *sequence,
                 text,
             };
-            // What was said is recorded and stands, whatever comes of it.
+            // The annotation is recorded, whatever happens to the appeal.
             if let Err(problem) = self.aaaf.corrected(caller, correction).await {
-                tracing::warn!(run = %run, error = %problem, "no appeal could be started from a correction");
+                tracing::warn!(run = %run, error = %problem, "could not start an appeal from a correction");
             }
         }
         Ok(annotation)
     }
 
-    /// The annotations of a run, in the order they were made.
+    /// The annotations of a run, oldest first.
     ///
     /// # Errors
     /// `not_found`.
@@ -173,7 +172,8 @@ impl Annotating {
         Ok(found.into_iter().map(|record| record.annotation).collect())
     }
 
-    /// The node an event is of, and where in the log it is if it scored it.
+    /// The node an event belongs to, and the event's position in the log if the event scored the
+    /// node.
     async fn node_of(
         &self,
         run: &RunId,
@@ -182,7 +182,7 @@ impl Annotating {
         let absent = || {
             Problem::validation(
                 "target.eventId",
-                "the run has no such event; `GET /v1/runs/{runId}/events` lists those it has",
+                "the run has no such event; list its events with `GET /v1/runs/{runId}/events`",
             )
         };
         let sequence = self

@@ -1,4 +1,4 @@
-//! Signing what a run has come to, for whoever cannot ask this host.
+//! Signed attestations of runs, for parties that cannot ask this host.
 
 use std::sync::Arc;
 
@@ -17,16 +17,15 @@ use crate::ports::{Clock, NoSigningKey, SigningKey};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::in_toto::Envelope;
 
-/// Who attests.
+/// The identity that signs attestations.
 #[derive(Clone)]
 pub struct Attester {
-    /// The name the operator gave the host; `None` to go by its key.
+    /// The name the operator gave the host; `None` to use the fingerprint of its key.
     pub host_id: Option<String>,
-    /// What it signs with.
+    /// The key that signs.
     pub key: Arc<dyn SigningKey>,
 }
 
-/// The use cases of attestations.
 pub struct Attestations {
     runs: Arc<Runs>,
     gates: Arc<Gates>,
@@ -35,7 +34,6 @@ pub struct Attestations {
 }
 
 impl Attestations {
-    /// The use cases over their ports.
     pub fn new(
         runs: Arc<Runs>,
         gates: Arc<Gates>,
@@ -50,19 +48,20 @@ impl Attestations {
         }
     }
 
-    /// What others verify this host's attestations with.
+    /// The public key that verifies this host's attestations.
     ///
     /// # Errors
-    /// `capability_not_provided` where the host has no key.
+    /// `capability_not_provided` if the host has no key.
     pub fn public_key(&self) -> Result<PublicKey, Problem> {
         Ok(self.key()?.public())
     }
 
-    /// The attestations of a run that has ended, with what the gate in force on `channel` makes of it now.
+    /// The attestations of a finished run, with the current result of the gate in force on
+    /// `channel`.
     ///
     /// # Errors
-    /// `not_found`; `conflict` before the run has ended; `validation_error` for a channel this host does not have;
-    /// `capability_not_provided` where the host has no key.
+    /// `not_found`; `conflict` before the run has ended; `validation_error` for a channel this host
+    /// does not have; `capability_not_provided` if the host has no key.
     pub async fn attest(
         &self,
         caller: &Caller,
@@ -73,7 +72,7 @@ impl Attestations {
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "the eval run has not ended; it is attested once it has",
+                "the eval run has not ended; attest it once it has",
             ));
         }
         self.gates.check_channel(channel)?;
@@ -86,7 +85,7 @@ impl Attestations {
             attempts,
             ..
         } = experiment.evidence();
-        // The agreement of the judge with people is the host's own finding, and gates ask for it.
+        // The judge's agreement with people is this host's own measurement, and gates require it.
         report.judge.clone_from(&experiment.run.judge);
         let mut further_trials = Vec::new();
         for trial in further {
@@ -99,7 +98,7 @@ impl Attestations {
             .gates
             .in_force(&caller.tenant, &report.agent.agent_id, &[placement])
             .await?;
-        // A gate that asks for no eval still refuses one that is none.
+        // A gate without an eval requirement still refuses a run that is not an eval run.
         let asked = in_force.into_iter().find_map(|it| it.policy.eval);
         let policy = asked.unwrap_or(GatePolicy::FLOOR);
         let id = self.attester.host_id.clone();
@@ -129,7 +128,7 @@ impl Attestations {
         self.attester.key.key().map_err(|cause| match cause {
             NoSigningKey::NotConfigured => Problem::new(
                 ErrorCode::CapabilityNotProvided,
-                "this host has no key to sign with; its operator names one by `attest.key_file`",
+                "this host has no signing key; the operator sets one with `attest.key_file`",
             ),
             NoSigningKey::Unusable(_) => internal(&cause),
         })

@@ -1,4 +1,4 @@
-//! Reading the audit log, and walking its chain (OpenWOP audit-log-integrity).
+//! Reading the audit log and verifying its hash chain (OpenWOP audit-log-integrity).
 
 pub mod checkpointer;
 
@@ -17,26 +17,24 @@ use crate::protocol::error::Problem;
 
 const PAGE: u32 = 1000;
 
-/// What walking the chain came to (OpenWOP audit-verify-result).
+/// The result of verifying the chain (OpenWOP audit-verify-result).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditVerifyResult {
-    /// The first entry asked about.
+    /// The first entry of the range.
     pub from_seq: u64,
-    /// The last.
+    /// The last entry of the range.
     pub to_seq: u64,
-    /// Whether no break was found, and every checkpoint fits.
+    /// Whether the chain has no break and every checkpoint matches.
     pub chain_valid: bool,
-    /// Whether every checkpoint fits its entries and its signature; nothing if there is none.
+    /// Whether every checkpoint matches its entries and its signature; `None` without checkpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints_valid: Option<bool>,
-    /// Signed checkpoints.
     pub checkpoints: Vec<Checkpoint>,
-    /// Every break.
+    /// Every break in the chain.
     pub anomalies: Vec<Anomaly>,
 }
 
-/// The use cases of the audit log.
 pub struct Audit {
     store: Arc<dyn Store>,
     key: PublicKey,
@@ -48,11 +46,11 @@ impl Audit {
         Self { store, key }
     }
 
-    /// Walks the chain from one entry to another, both included; to its end if no end is named. A range that reaches the
-    /// end is also held against what is kept of the end.
+    /// Verifies the chain from one entry to another, both included, or to its end. A range that
+    /// reaches the end is also compared with the stored head.
     ///
     /// # Errors
-    /// `validation_error` for a range that runs backwards, or begins where the log has no entry yet.
+    /// `validation_error` for a range that runs backwards, or starts beyond the last entry.
     pub async fn verify(
         &self,
         tenant: &TenantId,
@@ -69,7 +67,7 @@ impl Audit {
         }
         let first = from_seq.max(1);
         let head = self.store.audit_head(tenant).await.map_err(fault)?;
-        // Nothing can be said of entries that are not there.
+        // Nothing is known about entries that do not exist.
         if first > head.sequence.max(1) {
             return Err(Problem::validation(
                 "fromSeq",
@@ -114,7 +112,7 @@ impl Audit {
         })
     }
 
-    /// Whether checkpoints follow one another, and each fits its entries and its signature.
+    /// Whether checkpoints follow one another, and each matches its entries and its signature.
     async fn fit(
         &self,
         tenant: &TenantId,
@@ -137,7 +135,7 @@ impl Audit {
         Ok(true)
     }
 
-    /// Walks from one entry to another; whether there is none behind it.
+    /// Walks from one entry to another; returns whether no entry follows.
     async fn walk(
         &self,
         tenant: &TenantId,
@@ -161,8 +159,9 @@ impl Audit {
         }
     }
 
-    /// The end that is kept, read until it belongs to what was walked: decisions of the meantime are walked too. Entry and
-    /// end change together, so an end that stays ahead when no entry follows has lost its entries.
+    /// The stored head, read until it matches the walked entries; entries added meanwhile are
+    /// walked too. Entry and head change in one transaction, so a head that stays ahead although no
+    /// entry follows means that entries were lost.
     async fn end(&self, tenant: &TenantId, walk: &mut Walk) -> Result<ChainHead, StoreError> {
         loop {
             let head = self.store.audit_head(tenant).await?;
@@ -176,10 +175,11 @@ impl Audit {
         }
     }
 
-    /// Entries in order, each with its hash and whether it still has it, and where the chain ends.
+    /// Entries in order, each with its hash and whether the hash matches, and the head of the
+    /// chain.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn entries(
         &self,
         tenant: &TenantId,

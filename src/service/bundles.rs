@@ -1,4 +1,4 @@
-//! Debug bundles (OpenWOP debug-bundle): one run in one document, masked and bounded.
+//! Debug bundles (OpenWOP debug-bundle): one run in one document, masked and limited in size.
 
 use std::sync::Arc;
 
@@ -20,14 +20,13 @@ use crate::protocol::openwop::bundle::{
     BUNDLE_VERSION, BundleHost, BundleMetrics, CutTo, DebugBundle,
 };
 
-/// A bundle is not larger, in octets.
+/// Maximum size of a bundle, in bytes.
 pub const MAX_BUNDLE: usize = 8_000_000;
-/// Nor are its annotations; what is masked may be longer than what was said.
+/// Maximum size of its annotations, in bytes; masked text may be longer than the original.
 const MAX_ANNOTATIONS: usize = MAX_ANNOTATION_OCTETS as usize;
 /// Events read at a time.
 const PAGE: u32 = 1024;
 
-/// Makes bundles.
 pub struct Bundles {
     runs: Arc<Runs>,
     store: Arc<dyn Store>,
@@ -35,14 +34,13 @@ pub struct Bundles {
     clock: Arc<dyn Clock>,
 }
 
-/// How much of a log a bundle holds.
+/// The part of a log that a bundle holds.
 struct Cut {
     events: Vec<Box<RawValue>>,
     to: Option<CutTo>,
 }
 
 impl Bundles {
-    /// The use case over its ports.
     pub fn new(
         runs: Arc<Runs>,
         store: Arc<dyn Store>,
@@ -57,7 +55,7 @@ impl Bundles {
         }
     }
 
-    /// The bundle of a run as it stands, with the first `most` events of its log if that is bounded.
+    /// The bundle of a run as it is now, with only the first `most` events of its log if given.
     ///
     /// # Errors
     /// `not_found`.
@@ -110,7 +108,8 @@ impl Bundles {
             truncated_reason: Some(CutTo::Annotations),
             truncated_original_count: Some(u64::MAX),
         };
-        // Written with the longest of everything, so that what is left is really left for events.
+        // Serialized with the longest possible values, so that the remaining bytes are really left
+        // for events.
         let around = serde_json::to_vec(&bundle).map_err(|cause| internal(&cause))?;
         let room = MAX_BUNDLE.saturating_sub(around.len());
         let cut = self
@@ -125,7 +124,7 @@ impl Bundles {
         Ok(bundle)
     }
 
-    /// What people said, masked, and whether that is all of it.
+    /// The annotations, masked, and whether they are complete.
     async fn annotations(
         &self,
         run: &RunId,
@@ -193,12 +192,12 @@ impl Bundles {
     }
 }
 
-/// What a bundle shows in the place of an event that cannot be read.
+/// The placeholder for an event that cannot be read.
 fn unreadable(event: &StoredEvent) -> serde_json::Result<Box<RawValue>> {
     to_raw_value(&json!({"sequence": event.sequence, "type": "touchstone.unreadable"}))
 }
 
-/// A log that ends before its end, or has a gap: what is left must not pass for the whole.
+/// The log ends early or has a gap: the rest must not pass for the whole log.
 fn lacks_events() -> Problem {
     internal(&StoreError::Inconsistent {
         table: "event",

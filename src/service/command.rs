@@ -1,8 +1,9 @@
-//! A command that works on a data folder with the host inside it.
+//! A command that works on a data folder, with a host inside it.
 //!
-//! It has models of its own (`--model-url`, a cassette, a local command), so it must not execute what others queued: it
-//! claims only the runs and assessments that it was asked to execute. Hosts leave those runs alone, even when the command is
-//! gone; its assessments they may carry out, because scores depend on nothing but the evidence.
+//! It has its own models (`--model-url`, a cassette, a local command), so it must not execute work
+//! that others queued: it claims only the runs and assessments it was asked to execute. Hosts leave
+//! those runs alone, even when the command is gone. Hosts may execute its assessments, because
+//! scores depend only on the evidence.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,27 +28,25 @@ impl Command {
         }
     }
 
-    /// Its name in the records of its runs.
+    /// The command's name in the records of its runs.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Has it execute a run.
+    /// Adds a run to execute.
     pub fn take_on(&self, run: RunId) {
         locked(&self.runs).insert(run);
     }
 
-    /// The runs it executes.
     pub fn runs(&self) -> Vec<RunId> {
         locked(&self.runs).iter().cloned().collect()
     }
 
-    /// Has it execute an assessment.
+    /// Adds an assessment to execute.
     pub fn take_on_assessment(&self, id: String) {
         locked(&self.assessments).insert(id);
     }
 
-    /// The assessments it executes.
     pub fn assessments(&self) -> Vec<String> {
         locked(&self.assessments).iter().cloned().collect()
     }

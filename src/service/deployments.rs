@@ -1,12 +1,14 @@
 //! Moving versions of agents through their deployments (RFC 0082 §E).
 //!
-//! A request is read and what it names is found; then it is authorised, fail-closed; then people are asked to approve it,
-//! if the policy says so; then the evidence is judged; only then something changes. A request that is granted, denied, not
-//! approved or kept back by its gate is a run of its own whose log says so, and an entry of the audit log; one that cannot
-//! be (malformed, of nothing that is there, or not to be had from this state) is refused and leaves neither. A caller without
-//! the scope is not told what is wrong with such a request: the answer is `forbidden`. Run,
-//! deployments, audit entry and answer are written in one transaction, so a crash leaves all of it or nothing; of two
-//! requests at once the later one decides again on what the earlier one has left.
+//! The order of checks: the request is parsed and the entities it names are looked up; it is
+//! authorized, fail-closed; if the policy says so, people are asked to approve it; the evidence is
+//! evaluated; only then the deployment changes. A request that is granted, denied, not approved or
+//! stopped by its gate is a run of its own, with the reason in its log, and an entry of the audit
+//! log. An impossible request (malformed, about something that does not exist, or not allowed from
+//! this state) is refused and leaves neither. A caller without the scope does not learn what is
+//! wrong with such a request: the response is `forbidden`. Run, deployments, audit entry and
+//! response are written in one transaction, so a crash leaves all of them or none. Of two
+//! concurrent requests, the later one is decided again on the state the earlier one left.
 
 mod record;
 
@@ -31,22 +33,21 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 use crate::protocol::openwop::events::Event;
 
-/// How often a transition is decided again because somebody was faster.
+/// How often a transition is decided again because a concurrent change came first.
 const ATTEMPTS: u32 = 32;
 
-/// Approvals of one version that may be asked for at a time: each is a run that waits.
+/// Maximum number of open approvals for one version: each is a waiting run.
 const MOST_QUESTIONS: usize = 32;
 
-/// A transition that was made.
+/// A completed transition.
 #[derive(Clone, Debug)]
 pub struct Moved {
-    /// The record as it is now.
+    /// The record after the transition.
     pub record: AgentDeployment,
     /// The run that holds the events.
     pub run_id: RunId,
 }
 
-/// The use cases of deployments.
 pub struct Deployments {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -55,7 +56,7 @@ pub struct Deployments {
     channels: Arc<[Channel]>,
 }
 
-/// A request that has been read and found to be about something.
+/// A parsed request whose entities exist.
 struct Asked<'a> {
     caller: &'a Caller,
     agent: &'a AgentId,
@@ -65,7 +66,7 @@ struct Asked<'a> {
     claim: Option<&'a IdempotencyClaim>,
 }
 
-/// What a request came to.
+/// The outcome of a request.
 enum Verdict {
     Moved {
         after: Lifecycle,
@@ -74,17 +75,17 @@ enum Verdict {
         record: Box<AgentDeployment>,
     },
     Denied,
-    /// People have not consented. What is not met beside that is told, too.
+    /// Approvals are missing. Other unmet conditions are reported too.
     Unapproved {
         unmet: Vec<Requirement>,
-        /// The questions that are put to them, or that they have answered with no.
+        /// The approvals to request, or the ones that were refused.
         asked: Option<(Lifecycle, Revision)>,
         opens: Vec<RunRecord>,
     },
     Unmet(Vec<Requirement>),
 }
 
-/// What a promotion must get past.
+/// The conditions of a promotion.
 struct Hurdles<'a> {
     question: Question<'a>,
     policies: Vec<InForce>,
@@ -108,10 +109,10 @@ impl Deployments {
         }
     }
 
-    /// The records of an agent, by version.
+    /// The deployment records of an agent, by version.
     ///
     /// # Errors
-    /// `not_found` for an agent that is not installed, or another tenant's.
+    /// `not_found` for an agent that is not installed, or is another tenant's.
     pub async fn list(
         &self,
         tenant: &TenantId,
@@ -122,12 +123,14 @@ impl Deployments {
         Ok(lifecycle.records(agent, installed.versions()))
     }
 
-    /// Makes a transition, or records why not. With a claim, the idempotency record is completed in the same transaction.
+    /// Makes a transition, or records why not. With a claim, the idempotency record is completed in
+    /// the same transaction.
     ///
     /// # Errors
-    /// In this order: `forbidden`, `validation_error` for a malformed body, `not_found`, `validation_error` for a transition
-    /// that the version's state does not have, `forbidden` with `details.approvalGateId` while people have not approved it,
-    /// `eval_gate_unmet` with every unmet condition in `details.unmet`.
+    /// In this order: `forbidden`, `validation_error` for a malformed body, `not_found`,
+    /// `validation_error` for a transition that the version's state does not have, `forbidden` with
+    /// `details.approvalGateId` while people have not approved it, `eval_gate_unmet` with every
+    /// unmet condition in `details.unmet`.
     pub async fn transition(
         &self,
         caller: &Caller,
@@ -181,7 +184,7 @@ impl Deployments {
         }
         Err(Problem::new(
             ErrorCode::Unavailable,
-            "too many transitions of this agent at once; try again",
+            "too many concurrent transitions of this agent; try again",
         ))
     }
 
@@ -255,8 +258,8 @@ impl Deployments {
         Ok((verdict, grounds))
     }
 
-    /// Puts the questions that were not put yet, and takes back those that were answered with no, so that a further request
-    /// may put them again. Answers with the deployments if that changes them, and with the runs that ask.
+    /// Requests missing approvals, and withdraws refused ones so that a later request may ask
+    /// again. Returns the changed deployments, if any, and the runs that ask.
     fn ask(
         &self,
         request: &Asked<'_>,
@@ -271,7 +274,7 @@ impl Deployments {
                 if after.gates_about(question.version).count() >= MOST_QUESTIONS {
                     return Err(Problem::new(
                         ErrorCode::Conflict,
-                        "too many approvals are asked for about this version; have one of them answered first",
+                        "too many approvals are open for this version; resolve one first",
                     ));
                 }
                 let principal = &request.caller.principal;
@@ -287,13 +290,13 @@ impl Deployments {
         Ok(((after != *before).then_some(after), opens))
     }
 
-    /// Whoever is still asked about a version as it was need not answer any more. That is tidying: an answer would have no
-    /// effect.
+    /// Cancels approval gates that are obsolete because the version has changed. This is only
+    /// tidying: an answer to them would have no effect.
     async fn ask_no_more(&self, caller: &Caller, gates: impl Iterator<Item = &RunId>) {
         for gate in gates {
             let obsolete = CancelRequest {
                 cancelled_by: caller.principal.clone(),
-                reason: Some("the version has moved".to_owned()),
+                reason: Some("the version's deployment has changed".to_owned()),
             };
             match self.store.request_cancel(gate, &obsolete).await {
                 Ok(true) => self.store.notify_work().await,
@@ -303,9 +306,10 @@ impl Deployments {
         }
     }
 
-    /// What a promotion or a larger share must get past. Into service a version goes by the policies of its channels; before
-    /// that, evidence need not be offered, but what is offered must be evidence. A version that comes back or gets more of
-    /// the traffic rests on the evidence it went in with, unless other evidence is offered.
+    /// The conditions of a promotion or a larger share. A step into service must meet the policies
+    /// of its channels; before that, evidence is optional but must be valid if named. A version
+    /// that returns to service or gets more traffic relies on the evidence it was promoted with,
+    /// unless the request names other evidence.
     async fn hurdles<'a>(
         &self,
         request: &Asked<'a>,
@@ -315,7 +319,7 @@ impl Deployments {
         let Asked { agent, asked, .. } = *request;
         let gated = match asked.transition {
             TransitionKind::Promote => true,
-            // Less traffic is always allowed; more of it is a larger promotion.
+            // Less traffic is always allowed; more traffic is a larger promotion.
             TransitionKind::AdjustCanary => after.raises(before, &asked.version),
             TransitionKind::Pause | TransitionKind::Deprecate | TransitionKind::Rollback => false,
         };
@@ -328,11 +332,11 @@ impl Deployments {
         if into_service && pack_integrity.is_none() {
             return Err(Problem::validation(
                 "version",
-                "this version is no longer installed; install its pack before it goes into service",
+                "this version is no longer installed; install its pack before promoting it",
             ));
         }
         let policies = if into_service {
-            // All it takes traffic of, also what it was on before a pause.
+            // All placements that give it traffic, including those from before a pause.
             let placements = after.placements(&asked.version);
             self.gates.in_force(tenant, agent, &placements).await?
         } else if asked.evidence.is_some() {
@@ -356,8 +360,8 @@ impl Deployments {
     }
 }
 
-/// What is known of a request's grounds before its gate is asked: for a change of what a version serves, what it is to
-/// serve, and for the end of that, what it served.
+/// The grounds of a request before its gate is evaluated: for a change of what a version serves,
+/// the new placements; for its end, the old ones.
 fn grounds(asked: &Move, before: &Lifecycle, after: Option<&Lifecycle>) -> Grounds {
     let version = &asked.version;
     let placements = match (asked.transition, after) {
@@ -382,7 +386,7 @@ fn gates_of(approvals: &[Approval]) -> Vec<RunId> {
         .collect()
 }
 
-/// What a transition takes (RFC 0082 §E).
+/// The scope a transition requires (RFC 0082 §E).
 fn scope_of(transition: TransitionKind) -> Scope {
     match transition {
         TransitionKind::Promote | TransitionKind::AdjustCanary => Scope::DeployPromote,
@@ -391,8 +395,8 @@ fn scope_of(transition: TransitionKind) -> Scope {
     }
 }
 
-/// Whether the caller may make the transition that a body names, however malformed the rest is. If the body names none, any
-/// transition that the caller may make is enough.
+/// Whether the caller may make the transition that a body names, however malformed the rest is. If
+/// the body names none, the right to any transition is enough.
 ///
 /// # Errors
 /// `forbidden`.
@@ -420,7 +424,7 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
             decision
                 .enforce()
                 .map_err(|problem| problem.with("runId", run_id.as_str()))?;
-            // A decision that denies and is not enforced: still no.
+            // A decision that denies but was not enforced must still deny.
             Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
         }
         Verdict::Unapproved { unmet, .. } => {
@@ -435,8 +439,8 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
                 .clone()
                 .find(|approval| approval.condition == Consent::ApprovalPending);
             let remedy = match pending {
-                Some(_) => "ask again once it is",
-                None => "to have the question put anew, ask again",
+                Some(_) => "repeat the request once it is approved",
+                None => "repeat the request to ask for approval again",
             };
             let gate = pending
                 .or_else(|| asked.clone().next())

@@ -15,7 +15,6 @@ use crate::protocol::openwop::diff::RunDiff;
 /// Events of each log in memory at a time.
 const PAGE: u32 = 512;
 
-/// The comparison of runs.
 pub struct Diffs {
     runs: Arc<Runs>,
     store: Arc<dyn Store>,
@@ -23,7 +22,6 @@ pub struct Diffs {
 }
 
 impl Diffs {
-    /// The use case over its ports.
     pub fn new(runs: Arc<Runs>, store: Arc<dyn Store>, projections: Arc<Projections>) -> Self {
         Self {
             runs,
@@ -32,10 +30,10 @@ impl Diffs {
         }
     }
 
-    /// What `b` did differently from `a`. Both belong to the tenant.
+    /// The differences of `b` from `a`. Both belong to the tenant.
     ///
     /// # Errors
-    /// `not_found`, whichever of the two it is.
+    /// `not_found` if either does not exist.
     pub async fn diff(&self, tenant: &TenantId, a: &RunId, b: &RunId) -> Result<RunDiff, Problem> {
         self.runs.record(tenant, a).await?;
         self.runs.record(tenant, b).await?;
@@ -56,7 +54,7 @@ impl Diffs {
         Ok(diff.finish(a, b))
     }
 
-    /// How long the log is and where the run stands, as of one moment.
+    /// The length of the log and the status of the run at one moment.
     async fn side(&self, run: &RunId) -> Result<Side, Problem> {
         let (events, status) = self
             .projections
@@ -71,7 +69,7 @@ impl Diffs {
     }
 }
 
-/// A log from its beginning to the end it had when the comparison began.
+/// Reads a log up to the end it had when the comparison started.
 struct Reader<'a> {
     store: &'a dyn Store,
     run: RunId,
@@ -89,7 +87,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The event at `seq`, which rises by one from call to call; `None` after the end.
+    /// The event at `seq`, which increases by one from call to call; `None` after the end.
     async fn event(&mut self, seq: u64) -> Result<Option<StoredEvent>, Problem> {
         if seq > self.end {
             return Ok(None);

@@ -150,8 +150,7 @@ async fn may_stay(subscription: &Subscription) -> bool {
         .still_valid(&subscription.caller)
         .await;
     if let Err(problem) = &valid {
-        info!(run_id = %subscription.run.run_id, code = %problem.code, "a stream ends: its API \
-            key is no longer valid");
+        info!(run_id = %subscription.run.run_id, code = %problem.code, "a stream ends: its API key is no longer valid");
     }
     valid.is_ok()
 }

@@ -68,7 +68,8 @@ fn parse_modes(list: &str) -> Option<Mode> {
 fn unsupported() -> Problem {
     Problem::new(
         ErrorCode::UnsupportedStreamMode,
-        "`streamMode` must be a comma-separated list of `updates`, `messages`, `debug`, or `values` alone",
+        "`streamMode` must be a comma-separated list of `updates`, `messages`, `debug`, or \
+         `values` alone",
     )
     .with("supported", SUPPORTED.as_slice())
 }

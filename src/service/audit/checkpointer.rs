@@ -13,10 +13,10 @@ use crate::domain::pack::keys::SecretKey;
 use crate::ports::{Clock, Ids, Store, StoreError};
 use crate::service::fault::{chain, note_outage};
 
-/// Tenants that are read at once.
+/// Tenants read per page.
 const TENANTS: u32 = 100;
 
-/// Signs what was decided since the last checkpoint. Of two replicas that do so at once, one succeeds.
+/// Signs the entries since the last checkpoint. If two replicas do so at once, one succeeds.
 pub struct Checkpointer {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -26,7 +26,7 @@ pub struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// One that looks for new decisions `every` so often.
+    /// A checkpointer that looks for new entries every `every`.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -46,7 +46,7 @@ impl Checkpointer {
     /// Works until `shutdown`.
     pub async fn work(&self, shutdown: CancellationToken) {
         loop {
-            // Not at once: a process that is there for one command has other things to do.
+            // Not at once: a process started for a single command has other work.
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(self.every) => {}
@@ -57,15 +57,15 @@ impl Checkpointer {
             if let Err(cause) = self.sign_all().await {
                 note_outage(self.store.as_ref(), &cause);
                 let cause = chain(&cause);
-                error!(cause, "the audit log cannot be signed; it is tried again");
+                error!(cause, "could not sign the audit log; trying again");
             }
         }
     }
 
-    /// Signs everything that is new, and says how many checkpoints that took. A chain that is broken is left unsigned.
+    /// Signs all new entries and returns the number of checkpoints. A broken chain is not signed.
     ///
     /// # Errors
-    /// The store cannot be used.
+    /// The store failed.
     pub async fn sign_all(&self) -> Result<u64, StoreError> {
         let (mut after, mut signed) = (String::new(), 0);
         loop {
@@ -91,7 +91,8 @@ impl Checkpointer {
         Ok(signed)
     }
 
-    /// Signs the entries behind `anchored`, as many as one checkpoint takes, and gives the last one.
+    /// Signs the entries after `anchored`, up to the maximum of one checkpoint, and returns the
+    /// last one signed.
     async fn sign_next(&self, tenant: &TenantId, anchored: u64) -> Result<Option<u64>, StoreError> {
         let links = self
             .store
@@ -114,14 +115,14 @@ impl Checkpointer {
             error!(
                 tenant = %tenant,
                 after = anchored,
-                "the audit log is not what it was; no checkpoint is signed"
+                "the audit log has been altered; not signing a checkpoint"
             );
             return Ok(None);
         };
         if !self.store.add_audit_checkpoint(tenant, &checkpoint).await? {
             return Ok(None);
         }
-        // The log of the host is the copy outside of the database.
+        // The host's own log is a copy outside the database.
         info!(
             tenant = %tenant,
             checkpoint = checkpoint.id,

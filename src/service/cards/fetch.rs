@@ -1,5 +1,5 @@
-//! Where a card is: at its own URL, or at the well-known place of an agent's origin (A2A 0.3.0 §5.3), or where agents kept it
-//! before.
+//! Finding a card: at its own URL, at the well-known path of an agent's origin (A2A 0.3.0 §5.3), or
+//! at the path used before that version.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::ports::{Handshake, Method, Probed, Prober};
 const WELL_KNOWN: &str = "/.well-known/agent-card.json";
 const LEGACY: &str = "/.well-known/agent.json";
 
-/// A card as it came.
+/// A fetched card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// Its octets; `None` if there were too many.
+    /// The bytes of the card; `None` if there were too many.
     pub octets: Option<Vec<u8>>,
-    /// Whether it was only where agents kept theirs before A2A 0.3.0.
+    /// Whether the card was found only at the path used before A2A 0.3.0.
     pub legacy_path: bool,
-    /// What its server calls it, if that is something else than JSON.
+    /// The media type the server sent, if it is not JSON.
     pub mistyped: Option<&'static str>,
 }
 
 impl Fetched {
-    /// A card that is at hand.
+    /// A card that needs no request.
     pub fn at_hand(octets: Vec<u8>) -> Self {
         Self {
             octets: Some(octets),
@@ -45,34 +45,34 @@ impl Fetched {
     }
 }
 
-/// Why there is no card.
+/// Why no card was fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfetched {
-    /// Not a URL a card can be at.
-    #[error("the URL must be http or https, of at most 2048 octets, and carry no credentials")]
+    /// Not a valid URL of a card.
+    #[error("the URL must be http or https, of at most 2048 bytes, and contain no credentials")]
     Unusable,
-    /// The guard refused it.
+    /// The guarded HTTP client refused the URL.
     #[error("the URL leads to an internal host, and this host and port are not allowed")]
     Refused,
-    /// The server is not who it says it is, or cannot prove it.
+    /// The server's certificate is invalid or not trusted.
     #[error("the card cannot be fetched: the server's certificate is not accepted")]
     Certificate,
-    /// Nobody answered.
+    /// The server did not respond.
     #[error("the card cannot be fetched: {0}")]
     NoReply(NoReply),
-    /// The answer was something else.
+    /// The response had another status.
     #[error("the card cannot be fetched: the server answered {0}")]
     Status(u16),
-    /// The answer is compressed, though no request asks for that.
+    /// The response is compressed, though no request asks for that.
     #[error("the card cannot be fetched: the server sends it compressed ({0})")]
     Compressed(&'static str),
-    /// It was sent on once too often, or to where it must not go.
+    /// Too many redirects, or a redirect to a forbidden URL.
     #[error("the card cannot be fetched: the server redirects {0}")]
     Redirect(Cow<'static, str>),
 }
 
 impl Unfetched {
-    /// Whether somebody looked and saw that there is no card, rather than that nobody may look.
+    /// Whether a server was asked and has no card, as opposed to a URL that may not be asked.
     pub const fn is_seen(&self) -> bool {
         !matches!(self, Self::Unusable | Self::Refused)
     }
@@ -81,25 +81,28 @@ impl Unfetched {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::Unusable => "https://HOST/PATH",
-            Self::Refused => "--allow-private HOST:PORT, if the agent is one of your own",
+            Self::Refused => "use --allow-private HOST:PORT if the agent is your own",
             Self::Certificate => {
-                "a certificate that is current, for this name, and from a known authority"
+                "install a certificate that is current, for this name, and from a known authority"
             }
-            Self::NoReply(_) => "see that the server runs and can be reached from here",
-            Self::Status(401 | 403) => "serve the card without credentials, or name it as a file",
+            Self::NoReply(_) => "check that the server runs and can be reached from here",
+            Self::Status(401 | 403) => "serve the card without credentials, or pass it as a file",
             Self::Status(404 | 410) => {
-                "see that the agent serves /.well-known/agent-card.json, or name the card's own URL"
+                "check that the agent serves /.well-known/agent-card.json, or pass the card's own \
+                 URL"
             }
-            Self::Status(_) => "see why the server does not answer 200, or name the card as a file",
+            Self::Status(_) => {
+                "check why the server does not answer 200, or pass the card as a file"
+            }
             Self::Compressed(_) => {
-                "serve the card without Content-Encoding to clients that send no Accept-Encoding, or name it as a file"
+                "serve the card without Content-Encoding to clients that send no Accept-Encoding, \
+                 or pass it as a file"
             }
-            Self::Redirect(_) => "name the URL at which the card really is",
+            Self::Redirect(_) => "pass the URL that serves the card without redirects",
         }
     }
 }
 
-/// Fetches a card.
 pub async fn card(prober: &dyn Prober, url: &Url) -> Result<Fetched, Unfetched> {
     let named = matches!(url.path(), "" | "/");
     let place = if named {
@@ -114,7 +117,7 @@ pub async fn card(prober: &dyn Prober, url: &Url) -> Result<Fetched, Unfetched> 
                 legacy_path: true,
                 ..fetched
             }),
-            // The place where it should be is the one to tell of.
+            // Report the standard path, not the old one.
             Err(Unfetched::Status(_)) => Err(Unfetched::Status(404)),
             Err(other) => Err(other),
         },
@@ -158,15 +161,15 @@ async fn get(prober: &dyn Prober, url: &Url) -> Result<Fetched, Unfetched> {
             })
         }
         300..=399 => Err(Unfetched::Redirect(match target(&reply, &last) {
-            None => "without saying where to".into(),
-            Some(next) if next.scheme() != "https" => "elsewhere, but not to https".into(),
+            None => "without a valid Location".into(),
+            Some(next) if next.scheme() != "https" => "to a URL that is not https".into(),
             Some(_) => format!("more than {MAX_REDIRECTS} times").into(),
         })),
         status => Err(Unfetched::Status(status)),
     }
 }
 
-/// How the body of an answer is compressed, if it is: by its header, or by how it begins.
+/// The compression of a response's body, if any: by its header or its first bytes.
 fn compression(reply: &Reply) -> Option<&'static str> {
     const KNOWN: [&str; 4] = ["gzip", "deflate", "br", "zstd"];
     const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
@@ -180,13 +183,13 @@ fn compression(reply: &Reply) -> Option<&'static str> {
             KNOWN
                 .into_iter()
                 .find(|known| *known == other)
-                .unwrap_or("an encoding that is not known here"),
+                .unwrap_or("an unknown encoding"),
         ),
     }
 }
 
-/// What a server calls a card, if that is not JSON. The words of a stranger are not repeated. A server that says nothing is not
-/// held to it.
+/// The media type a server gives a card, if it is not JSON. A stranger's text is not repeated. A
+/// missing media type is accepted.
 fn mistyped(reply: &Reply) -> Option<&'static str> {
     const KNOWN: [&str; 4] = [
         "text/html",
@@ -202,8 +205,8 @@ fn mistyped(reply: &Reply) -> Option<&'static str> {
     Some(known.unwrap_or("another media type"))
 }
 
-/// Asks, and goes on where the answer says so, as long as `may_follow`, a few times. Every place on the way is judged like the
-/// first. Also says where it ended.
+/// Sends a request and follows a few redirects, as long as `may_follow` allows. Every URL on the
+/// way is checked like the first. Also returns the last URL.
 pub(super) async fn follow(
     prober: &dyn Prober,
     method: Method,
@@ -234,7 +237,7 @@ pub(super) async fn follow(
     (late, url)
 }
 
-/// Where an answer sends whoever asked.
+/// The target of a redirect.
 fn target(reply: &Reply, from: &Url) -> Option<Url> {
     let redirects = matches!(reply.status, 301 | 302 | 303 | 307 | 308);
     let location = reply.headers.get("location").filter(|_| redirects)?;

@@ -1,4 +1,4 @@
-//! Scores that are kept: by whom a card was asked for, how it has gone since, and who is told when it goes worse.
+//! The history of card scores, and alerts when they fall.
 
 use std::sync::Arc;
 
@@ -21,31 +21,29 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// Looks that bother others and are under way at the same time.
+/// Concurrent card checks that send requests to others.
 const AT_ONCE: usize = 16;
-/// Cards of one ranking that are fetched and scored at the same time: a request leaves places for others.
+/// Cards of one ranking that are fetched and scored concurrently: a single request must leave
+/// capacity for others.
 const RANKED_AT_ONCE: usize = 4;
-/// Cards one tenant watches.
+/// Maximum number of cards one tenant watches.
 const MOST_WATCHED: u32 = 100;
-/// When a card is looked at again of which the last look could not be kept.
+/// When to check a card again whose last result could not be stored.
 const AGAIN: SignedDuration = SignedDuration::from_mins(10);
-/// Looks of one card that are shown.
+/// Maximum number of history entries in a response.
 pub const MOST_SHOWN: u32 = 100;
-/// Cards that are ranked together.
+/// Maximum number of cards in one ranking.
 pub const MOST_RANKED: usize = 10;
-/// The longest a watch may wait.
+/// Longest interval of a watch, in hours.
 pub const MOST_HOURS: u32 = 24 * 90;
 
-/// A card that is at hand, or where it is.
+/// A card itself, or its URL.
 #[derive(Debug)]
 pub enum Subject {
-    /// Its octets.
     AtHand(Vec<u8>),
-    /// Its URL.
     At(Url),
 }
 
-/// The use cases of agent cards on a host.
 pub struct CardScores {
     cards: Arc<Cards>,
     store: Arc<dyn Store>,
@@ -55,7 +53,6 @@ pub struct CardScores {
 }
 
 impl CardScores {
-    /// The use cases over their ports.
     pub fn new(
         cards: Arc<Cards>,
         store: Arc<dyn Store>,
@@ -71,11 +68,11 @@ impl CardScores {
         }
     }
 
-    /// Scores a card. What is at a URL becomes part of its history.
+    /// Scores a card. The score of a card at a URL becomes part of its history.
     ///
     /// # Errors
-    /// `validation_error` for a URL that must not be asked at, `agent_card_unreachable` if there is no card, `rate_limited`
-    /// while too many others are asked.
+    /// `validation_error` for a URL that may not be requested, `agent_card_unreachable` if there is
+    /// no card, `rate_limited` while too many card checks are in progress.
     pub async fn score(
         &self,
         caller: &Caller,
@@ -87,7 +84,7 @@ impl CardScores {
             _ => Some(self.places.try_acquire().map_err(|_| {
                 Problem::new(
                     ErrorCode::RateLimited,
-                    "too many agent cards are looked at right now; try again in a moment",
+                    "too many agent card checks are in progress; try again in a moment",
                 )
             })?),
         };
@@ -100,7 +97,8 @@ impl CardScores {
         let fetched = match self.cards.fetch(&url).await {
             Ok(fetched) => fetched,
             Err(fault) => {
-                // That it is not there any more is worth knowing, to gates as well. Where nobody may go, nothing was seen.
+                // A card that has disappeared is worth recording, for gates as well. A URL that may
+                // not be requested says nothing.
                 if fault.is_seen() {
                     self.keep(&caller.tenant, &self.missing(&url, asking, &fault))
                         .await
@@ -116,10 +114,11 @@ impl CardScores {
         Ok(scorecard)
     }
 
-    /// Scores cards, each as [`Self::score`] does, and ranks them. One that cannot be fetched is left without a rank.
+    /// Scores cards, each as [`Self::score`] does, and ranks them. A card that cannot be fetched
+    /// has no rank.
     ///
     /// # Errors
-    /// As [`Self::score`], but for `agent_card_unreachable`.
+    /// As [`Self::score`], except `agent_card_unreachable`.
     pub async fn rank(
         &self,
         caller: &Caller,
@@ -127,7 +126,7 @@ impl CardScores {
         candidates: Vec<(String, Subject)>,
         asking: Asking,
     ) -> Result<Ranking, Problem> {
-        // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
+        // Boxed: the compiler cannot see that a closure's futures of every lifetime are `Send`.
         let mut scored: Vec<Result<_, Problem>> = Vec::new();
         for (name, subject) in candidates {
             let score = self.score(caller, subject, asking);
@@ -147,10 +146,10 @@ impl CardScores {
         Ok(Ranking::of(weights, scored))
     }
 
-    /// The looks at a card, newest first.
+    /// The history of a card, newest entry first.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn history(
         &self,
         tenant: &TenantId,
@@ -163,10 +162,11 @@ impl CardScores {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Has a card looked at every so many hours, from now on.
+    /// Watches a card: checks it every so many hours from now on.
     ///
     /// # Errors
-    /// `validation_error` for a URL or hours that cannot be; `conflict` if the tenant watches too many.
+    /// `validation_error` for an invalid URL or interval; `conflict` if the tenant watches too many
+    /// cards.
     pub async fn watch(
         &self,
         caller: &Caller,
@@ -178,7 +178,7 @@ impl CardScores {
         if !(1..=MOST_HOURS).contains(&every_hours) {
             return Err(Problem::validation(
                 "everyHours",
-                format!("`everyHours` must be a whole number from 1 to {MOST_HOURS}"),
+                format!("`everyHours` must be an integer from 1 to {MOST_HOURS}"),
             ));
         }
         self.cards.admit(url).map_err(|fault| unfetched(&fault))?;
@@ -200,11 +200,11 @@ impl CardScores {
         }
         Err(Problem::new(
             ErrorCode::Conflict,
-            format!("{MOST_WATCHED} cards are watched already; remove one first"),
+            format!("this tenant already watches {MOST_WATCHED} cards; remove one first"),
         ))
     }
 
-    /// Watches a card no more.
+    /// Stops watching a card.
     ///
     /// # Errors
     /// `not_found`.
@@ -217,13 +217,16 @@ impl CardScores {
         if removed {
             return Ok(());
         }
-        Err(Problem::new(ErrorCode::NotFound, "no such card is watched"))
+        Err(Problem::new(
+            ErrorCode::NotFound,
+            "this card is not watched",
+        ))
     }
 
-    /// What a tenant watches, when each is due, and whether anybody can be told.
+    /// The cards a tenant watches, when each is due, and whether an organization receives alerts.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn watches(
         &self,
         tenant: &TenantId,
@@ -237,16 +240,16 @@ impl CardScores {
             .collect())
     }
 
-    /// Whether there is an organization that can be told.
+    /// Whether the tenant has an organization that receives alerts.
     async fn alerts(&self, tenant: &TenantId) -> Result<bool, Problem> {
         let organization = self.store.organization_of(tenant).await;
         Ok(organization.map_err(|cause| internal(&cause))?.is_some())
     }
 
-    /// Looks at a card that was due `now`. One that is not there has a look, too: that is worth knowing.
+    /// Checks a card that was due at `now`. A missing card gets a history entry too.
     ///
-    /// That it is due again soon is written down first: whatever becomes of this look, the host included, others have their turn
-    /// before the next one.
+    /// The next check is scheduled soon before this one starts: whatever happens to this check or
+    /// to the host, other cards get their turn first.
     pub(super) async fn look_again(&self, due: &DueCard, now: Timestamp) -> Result<(), StoreError> {
         let (tenant, watch) = (&due.tenant, &due.watch);
         let every = SignedDuration::from_hours(i64::from(watch.every_hours));
@@ -267,11 +270,11 @@ impl CardScores {
             Err(fault) => self.missing(&url, asking, &fault),
         };
         self.keep_watched(tenant, &look, Some(watch)).await?;
-        // Unless somebody has said meanwhile that it is to be watched otherwise.
+        // Unless the watch was changed meanwhile.
         store.card_due(tenant, &watch.url, next, Some(soon)).await
     }
 
-    /// A look that found no card.
+    /// The history entry for a missing card.
     fn missing(&self, url: &Url, asking: Asking, fault: &Unfetched) -> Look {
         Look {
             fault: Some(fault.to_string()),
@@ -302,7 +305,7 @@ impl CardScores {
         }
     }
 
-    /// Keeps a look that somebody asked for.
+    /// Stores the result of a requested check.
     async fn keep(&self, tenant: &TenantId, look: &Look) -> Result<(), StoreError> {
         let watches = self.store.card_watches(tenant).await?;
         let watch = watches.iter().find(|(watch, _)| watch.url == look.url);
@@ -310,7 +313,8 @@ impl CardScores {
             .await
     }
 
-    /// Keeps a look, and tells the tenant's organization if something has become worse, or too bad for how the card is watched.
+    /// Stores the result of a watched card, with a notice to the tenant's organization if the score
+    /// fell or is below the watch's threshold.
     async fn keep_watched(
         &self,
         tenant: &TenantId,
@@ -334,7 +338,7 @@ impl CardScores {
     }
 }
 
-/// What is told of a look, if anything has become worse.
+/// The notice about a fallen score, if it fell.
 fn notice(look: &Look, earlier: &[Look]) -> Option<Notice> {
     let dropped = falls(look, earlier);
     if dropped.is_empty() {
@@ -344,14 +348,14 @@ fn notice(look: &Look, earlier: &[Look]) -> Option<Notice> {
     Some(about(Topic::AgentCardScoreDropped, look, told))
 }
 
-/// What is told of a look at a watched card, if a score is below its threshold.
+/// The notice about a score below the watch's threshold, if it is below.
 fn below(look: &Look, earlier: &[Look], watch: &CardWatch) -> Option<Notice> {
     let alerts = alerts(look, earlier, watch.alert_below, watch.created_at);
     let told = json!({"below": alerts});
     (!alerts.is_empty()).then(|| about(Topic::AgentCardBelowThreshold, look, told))
 }
 
-/// A notice about a look: its scores, and what is told of them.
+/// A notice about a check, with its scores.
 fn about(topic: Topic, look: &Look, told: Value) -> Notice {
     let scores = look.scores.as_ref();
     let facts = json!({
@@ -380,7 +384,10 @@ fn unfetched(fault: &Unfetched) -> Problem {
     match fault {
         Unfetched::Unusable | Unfetched::Refused => Problem::validation(
             "url",
-            format!("`url`: {fault}; the operator opens places by `agent_cards.private_targets`"),
+            format!(
+                "`url`: {fault}; the operator can allow private hosts with \
+                `agent_cards.private_targets`"
+            ),
         ),
         _ => Problem::new(
             ErrorCode::AgentCardUnreachable,

@@ -1,4 +1,4 @@
-//! Key sets of signatures, fetched and kept for a while.
+//! Key sets for signatures, fetched and cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,13 @@ use crate::ports::{Method, ProbeRequest, Prober};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How long a key set holds.
+/// How long a key set is cached.
 const KEPT: Duration = Duration::from_secs(300);
-/// How long it holds that there is none.
+/// How long a failure is cached.
 const FAILURE_KEPT: Duration = Duration::from_secs(30);
-/// Octets of key sets that are kept.
+/// Maximum size of the cache, in bytes.
 const MAX_KEPT_OCTETS: u64 = 16 << 20;
 
-/// Fetches key sets.
 pub struct KeySets {
     prober: Arc<dyn Prober>,
     kept: Cache<String, Arc<KeySetAnswer>>,
@@ -65,7 +64,7 @@ impl KeySets {
         Self { prober, kept }
     }
 
-    /// What asking for each comes to. Those who want the same one at the same time share one request.
+    /// The result for each URL. Concurrent callers of the same URL share one request.
     pub async fn fetch(&self, urls: Vec<String>) -> BTreeMap<String, KeySetAnswer> {
         let fetched = urls.into_iter().map(|url| async {
             let answer = self

@@ -1,8 +1,9 @@
-//! Asking an agent, within a minute: its endpoint by the preferred transport, a browser's preflight, a request that has to
-//! fail, every further interface, and its provider's site.
+//! Testing an agent live, within a minute: its endpoint by the preferred transport, a browser's
+//! preflight, a request that has to fail, every further interface, and its provider's website.
 //!
-//! The message goes first, on its own, because it is timed. If the certificate is not accepted, everything is asked on over a
-//! connection that is not verified: that tells a bad certificate from an agent that is not there.
+//! The test message is sent first and alone, because it is timed. If the certificate is not
+//! accepted, all requests continue over a connection without verification: that separates a bad
+//! certificate from an agent that is down.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,21 +22,21 @@ use crate::domain::card::live::{
 use crate::domain::card::transport::Transport;
 use crate::ports::{Certificates, Handshake, Ids, Method, ProbeRequest, Probed, Prober, Wire};
 
-/// How long all of it may take.
+/// Time limit of all requests together.
 const WHOLE_RUN: Duration = Duration::from_secs(60);
 const SITE_WITHIN: Duration = Duration::from_secs(5);
-/// Octets of an answer that are read.
+/// Bytes of a response that are read.
 const MAX_ANSWER: usize = 1 << 20;
-/// Octets of a provider's page that are read.
+/// Bytes of a provider's page that are read.
 const MAX_PAGE: usize = 64 << 10;
-/// Interfaces that are asked at the same time.
+/// Interfaces that are tested concurrently.
 const AT_ONCE: usize = 4;
-/// Interfaces of one card that are asked: a card is no list of whom to bother.
+/// Maximum number of interfaces tested per card, so that a card cannot direct requests at many
+/// hosts.
 const MAX_INTERFACES: usize = 32;
-/// Where a page that asks would come from.
+/// The `Origin` of the preflight.
 const ORIGIN: &str = "https://touchstone.invalid";
 
-/// Asks an agent.
 pub async fn observe(
     prober: &dyn Prober,
     ids: &dyn Ids,
@@ -54,9 +55,9 @@ pub async fn observe(
             None => None,
         }
     };
-    // The endpoint first: what else is asked at the same time would be in its time.
+    // The endpoint alone first: concurrent requests would count in its response time.
     let endpoint = endpoint.await;
-    // Without it nothing else counts, so nobody else is bothered.
+    // If it fails, nothing else counts, so no other server is asked.
     let interfaces: &[Interface] = match &endpoint {
         Endpoint::Asked(_) => &plan.interfaces,
         Endpoint::Unusable | Endpoint::Refused => &[],
@@ -77,7 +78,7 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    /// What comes of one request, before everything has to end.
+    /// Sends one request within the remaining time.
     async fn ask(&self, mut request: ProbeRequest) -> Probed {
         let left = self.ends.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -105,7 +106,7 @@ impl Examiner<'_> {
         let mut certificates = Certificates::Verified;
         let (mut message, mut handshake) = match plan.transport {
             Some(transport) => self.message(transport, url, certificates).await,
-            // Nothing can be said to it, but there can be a handshake.
+            // No message can be sent, but a TLS handshake is possible.
             None => {
                 let probed = self.ask(preflight(&target, certificates)).await;
                 if probed.outcome == Err(NoReply::Refused) {
@@ -119,7 +120,7 @@ impl Examiner<'_> {
             (message, _) = self.message(transport, url, certificates).await;
             handshake = Handshake::Refused;
         }
-        // Where its name leads shows only now.
+        // Name resolution shows only now that the host is internal.
         if message.outcome == Err(NoReply::Refused) {
             return Endpoint::Refused;
         }
@@ -137,7 +138,7 @@ impl Examiner<'_> {
             Some(transport) if !nobody => {
                 let preflight = async {
                     match transport {
-                        // It has none.
+                        // gRPC has none.
                         Transport::Grpc => Err(NoReply::NotSent),
                         _ => self.ask(preflight(&target, certificates)).await.outcome,
                     }
@@ -206,7 +207,7 @@ impl Examiner<'_> {
         (probe, probed.handshake)
     }
 
-    /// Sends what has to fail.
+    /// Sends the request that has to fail.
     async fn failing(&self, transport: Transport, url: &Url, certificates: Certificates) -> Probe {
         let (request_id, task_id) = (self.ids.uuid().to_string(), self.ids.uuid().to_string());
         let request = match transport {
@@ -227,7 +228,7 @@ impl Examiner<'_> {
         }
     }
 
-    /// Sends the test message to a further interface; `None` if there was no time left.
+    /// Sends the test message to a further interface; `None` if no time was left.
     async fn interface(&self, interface: &Interface) -> Option<Probe> {
         let Some(url) = &interface.url else {
             return Some(Probe {
@@ -252,7 +253,7 @@ impl Examiner<'_> {
                 distinct.push(interface);
             }
         }
-        // Boxed: the compiler does not see that a closure's futures of every lifetime can be sent.
+        // Boxed: the compiler cannot see that a closure's futures of every lifetime are `Send`.
         let mut asked = Vec::new();
         for interface in distinct {
             let probe = self.interface(interface);
@@ -266,7 +267,7 @@ impl Examiner<'_> {
         interfaces.iter().filter_map(answered).collect()
     }
 
-    /// Whether the provider's site answers.
+    /// Whether the provider's website responds.
     async fn site(&self, site: &Url) -> bool {
         let ends = (Instant::now() + SITE_WITHIN).min(self.ends);
         let left = || ends.saturating_duration_since(Instant::now());
@@ -285,7 +286,7 @@ impl Examiner<'_> {
     }
 }
 
-/// What a browser asks before it sends the message.
+/// The preflight a browser sends before the message.
 fn preflight(url: &Url, certificates: Certificates) -> ProbeRequest {
     ProbeRequest {
         headers: vec![
@@ -297,7 +298,7 @@ fn preflight(url: &Url, certificates: Certificates) -> ProbeRequest {
     }
 }
 
-/// A call of a method over gRPC.
+/// A gRPC call.
 fn called(interface: &Url, name: &str, body: Vec<u8>) -> ProbeRequest {
     ProbeRequest {
         headers: vec![

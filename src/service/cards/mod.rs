@@ -1,7 +1,8 @@
-//! Agent cards: fetched, their signatures' keys with them, their agents asked, and scored.
+//! Agent cards: fetches them and the key sets of their signatures, tests their agents, and scores
+//! them.
 //!
-//! What is asked of whom is decided here and in [`crate::domain::card`]; a [`Prober`] makes the requests and keeps them from
-//! going where they must not.
+//! This module and [`crate::domain::card`] decide which requests to send; a [`Prober`] sends them
+//! and blocks forbidden addresses.
 
 mod fetch;
 mod history;
@@ -27,25 +28,24 @@ use crate::domain::card::{self, Live, Scorecard, web_url};
 use crate::ports::{Certificates, Clock, Ids, Method, ProbeRequest, Prober, Wire};
 use key_sets::KeySets;
 
-/// How long a server may take to be connected to.
+/// Time limit of a connection attempt.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long one request may take.
+/// Time limit of one request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Redirects that are followed, where any are.
+/// Maximum number of redirects, where redirects are followed.
 const MAX_REDIRECTS: usize = 3;
 
-/// Whom a look at a card bothers.
+/// Which servers a card check may contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asking {
-    /// Nobody: not even keys are fetched.
+    /// None: not even for key sets.
     Nobody,
     /// The servers of key sets.
     KeySets,
-    /// The agent and its provider, too.
+    /// Also the agent and its provider.
     Agent,
 }
 
-/// Scores agent cards.
 pub struct Cards {
     prober: Arc<dyn Prober>,
     clock: Arc<dyn Clock>,
@@ -56,7 +56,7 @@ pub struct Cards {
 }
 
 impl Cards {
-    /// With what signatures are checked with before anything is fetched.
+    /// `keys` verify signatures without any request.
     pub fn new(
         prober: Arc<dyn Prober>,
         clock: Arc<dyn Clock>,
@@ -82,7 +82,7 @@ impl Cards {
         fetch::card(&*self.prober, url).await
     }
 
-    /// Whether anybody may be asked at `url`, as far as its text says.
+    /// Checks the text of `url`: whether requests to it are allowed.
     ///
     /// # Errors
     /// [`Unfetched::Unusable`] or [`Unfetched::Refused`].
@@ -96,7 +96,6 @@ impl Cards {
         Ok(())
     }
 
-    /// Scores a card.
     pub async fn score(&self, fetched: Fetched, asking: Asking) -> Scorecard {
         let fetched = Arc::new(fetched);
         let mut keys = self.keys.clone();
@@ -136,7 +135,7 @@ impl Cards {
         live::observe(&*self.prober, &*self.ids, plan, legacy_path).await
     }
 
-    /// Whom to ask, and which keys are needed; nobody for what is no card.
+    /// Which servers to ask, and which keys are needed; `None` if the document is not a card.
     async fn planned(&self, fetched: &Arc<Fetched>) -> Option<(Plan, Vec<String>)> {
         let (fetched, keys) = (fetched.clone(), self.keys.clone());
         let plan = move || {
@@ -146,8 +145,8 @@ impl Cards {
         self.compute(plan).await
     }
 
-    /// Works on a card of a stranger, which takes a while if that is how it was made: a few at a time, whoever waits for it and
-    /// whoever has gone away since.
+    /// Processes a stranger's card on a blocking thread, which may take a while if the card was
+    /// made for that. Limits concurrency; work whose caller has gone away still counts.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let place = self.at_work.clone().acquire_owned().await;
         let done = tokio::task::spawn_blocking(move || {
@@ -159,14 +158,14 @@ impl Cards {
             Ok(done) => done,
             Err(fault) => match fault.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The process ends; nobody is there any more to be answered.
+                // The process ends; no caller is left.
                 Err(_) => std::future::pending().await,
             },
         }
     }
 }
 
-/// A request within the common bounds.
+/// A request within the common limits.
 fn request(method: Method, url: &Url, most: usize) -> ProbeRequest {
     ProbeRequest {
         method,
@@ -181,7 +180,7 @@ fn request(method: Method, url: &Url, most: usize) -> ProbeRequest {
     }
 }
 
-/// The same with a JSON body.
+/// A request with a JSON body.
 fn posted(url: &Url, body: &Value, most: usize) -> ProbeRequest {
     ProbeRequest {
         headers: vec![

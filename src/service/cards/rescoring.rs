@@ -1,4 +1,5 @@
-//! Cards that are watched are looked at again by themselves: by one replica at a time, under a lease; twice is no harm.
+//! Checks watched cards again when they are due: one replica at a time, under a lease. A duplicate
+//! check does no harm.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,12 +16,11 @@ use crate::ports::{Clock, DueCard, Store, StoreError};
 use crate::service::fault::{chain, note_outage};
 
 const JOB: &str = "agent_cards";
-/// A lease outlives any batch: a look takes a minute and a half at most.
+/// Longer than any batch: a check takes at most a minute and a half.
 const LEASE: Duration = Duration::from_secs(180);
-/// Cards that are looked at at the same time, and then the lease is held anew.
+/// Cards checked concurrently per batch; the lease is renewed after each batch.
 const AT_ONCE: u32 = 8;
 
-/// A replica's share of the work.
 pub struct Rescorer {
     scores: Arc<CardScores>,
     store: Arc<dyn Store>,
@@ -30,7 +30,8 @@ pub struct Rescorer {
 }
 
 impl Rescorer {
-    /// One named `owner`, unique among all replicas and starts, that asks every `poll` whether something is due.
+    /// A rescorer named `owner`, unique among all replicas and starts, that looks for due cards
+    /// every `poll`.
     pub fn new(
         scores: Arc<CardScores>,
         store: Arc<dyn Store>,
@@ -50,7 +51,7 @@ impl Rescorer {
     /// Works until `shutdown`.
     pub async fn work(&self, shutdown: CancellationToken) {
         loop {
-            // Not at once: a process that is there for one command has other things to do.
+            // Not at once: a process started for a single command has other work.
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(self.poll) => {}
@@ -59,24 +60,24 @@ impl Rescorer {
         }
     }
 
-    /// Looks at what is due, unless another replica does.
+    /// Checks all due cards, unless another replica does.
     pub async fn look_again(&self, shutdown: &CancellationToken) {
         match self.take_on(shutdown).await {
-            // Another replica has it.
+            // Another replica has the lease.
             Ok(()) | Err(StoreError::Fenced) => {}
             Err(cause) => {
                 note_outage(self.store.as_ref(), &cause);
                 error!(
                     job = JOB,
                     cause = chain(&cause),
-                    "a job cannot be done; it is tried again"
+                    "a background job failed; trying again"
                 );
             }
         }
     }
 
     async fn take_on(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        // A look that cannot be kept would be made again and again.
+        // A check that cannot be stored would be repeated endlessly.
         if !self.store.takes_writes().await {
             return Ok(());
         }
@@ -95,7 +96,7 @@ impl Rescorer {
             if due.is_empty() {
                 break;
             }
-            // The lease runs out, and the rest is still due then.
+            // The lease runs out; the remaining cards are still due then.
             if !self.store.takes_writes().await {
                 return Ok(());
             }
@@ -109,7 +110,8 @@ impl Rescorer {
                 done = all => done,
             };
             self.store.hold_job(JOB, &self.owner, LEASE).await?;
-            // What could not even be put off is due still; looking at nothing else would go on for ever.
+            // Cards that could not even be rescheduled are still due; continuing with them alone
+            // would never end.
             if !done.contains(&true) {
                 break;
             }
@@ -129,16 +131,13 @@ impl Rescorer {
                 warn!(
                     tenant = due.tenant.as_str(),
                     cause = chain(&cause),
-                    "a look at an agent card cannot be kept"
+                    "could not store the result of an agent card check"
                 );
                 false
             }
-            // The panic hook has written where; one card is no reason to look at no others.
+            // The panic hook has logged the location; other cards are checked all the same.
             Err(_) => {
-                error!(
-                    tenant = due.tenant.as_str(),
-                    "a look at an agent card panicked"
-                );
+                error!(tenant = due.tenant.as_str(), "an agent card check panicked");
                 false
             }
         }

@@ -1,4 +1,5 @@
-//! Writing down what a request for a transition came to: its run with the whole log, the audit entry, the answer.
+//! Recording the outcome of a transition request: its run with the whole log, the audit entry, the
+//! response.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,7 @@ use crate::service::access;
 use crate::service::executor::started;
 
 impl Deployments {
-    /// Writes down what came of it, whole.
+    /// Records the outcome in one transaction.
     pub(super) async fn record(
         &self,
         request: &Asked<'_>,
@@ -168,11 +169,11 @@ impl Deployments {
             }
             Verdict::Denied => failed(
                 ErrorCode::Forbidden,
-                "the caller may not make this transition",
+                "the caller is not allowed to make this transition",
             ),
             Verdict::Unapproved { .. } => failed(
                 ErrorCode::Forbidden,
-                "the approval that this transition takes is not given",
+                "the approval that this transition requires is missing",
             ),
             Verdict::Unmet(_) => failed(
                 ErrorCode::EvalGateUnmet,
@@ -204,7 +205,7 @@ fn failed(code: ErrorCode, message: &str) -> Event {
     })
 }
 
-/// What was asked, as the inputs of its run: ids, names and numbers.
+/// The request as the inputs of its run: ids, names and numbers.
 fn inputs(request: &Asked<'_>) -> Map<String, Value> {
     let asked = request.asked;
     let mut inputs = members(json!({

@@ -279,7 +279,7 @@ async fn who_refuses_is_heard_and_may_be_asked_again() {
     let reply = host.post(&path(), &body).await;
     let message = reply.json()["message"].as_str().unwrap().to_owned();
     assert!(
-        message.contains("to have the question put anew, ask again"),
+        message.contains("repeat the request to ask for approval again"),
         "{message}"
     );
     let details = refused(&reply, StatusCode::FORBIDDEN, "forbidden");

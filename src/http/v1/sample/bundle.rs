@@ -24,13 +24,8 @@ pub async fn export(
 ) -> Answer {
     open_to_those_with(&state, &caller, Scope::RunsRead)?;
     let run = body.get("runId").and_then(Value::as_str);
-    let run = run.ok_or_else(|| {
-        Problem::validation(
-            "runId",
-            "`runId` is required: the id of a \
-        run",
-        )
-    })?;
+    let run =
+        run.ok_or_else(|| Problem::validation("runId", "`runId` is required: the id of a run"))?;
     let bundle = state
         .bundles
         .bundle(&caller.tenant, &RunId::from(run), None)
