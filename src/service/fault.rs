@@ -1,5 +1,5 @@
-//! Faults of ours, as they are answered: the cause goes to the log, the client learns only that it happened and whether it
-//! should come again.
+//! Internal errors: the cause is logged; the client learns only that the request failed and whether
+//! to retry it.
 
 use std::error::Error;
 use std::iter::successors;
@@ -7,17 +7,17 @@ use std::iter::successors;
 use crate::ports::{Outage, Store, StoreError, Unstorable};
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// When to send a request again that the database did not take.
+/// `Retry-After` for a request that the database did not accept.
 const RETRY_AFTER_SECONDS: u64 = 5;
 
-/// Logs the cause chain and answers `internal_error`, or `unavailable` when the database is. What no store could
-/// keep is no fault of ours.
+/// Logs the cause chain and returns `internal_error`, or `unavailable` if the database is. A string
+/// that no database can store is the client's error.
 pub fn internal(cause: &(dyn Error + 'static)) -> Problem {
     let mut causes = successors(Some(cause), |&cause| cause.source());
     if causes.clone().any(|cause| cause.is::<Unstorable>()) {
         return Problem::validation(
             "",
-            "a text of the request holds the character U+0000, which cannot be kept; leave it out",
+            "the request contains the character U+0000, which cannot be stored; leave it out",
         );
     }
     if causes.any(|cause| cause.is::<Outage>()) {
@@ -26,21 +26,21 @@ pub fn internal(cause: &(dyn Error + 'static)) -> Problem {
     tracing::error!(cause = chain(cause), "a request failed");
     Problem::new(
         ErrorCode::InternalError,
-        "the host failed; try again, and tell its operator if it persists",
+        "internal error; try again, and contact the operator if it persists",
     )
 }
 
-/// Logs the cause chain and answers `unavailable`, with the time after which to try again.
+/// Logs the cause chain and returns `unavailable` with `Retry-After`.
 pub fn unavailable(cause: &(dyn Error + 'static)) -> Problem {
     tracing::warn!(cause = chain(cause), "the database is unavailable");
     Problem::new(
         ErrorCode::Unavailable,
-        "the host's database cannot be read or written at the moment; try again later",
+        "the host's database is unavailable at the moment; try again later",
     )
     .with("retryAfter", RETRY_AFTER_SECONDS)
 }
 
-/// Has no new work begin until a write succeeds, if this is why nothing could be written.
+/// Stops new work from starting until a write succeeds, if an outage is the cause.
 pub fn note_outage(store: &dyn Store, cause: &StoreError) {
     if matches!(cause, StoreError::Unavailable(_)) {
         store.report_outage();

@@ -1,4 +1,5 @@
-//! The gates before production: which policy is in force, and what a version lacks (RFC 0082 §E).
+//! The gates before production: which policy is in force, and which of its conditions a version
+//! does not meet (RFC 0082 §E).
 
 mod approvals;
 mod oasis;
@@ -29,66 +30,55 @@ use crate::ports::{Clock, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use semver::Version;
 
-/// What came of asking a gate.
+/// The result of evaluating a gate.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// Whether nothing is unmet.
     pub allowed: bool,
-    /// The agent.
     pub agent_id: AgentId,
-    /// The version.
     pub version: String,
     /// The channel, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// The eval run that was looked at.
+    /// The eval run that served as evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
-    /// Every attempt that was judged together with it; absent without an eval run.
+    /// Every attempt that was pooled with it; absent without an eval run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<AttemptIds>,
-    /// Every condition that is not met.
+    /// Every unmet condition.
     pub unmet: Vec<Requirement>,
-    /// What is demanded.
     pub policy: PromotionPolicy,
-    /// What the policy was set for; absent where nothing was set and the host's default holds.
+    /// The scope the policy was set for; absent if the host's default applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_for: Option<PolicyScope>,
 }
 
-/// What was found of the evidence.
+/// The result of evaluating evidence.
 pub struct Judged {
-    /// Every condition that is not met, once.
+    /// Every unmet condition, once.
     pub unmet: Vec<Requirement>,
-    /// Every attempt that was judged together with the named run; `None` without one.
+    /// Every attempt that was pooled with the named run; `None` without one.
     pub attempts: Option<AttemptIds>,
 }
 
-/// What is to be judged.
 pub struct Question<'a> {
-    /// Whose it is.
     pub tenant: &'a TenantId,
-    /// The agent.
     pub agent: &'a AgentId,
-    /// The version.
     pub version: &'a Version,
-    /// The pack of the version; `None` if it is not installed.
+    /// The digest of the version's pack; `None` if it is not installed.
     pub pack_integrity: Option<&'a str>,
-    /// The evidence that is offered.
+    /// The run named as evidence.
     pub evidence: Option<&'a RunId>,
 }
 
-/// A policy with the place it is asked about.
+/// A policy and the placement it applies to.
 #[derive(Clone, Debug)]
 pub struct InForce {
-    /// Where the version goes.
     pub placement: Placement,
-    /// What is demanded.
     pub policy: PromotionPolicy,
 }
 
-/// The use cases of gates.
 pub struct Gates {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -121,7 +111,7 @@ impl Gates {
     /// The policies of a tenant.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, Problem> {
         self.store
             .policies(tenant)
@@ -132,7 +122,7 @@ impl Gates {
     /// Sets a policy.
     ///
     /// # Errors
-    /// `validation_error` for one that makes no sense, or a role or channel this host does not have.
+    /// `validation_error` for an inconsistent policy, or a role or channel this host does not have.
     pub async fn set(&self, caller: &Caller, policy: &ScopedPolicy) -> Result<(), Problem> {
         policy
             .policy
@@ -147,7 +137,7 @@ impl Gates {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Removes a policy: what holds more generally holds again.
+    /// Removes a policy: the more general policy applies again.
     ///
     /// # Errors
     /// `not_found`.
@@ -168,11 +158,13 @@ impl Gates {
         }
     }
 
-    /// Asks the gate as a promotion into service would, and changes nothing. Without a named run the newest eval of the
-    /// version that has ended is looked at, without a share all of the traffic is asked for.
+    /// Evaluates the gate as a promotion into service would, and changes nothing. Without a named
+    /// run, the newest finished eval run of the version is the evidence; without a share, the
+    /// version gets all of the traffic.
     ///
     /// # Errors
-    /// `not_found` for an agent or version that is not installed; `validation_error` for a channel this host does not have.
+    /// `not_found` for an agent or version that is not installed; `validation_error` for a channel
+    /// this host does not have.
     pub async fn check(
         &self,
         caller: &Caller,
@@ -239,10 +231,10 @@ impl Gates {
         })
     }
 
-    /// The policies that hold for an agent in each of some places.
+    /// The policies in force for an agent at each of the placements.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn in_force(
         &self,
         tenant: &TenantId,
@@ -261,10 +253,11 @@ impl Gates {
         Ok(placements.iter().map(of).collect())
     }
 
-    /// Every condition of the evidence that any of the policies sets and that is not met, once.
+    /// Every unmet condition of any of the policies, once.
     ///
     /// # Errors
-    /// A fault of ours. A run that is none, or another tenant's, is an unmet condition.
+    /// An internal error. Evidence that is not an eval run, or is another tenant's, is an unmet
+    /// condition.
     pub async fn unmet(
         &self,
         question: &Question<'_>,
@@ -278,7 +271,7 @@ impl Gates {
         let candidate = Candidate {
             agent_id: question.agent.as_str(),
             version: &version,
-            // What is not installed is like no evidence.
+            // A pack that is not installed matches no evidence.
             pack_integrity: question.pack_integrity.unwrap_or_default(),
         };
         let offered = question.evidence.is_some();
@@ -314,7 +307,7 @@ impl Gates {
         Ok(Judged { unmet, attempts })
     }
 
-    /// Every condition that the rating of the version does not meet.
+    /// Every condition that the version's rating does not meet.
     async fn unrated(
         &self,
         asked: &RatingPolicy,
@@ -328,7 +321,7 @@ impl Gates {
         Ok(unmet.map(Requirement::Rating).collect())
     }
 
-    /// Every condition that the last look at the agent's card does not meet.
+    /// Every condition that the latest check of the agent's card does not meet.
     async fn unscored(
         &self,
         asked: &CardPolicy,
@@ -344,7 +337,7 @@ impl Gates {
         Ok(unmet.map(Requirement::AgentCard).collect())
     }
 
-    /// The policy for steps before production: evidence that is offered must at least be evidence.
+    /// The policy for steps before production: evidence is optional, but must be valid if named.
     pub fn before_production() -> InForce {
         InForce {
             placement: Placement::new(None, None),
@@ -370,7 +363,7 @@ impl Gates {
         }
     }
 
-    /// A role nobody can hold would close the gate for good.
+    /// A role that no principal can hold would close the gate forever.
     fn check_roles(&self, approval: Option<&ApprovalPolicy>) -> Result<(), Problem> {
         let Some(approval) = approval else {
             return Ok(());
@@ -384,7 +377,7 @@ impl Gates {
                 Err(Problem::validation(
                     "policy.approval",
                     format!(
-                        "`{unknown}` is no role of this host; it has: {}",
+                        "`{unknown}` is not a role of this host; its roles: {}",
                         known.join(", ")
                     ),
                 ))
@@ -435,7 +428,7 @@ impl Gates {
 }
 
 impl Installed {
-    /// The pack of a version.
+    /// The digest of a version's pack.
     ///
     /// # Errors
     /// `not_found`.

@@ -14,7 +14,7 @@ use crate::protocol::error::{ErrorCode, Problem};
 pub struct Installed(BTreeMap<Version, String>);
 
 impl Installed {
-    /// The versions in order.
+    /// The versions in ascending order.
     pub fn versions(&self) -> impl Iterator<Item = &Version> {
         self.0.keys()
     }
@@ -25,10 +25,10 @@ impl Installed {
     }
 }
 
-/// What is installed of an agent.
+/// The installed versions of an agent.
 ///
 /// # Errors
-/// `not_found` for one that is not, or another tenant's.
+/// `not_found` for an agent that is not installed, or is another tenant's.
 pub async fn installed(
     store: &dyn Store,
     tenant: &TenantId,

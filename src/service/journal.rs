@@ -1,11 +1,12 @@
 //! Appending to a run's log from outside an executor.
 //!
-//! What a caller decides about a run (an approval, a resume, a deployment) is an event in its log like any other. Here the run
-//! is taken under a lease for a moment, its log is folded, the decision is made on that state and appended, durably; then
-//! workers may go on. So two callers never decide on the same state, and a worker never writes at the same time.
+//! A caller's decision about a run (an approval, a resume, a deployment) is an event in its log
+//! like any other. This module takes the run under a short lease, folds its log, decides on that
+//! state and appends durably; then workers may continue. So two callers never decide on the same
+//! state, and a worker never writes at the same time.
 //!
-//! A *journal* is a run that only services append to: no worker ever claims it (RFC 0082: deployment events go to a
-//! deployment-management run).
+//! A *journal* is a run that only services append to: no worker ever claims it (RFC 0082:
+//! deployment events go to a deployment-management run).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,28 +26,28 @@ use crate::ports::{Beside, Claim, Clock, Ids, Store, StoreError, Wait};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, NewEvent};
 
-/// A moment's work: nothing is waited for under this lease.
+/// Long enough to fold and append: nothing is awaited under this lease.
 const LEASE: Duration = Duration::from_secs(15);
-/// How long to wait for whoever holds the run.
+/// How long to wait for the current holder of the run.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Nothing was appended.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The run is not there, or another tenant's.
+    /// The run does not exist, or is another tenant's.
     #[error("no such run")]
     NoSuchRun,
-    /// It has ended; nothing is appended to it any more.
+    /// The run has ended; its log is complete.
     #[error("the run has ended")]
     Ended,
-    /// A worker holds it and does not let go, or has to go on with it before anybody else.
-    #[error("the run is being worked on")]
+    /// A worker holds the run and does not release it, or has to continue it first.
+    #[error("a worker is executing the run")]
     Busy,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The lease was lost, or the store failed while it was appended; the log has all of it or nothing.
+    /// The lease was lost, or the store failed during the append; the log has all of the events or
+    /// none.
     #[error(transparent)]
     Closed(#[from] Closed),
 }
@@ -58,7 +59,7 @@ impl From<JournalError> for Problem {
             JournalError::Ended => Self::new(ErrorCode::Conflict, "the run has ended"),
             JournalError::Busy => Self::new(
                 ErrorCode::Unavailable,
-                "the run is being worked on and does not let go; try again",
+                "a worker is executing the run and does not release it; try again",
             ),
             JournalError::Closed(_) => unavailable(&error),
             JournalError::Store(_) => internal(&error),
@@ -66,7 +67,7 @@ impl From<JournalError> for Problem {
     }
 }
 
-/// Appends what services decide.
+/// Appends decisions of services.
 pub struct Journal {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -75,7 +76,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal over its ports; `owner` is what its leases are held under.
+    /// A journal over its ports; `owner` holds its leases.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -90,8 +91,9 @@ impl Journal {
         }
     }
 
-    /// Records a run that only services append to, and begins its log. `run_id` is the caller's, so that two who open the
-    /// same journal at once end up with one: an existing one is no error.
+    /// Records a run that only services append to, and starts its log. The caller chooses `run_id`,
+    /// so that two callers that open the same journal concurrently share it; an existing one is not
+    /// an error.
     ///
     /// # Errors
     /// The store failed.
@@ -125,11 +127,11 @@ impl Journal {
         }
     }
 
-    /// Appends what `decide` makes of the run's present state: all of it in one transaction, or nothing when it refuses.
-    /// The first append to a journal is preceded by its `run.started`.
+    /// Appends the events `decide` derives from the run's current state, in one transaction, or
+    /// nothing if it refuses. The first append to a journal is preceded by its `run.started`.
     ///
     /// # Errors
-    /// [`JournalError`] through `E`, or whatever `decide` refused with.
+    /// [`JournalError`] through `E`, or the error of `decide`.
     pub async fn append<E>(
         &self,
         tenant: &TenantId,
@@ -142,7 +144,8 @@ impl Journal {
         self.append_with(tenant, run, decide, |_| None).await
     }
 
-    /// As [`append`](Self::append). What `beside` makes of the events is recorded in the same transaction.
+    /// As [`append`](Self::append). Whatever `beside` returns for the events is recorded in the
+    /// same transaction.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -165,10 +168,10 @@ impl Journal {
             self.store.park(run, fence, Wait::default()).await
         };
         match given_back {
-            // The log has ended, or somebody else has taken over a lease that ran out.
+            // The log has ended, or another process took over an expired lease.
             Ok(()) | Err(StoreError::Fenced) => {}
             Err(cause) => {
-                tracing::warn!(run_id = %run, %cause, "a lease cannot be released; it will run out");
+                tracing::warn!(run_id = %run, %cause, "could not release a lease; it will expire");
             }
         }
         self.store.notify_work().await;
@@ -188,7 +191,8 @@ impl Journal {
         catch_up(self.store.as_ref(), &claim.run.run_id, &mut state)
             .await
             .map_err(JournalError::from)?;
-        // Whatever were appended in the middle of a history would take the place of an event of it.
+        // An event appended in the middle of a copied history would take the place of one of its
+        // events.
         let incomplete = |fork: &Fork| fork.copied(&state) < fork.history;
         if claim.run.fork.as_ref().is_some_and(incomplete) {
             return Err(JournalError::Busy.into());
@@ -200,7 +204,7 @@ impl Journal {
         }
         let writer = RunWriter::new(
             &claim,
-            // A moment's work without outgoing calls.
+            // A short operation without outgoing calls needs no lease term.
             None,
             state,
             self.store.clone(),

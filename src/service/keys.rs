@@ -1,9 +1,11 @@
-//! API keys: made, listed, rotated, revoked, and recognised.
+//! API keys: create, list, rotate, revoke, authenticate.
 //!
-//! A key of an organization (AAAF S14) is `ak_` with 32 random octets in base62, looked up by the SHA-256 of the whole text.
-//! Any other key's text is `tsk_<id>_<secret>`, or `hk_test_<id>_<secret>` for one that is for tests only: the id is public and
-//! looks the record up, the secret is 32 random octets of which only the SHA-256 is kept (a slow hash would add nothing to
-//! full entropy). The record is read at every request, so a revocation or a rotation acts at once, on every replica.
+//! A key of an organization (AAAF S14) is `ak_` with 32 random bytes in base62, looked up by the
+//! SHA-256 of the whole text. Any other key's text is `tsk_<id>_<secret>`, or
+//! `hk_test_<id>_<secret>` for a test key: the id is public and used for the lookup, the secret is
+//! 32 random bytes of which only the SHA-256 is stored (a slow hash would add nothing to full
+//! entropy). The record is read at every request, so a revocation or a rotation takes effect at
+//! once, on every replica.
 
 use std::sync::Arc;
 
@@ -23,14 +25,14 @@ use crate::ports::{Clock, Ids, KeyRecord, Rotation, Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 
 const LIVE: &str = "tsk_";
-/// What keys for tests begin with, so that neither people nor scanners take one for the other.
+/// Prefix of test keys, so that neither people nor scanners confuse them with live keys.
 pub const TEST: &str = "hk_test_";
-/// What keys of organizations begin with.
+/// Prefix of keys of organizations.
 pub const ORGANIZATION: &str = "ak_";
-/// Longest id that is looked up; ours have 20 characters.
+/// Longest id that is looked up; generated ids have 20 characters.
 const MAX_ID: usize = 64;
 
-/// A key that was just made: the only time its text is known.
+/// A new key. Its text is available only here.
 #[derive(Debug)]
 pub struct NewKey {
     /// The public half.
@@ -39,33 +41,25 @@ pub struct NewKey {
     pub text: SecretString,
 }
 
-/// What a key is made for.
+/// The properties of a new key.
 #[derive(Clone, Debug)]
 pub struct Issue {
-    /// Whose key it is.
     pub tenant: TenantId,
-    /// What it may do.
     pub scopes: Vec<Scope>,
-    /// Roles it holds.
     pub roles: Vec<String>,
-    /// Who acts by it, if not just the key.
+    /// The acting principal, if not the key itself.
     pub principal: Option<String>,
-    /// Whether it is for tests only.
+    /// Whether it is a test key.
     pub test: bool,
-    /// When it ends, if it does.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Where a key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// Good.
     Active,
-    /// Good, and so is the secret it replaced.
+    /// Active, and so is the secret it replaced.
     Rotating,
-    /// Over.
     Expired,
-    /// Revoked.
     Revoked,
 }
 
@@ -85,7 +79,6 @@ impl KeyState {
         }
     }
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -95,7 +88,7 @@ impl KeyState {
         }
     }
 
-    /// Whether the key lets anybody in.
+    /// Whether the key authenticates.
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Active | Self::Rotating)
     }
@@ -104,18 +97,16 @@ impl KeyState {
 /// Why a key cannot be rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
-    /// There is none, or it was revoked.
-    #[error("there is no such key, or it was revoked")]
+    /// The key does not exist, or was revoked.
+    #[error("no such key, or the key was revoked")]
     NoSuchKey,
-    /// It would be over at once.
-    #[error("the key has expired; give it a new end")]
+    /// It would expire at once.
+    #[error("the key has expired; set a new expiry")]
     Expired,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The use cases of keys.
 pub struct Keys {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -139,7 +130,7 @@ impl Keys {
         }
     }
 
-    /// The same on a host with these roles.
+    /// Sets the roles of the host.
     #[must_use]
     pub fn with_roles(mut self, roles: Arc<Roles>) -> Self {
         self.roles = roles;
@@ -151,7 +142,8 @@ impl Keys {
         &self.roles
     }
 
-    /// Makes a key of every scope and role for calls from within this process. It is never stored and ends with the process.
+    /// Creates a key of every scope and role for calls from within this process. It is never stored
+    /// and ends with the process.
     pub fn admit_local(&mut self, tenant: &TenantId) -> SecretString {
         let issue = Issue {
             tenant: tenant.clone(),
@@ -166,7 +158,7 @@ impl Keys {
         key.text
     }
 
-    /// Makes a live key of these scopes for `tenant`.
+    /// Creates a live key with these scopes for `tenant`.
     ///
     /// # Errors
     /// The store failed.
@@ -187,7 +179,7 @@ impl Keys {
         .await
     }
 
-    /// Makes a key.
+    /// Creates a key.
     ///
     /// # Errors
     /// The store failed.
@@ -197,7 +189,7 @@ impl Keys {
         Ok(key)
     }
 
-    /// A key of an organization, to be recorded with it.
+    /// Creates a key of an organization, to be recorded together with it.
     pub fn of_organization(&self, tenant: &TenantId, scopes: Vec<String>) -> (KeyRecord, NewKey) {
         let id = self.fresh_id();
         let (secret_hash, text) = self.whole_secret();
@@ -247,7 +239,7 @@ impl Keys {
         (record, NewKey { id, text })
     }
 
-    /// A fresh secret: its hash, and the key's text with it.
+    /// A new secret: its hash, and the key's text that contains it.
     fn secret(&self, id: &KeyId, test: bool) -> ([u8; 32], SecretString) {
         let secret = URL_SAFE_NO_PAD.encode(self.ids.secret());
         let prefix = if test { TEST } else { LIVE };
@@ -255,7 +247,7 @@ impl Keys {
         (hash(&secret), text)
     }
 
-    /// A fresh text that is all secret, with its hash.
+    /// A new text that is entirely secret, with its hash.
     fn whole_secret(&self) -> ([u8; 32], SecretString) {
         let text = format!("{ORGANIZATION}{}", base62(self.ids.secret()));
         (hash(&text), SecretString::from(text))
@@ -269,7 +261,7 @@ impl Keys {
         self.store.keys(tenant).await
     }
 
-    /// What the good keys of a principal allow together: nothing where it has none.
+    /// The combined grants of a principal's active keys; empty if it has none.
     ///
     /// # Errors
     /// The store failed.
@@ -291,8 +283,8 @@ impl Keys {
         Ok(held)
     }
 
-    /// Gives a key a new secret. The replaced one is good until `previous_until`; one that an earlier rotation replaced ends
-    /// at once, so that never more than two are good.
+    /// Gives a key a new secret. The replaced one stays valid until `previous_until`; one that an
+    /// earlier rotation replaced ends at once, so that never more than two are valid.
     ///
     /// # Errors
     /// [`RotateError`].
@@ -331,17 +323,18 @@ impl Keys {
         self.store.revoke_key(id, self.clock.now()).await
     }
 
-    /// Recognises a caller by the key it presents.
+    /// Authenticates a caller by its key.
     ///
     /// # Errors
-    /// `unauthenticated`, `key_revoked`, `key_expired`; the last two only to who knows a secret of the key.
+    /// `unauthenticated`, `key_revoked`, `key_expired`; the last two only for a caller that knows a
+    /// secret of the key.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, Problem> {
         if is_whole(key) {
             return self.authenticate_whole(key).await;
         }
         let presented = split(key).ok_or_else(unknown)?;
         let record = self.find(&KeyId::from(presented.id)).await?;
-        // Hashed and compared also when there is no such key, so that the time taken tells nothing.
+        // Hash and compare even if there is no such key, so that the response time reveals nothing.
         let (current, previous) = record.as_ref().map_or(([0; 32], [0; 32]), |record| {
             let previous = record.previous.as_ref();
             (
@@ -353,7 +346,7 @@ impl Keys {
         let is_current = bool::from(given.ct_eq(&current));
         let is_previous = bool::from(given.ct_eq(&previous));
         match record {
-            // The text of such a key is another one.
+            // Keys of organizations have another form.
             Some(record) if record.whole => Err(unknown()),
             Some(record) if record.test == presented.test && is_current => self.admit(record),
             Some(record) if record.test == presented.test && is_previous => {
@@ -363,7 +356,7 @@ impl Keys {
         }
     }
 
-    /// Recognises the caller by a key that is looked up by its hash: whoever can find one knows it.
+    /// Authenticates by a key that is looked up by its hash: a match proves knowledge of the key.
     async fn authenticate_whole(&self, key: &str) -> Result<Caller, Problem> {
         let given = hash(key);
         let found = self.store.key_by_hash(&given).await;
@@ -374,7 +367,8 @@ impl Keys {
         }
     }
 
-    /// Whether a caller that was recognised earlier would still be: for streams that outlive their request.
+    /// Whether a caller authenticated earlier would still be: for streams that outlive their
+    /// request.
     ///
     /// # Errors
     /// `key_revoked`, `key_expired`.
@@ -393,7 +387,7 @@ impl Keys {
             .map_err(|cause| super::fault::internal(&cause))
     }
 
-    /// Admits by the secret that the last rotation replaced.
+    /// Authenticates by the secret that the last rotation replaced.
     fn admit_replaced(&self, record: KeyRecord) -> Result<Caller, Problem> {
         let now = self.clock.now();
         let good = record
@@ -430,7 +424,7 @@ impl Keys {
     }
 }
 
-/// The one answer to everything that is no key of ours.
+/// The same error for everything that is not a key of this host.
 pub fn unknown() -> Problem {
     Problem::new(
         ErrorCode::Unauthenticated,
@@ -438,7 +432,7 @@ pub fn unknown() -> Problem {
     )
 }
 
-/// A key's text, taken apart.
+/// A key's text, split into its parts.
 struct Presented<'a> {
     test: bool,
     id: &'a str,

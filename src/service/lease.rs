@@ -1,7 +1,8 @@
-//! What a process knows of its lease on a run.
+//! A process's view of its lease on a run.
 //!
-//! A lease surely holds until its duration has passed since the last renewal was asked for that succeeded. A process that was
-//! stopped, or a machine that slept, finds it over when it wakes, and makes no further call before it has been renewed.
+//! A lease holds for certain until its duration has passed since the start of the last successful
+//! renewal. A process that was stopped, or a machine that slept, finds the lease expired when it
+//! wakes, and makes no further call before it has been renewed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +11,22 @@ use tokio::sync::watch;
 
 use crate::ports::Clock;
 
-/// A lease as its holder keeps it.
+/// The holder's side of a lease.
 #[derive(Debug)]
 pub struct LeaseTerm(watch::Sender<Duration>);
 
 impl LeaseTerm {
-    /// A lease of this length that was asked for when [`Clock::uptime`] was `asked_at`.
+    /// A lease of this length, requested when [`Clock::uptime`] was `asked_at`.
     pub fn new(asked_at: Duration, length: Duration) -> Self {
         Self(watch::Sender::new(asked_at.saturating_add(length)))
     }
 
-    /// It was renewed.
+    /// Records a successful renewal.
     pub fn renew(&self, asked_at: Duration, length: Duration) {
         self.0.send_replace(asked_at.saturating_add(length));
     }
 
-    /// For those who work under it.
+    /// The view for work done under the lease.
     pub fn lease(&self, clock: Arc<dyn Clock>) -> Lease {
         Lease {
             until: self.0.subscribe(),
@@ -34,7 +35,7 @@ impl LeaseTerm {
     }
 }
 
-/// A lease as those see it who work under it.
+/// A read-only view of a lease, for work done under it.
 #[derive(Clone)]
 pub struct Lease {
     until: watch::Receiver<Duration>,
@@ -42,12 +43,12 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether it surely holds now.
+    /// Whether it holds for certain now.
     pub fn holds(&self) -> bool {
         self.clock.uptime() < *self.until.borrow()
     }
 
-    /// Waits until it surely holds; for ever if it is not renewed.
+    /// Waits until it holds for certain; forever if it is not renewed.
     pub async fn held(&self) {
         let mut until = self.until.clone();
         while self.clock.uptime() >= *until.borrow_and_update() {

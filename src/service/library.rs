@@ -1,7 +1,7 @@
-//! Suites and agents as runs use them: loaded from content-addressed octets, kept warm.
+//! Suites and agents as runs use them: loaded from content-addressed bytes and cached.
 //!
-//! What is loaded here was verified when it was installed. The digest is checked again on every load, so octets that were
-//! changed in the store are refused rather than run.
+//! Everything loaded here was verified at installation. The digest is checked again on every load,
+//! so bytes altered in the store are refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,18 +24,16 @@ use crate::protocol::schema::CompiledSchema;
 const CACHED_SUITES: u64 = 64;
 const CACHED_PACKS: u64 = 64;
 
-/// Something that was installed cannot be loaded.
+/// An installed suite or pack cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The octets do not have the digest they are kept under, or no longer read as what they were.
-    #[error("the {what} {digest} was changed in the store")]
+    /// The bytes do not match their digest, or can no longer be parsed.
+    #[error("the {what} {digest} was altered in the store")]
     Damaged {
         /// `suite` or `pack`.
         what: &'static str,
-        /// The digest.
         digest: String,
     },
 }
@@ -43,15 +41,15 @@ pub enum Error {
 /// An agent of an installed pack.
 #[derive(Debug)]
 pub struct LoadedAgent {
-    /// What the runtime needs.
     pub definition: AgentDefinition,
     /// The version of its pack.
     pub version: String,
     /// The digest of its pack.
     pub pack_integrity: String,
-    /// The digest of what the pack says about it: a pack that is built again, or whose other files change, leaves it as it is.
+    /// The digest of the pack's content about this agent: it stays the same when the pack is
+    /// rebuilt or its other files change.
     pub content: String,
-    /// What its adapter reports for OASIS evaluations, if the pack says.
+    /// The adapter's report for OASIS evaluations, if the pack has one.
     pub adapter: Option<AdapterReport>,
     task_schema: Option<CompiledSchema>,
 }
@@ -65,13 +63,11 @@ impl LoadedAgent {
     }
 }
 
-/// A pack as runs use it.
 struct LoadedPack {
     agents: HashMap<AgentId, Arc<LoadedAgent>>,
     profile: Option<Arc<Package>>,
 }
 
-/// Loads suites and agents.
 pub struct Library {
     store: Arc<dyn Store>,
     suites: Cache<String, Arc<AgentEvalSuite>>,
@@ -79,7 +75,6 @@ pub struct Library {
 }
 
 impl Library {
-    /// A library over `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -91,7 +86,7 @@ impl Library {
     /// The suite with this digest.
     ///
     /// # Errors
-    /// The store failed or the suite was changed in it.
+    /// The store failed, or the suite was altered in it.
     pub async fn suite(&self, digest: &str) -> Result<Option<Arc<AgentEvalSuite>>, Error> {
         if let Some(suite) = self.suites.get(digest).await {
             return Ok(Some(suite));
@@ -115,7 +110,7 @@ impl Library {
     /// An agent of the pack with this digest.
     ///
     /// # Errors
-    /// The store failed or the pack was changed in it.
+    /// The store failed, or the pack was altered in it.
     pub async fn agent(
         &self,
         pack_integrity: &str,
@@ -125,10 +120,10 @@ impl Library {
         Ok(pack.and_then(|pack| pack.agents.get(agent).cloned()))
     }
 
-    /// The OASIS profile of the pack with this digest, if it brings one.
+    /// The OASIS profile of the pack with this digest, if it has one.
     ///
     /// # Errors
-    /// The store failed or the pack was changed in it.
+    /// The store failed, or the pack was altered in it.
     pub async fn profile(&self, pack_integrity: &str) -> Result<Option<Arc<Package>>, Error> {
         let pack = self.pack(pack_integrity).await?;
         Ok(pack.and_then(|pack| pack.profile.clone()))
@@ -152,11 +147,11 @@ impl Library {
         Ok(Some(pack))
     }
 
-    /// The agent as this tenant has it installed: the version asked for, else the highest that is no pre-release, else the
-    /// highest.
+    /// The agent as installed by this tenant: the requested version, else the highest release, else
+    /// the highest pre-release.
     ///
     /// # Errors
-    /// The store failed or the pack was changed in it.
+    /// The store failed, or the pack was altered in it.
     pub async fn installed_agent(
         &self,
         tenant: &TenantId,
@@ -189,7 +184,7 @@ impl Library {
     }
 }
 
-/// `sha256-<base64>` over whatever of a pack bears on an agent's answers.
+/// `sha256-<base64>` over the parts of a pack that influence an agent's output.
 fn content_of(agent: &PackAgent) -> String {
     let document = json!({
         "recipe": CONTENT_RECIPE,
@@ -202,14 +197,15 @@ fn content_of(agent: &PackAgent) -> String {
     integrity::of(canonical_text(&document).as_bytes())
 }
 
-/// Separates these digests from all others.
+/// Domain separation: distinguishes these digests from all others.
 const CONTENT_RECIPE: &str = "touchstone:agent-content:v1";
 
 fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
     if !integrity::matches(pack_integrity, octets) {
         return None;
     }
-    // Admission was decided at install; a stricter setting since then must not keep a run from resuming.
+    // Admission was decided at installation; settings that became stricter since must not keep a
+    // run from resuming.
     let pack = contents::reopen(archive::read(octets).ok()?).ok()?;
     let version = pack.manifest.version.clone();
     let agents = pack.agents.into_iter().map(|agent| {

@@ -1,6 +1,7 @@
 //! Packs and suites: resolve and verify, install and remove, list.
 //!
-//! A refused pack leaves nothing behind: everything is judged in memory, and what passed is made visible in one step.
+//! A refused pack leaves nothing behind: everything is verified in memory, and a verified pack
+//! becomes visible in one step.
 
 use std::sync::Arc;
 
@@ -28,22 +29,19 @@ use crate::protocol::openwop::pack::{
     AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
 };
 
-/// Keys of a registry that are fetched when it is not known which one is needed.
+/// Keys of a registry that are fetched when the needed one is unknown.
 const MAX_LISTED_KEYS: usize = 64;
 
 /// How often a removal is decided again because a deployment has changed.
 const ATTEMPTS: u32 = 32;
 
-/// Which version of a pack is wanted.
+/// The requested version of a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PackRequest {
-    /// This one.
     Exact(PackId),
-    /// The highest in a range; `*` for the highest of all.
+    /// The highest version in a range; `*` for the highest of all.
     Range {
-        /// Pack name.
         name: String,
-        /// The range.
         range: Range,
     },
 }
@@ -68,19 +66,18 @@ impl std::str::FromStr for PackRequest {
     }
 }
 
-/// A pack that passed, with the octets it came in.
+/// A verified pack with its archive.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What was found out about it.
     pub pack: VerifiedPack,
     /// The archive.
     pub tgz: Bytes,
 }
 
-/// What a registry gave for one version, not judged yet.
+/// The files of one version from a registry, not verified yet.
 #[derive(Clone, Debug)]
 pub struct Download {
-    /// The version it was asked for.
+    /// The requested version.
     pub id: PackId,
     /// The served manifest.
     pub served: Bytes,
@@ -88,12 +85,12 @@ pub struct Download {
     pub tgz: Bytes,
     /// The detached signature.
     pub signature: Option<Bytes>,
-    /// Whom to trust with it: the operator's keys, and the registry's if they count.
+    /// The trusted keys: the operator's, and the registry's if they count.
     pub trust: Trust,
 }
 
 impl Download {
-    /// Verifies it.
+    /// Verifies the files.
     ///
     /// # Errors
     /// As [`verify`].
@@ -169,7 +166,7 @@ pub async fn fetch(
     })
 }
 
-/// Adds the keys a registry lists, for a pack that came another way.
+/// Adds the keys a registry lists, for a pack from another source.
 ///
 /// # Errors
 /// `pack_registry_unreachable`.
@@ -186,13 +183,14 @@ pub async fn list_keys(source: &dyn PackSource, trust: &mut Trust) -> Result<(),
     Ok(())
 }
 
-/// Fetches the one key the served manifest names, if the registry lists it and the operator has not pinned it.
+/// Fetches the key that the served manifest names, if the registry lists it and the operator has
+/// not pinned it.
 async fn supply_key(
     source: &dyn PackSource,
     served: &[u8],
     trust: &mut Trust,
 ) -> Result<(), Refusal> {
-    // Whether the document is sound is decided later; here only the name of the key matters.
+    // The document is verified later; only the key's name matters here.
     let Ok(Ok(served)) = json::parse_as::<ServedManifest>(served) else {
         return Ok(());
     };
@@ -216,7 +214,8 @@ async fn supply_key(
     Ok(())
 }
 
-/// The version a request means: exact as it is; a range by the lockfile, else the highest that is not yanked.
+/// The version a request resolves to: an exact one as it is; a range by the lockfile, else the
+/// highest version that is not yanked.
 async fn resolve(
     source: &dyn PackSource,
     request: &PackRequest,
@@ -229,7 +228,7 @@ async fn resolve(
     let none = |reason: &str| Refusal::new(ErrorCode::PackVersionNotFound, Stage::Resolve, reason);
     if let Some(pinned) = lock.and_then(|lock| lockfile::chosen(lock, name)) {
         let id = PackId::new(name, &pinned).filter(|id| range.matches(&id.version));
-        return id.ok_or_else(|| none("the version the lockfile chooses is not in the range"));
+        return id.ok_or_else(|| none("the lockfile's version is not in the range"));
     }
     let index = source.index(name).await.map_err(unreachable)?;
     let index = index.ok_or_else(|| none("the registry has no pack of this name"))?;
@@ -241,7 +240,7 @@ async fn resolve(
         .ok_or_else(|| none("the registry has no version in this range that is not yanked"))
 }
 
-/// `latest` in an index may name a yanked version, and is not looked at.
+/// `latest` in an index may name a yanked version, so it is ignored.
 fn highest(index: &PackIndex, range: &Range) -> Option<Version> {
     let versions = index.versions.iter().filter(|version| !version.yanked);
     versions
@@ -271,13 +270,12 @@ fn unreachable(error: SourceError) -> Refusal {
 /// Why a suite was not imported.
 #[derive(Debug)]
 pub enum ImportError {
-    /// It is no suite.
+    /// The document is not a valid suite.
     Faults(Vec<SuiteFault>),
-    /// It is one, and cannot be added.
+    /// The suite is valid but cannot be added.
     Problem(Problem),
 }
 
-/// What tenants have installed.
 #[derive(Clone)]
 pub struct Packs {
     store: Arc<dyn Store>,
@@ -286,7 +284,6 @@ pub struct Packs {
 }
 
 impl Packs {
-    /// The packs in `store`.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,
@@ -295,17 +292,18 @@ impl Packs {
         }
     }
 
-    /// With quotas for what tenants store.
+    /// Adds quotas.
     #[must_use]
     pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
         self.storage = Some(storage);
         self
     }
 
-    /// Makes a verified pack and its suites visible to a tenant, in one step. Installing the same again changes nothing.
+    /// Installs a verified pack and its suites for a tenant, in one step. Installing the same pack
+    /// again changes nothing.
     ///
     /// # Errors
-    /// `conflict` when the version, or one of its suites, is there with other content.
+    /// `conflict` if the version, or one of its suites, exists with other content.
     pub async fn install(
         &self,
         tenant: &TenantId,
@@ -351,7 +349,8 @@ impl Packs {
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "{} or one of its suites is installed with other content; a version never changes, remove it first",
+                    "{} or one of its suites is installed with other content; versions are \
+                     immutable, remove it first",
                     pack.id
                 ),
             )),
@@ -359,7 +358,8 @@ impl Packs {
         }
     }
 
-    /// Stores bytes by their digests, then what refers to them. Bytes that nothing refers to in the end are deleted.
+    /// Stores bytes by their digests, then the records that refer to them. Bytes without references
+    /// are deleted at the end.
     async fn with_octets(
         &self,
         tenant: &TenantId,
@@ -369,7 +369,7 @@ impl Packs {
         self.put_all(octets).await?;
         let recorded = record.await;
         match &recorded {
-            // Another removal may have deleted the same bytes just before the record was there.
+            // A concurrent removal may have deleted the same bytes just before the record existed.
             Ok(()) => self.put_all(octets).await?,
             Err(_) => {
                 let digests = octets.iter().map(|(digest, _)| *digest);
@@ -386,7 +386,7 @@ impl Packs {
         Ok(())
     }
 
-    /// Deletes bytes that nothing refers to any more.
+    /// Deletes bytes without references.
     async fn drop_octets<'a>(
         &self,
         tenant: &TenantId,
@@ -450,10 +450,10 @@ impl Packs {
         storage.reserve(tenant, &adding).await
     }
 
-    /// Removes a pack and its suites from a tenant; runs that use it go on.
+    /// Removes a pack and its suites from a tenant; runs that use it continue.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for one that is in service.
+    /// `not_found`; `conflict` for a pack in service.
     pub async fn remove(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
         let version = pack.version.to_string();
         for _ in 0..ATTEMPTS {
@@ -499,8 +499,8 @@ impl Packs {
         Ok(packs.chain(suites).collect())
     }
 
-    /// A version that serves, or may come back, is not taken away from under its channels: the deployments on which it was
-    /// seen that this one does not.
+    /// Checks that the pack serves no traffic and cannot return to service. Returns the deployment
+    /// revisions on which this was decided.
     async fn out_of_service(
         &self,
         tenant: &TenantId,
@@ -528,10 +528,10 @@ impl Packs {
         Ok(seen)
     }
 
-    /// What a tenant has installed, by name and version.
+    /// The packs of a tenant, by name and version.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<PackFacts>, Problem> {
         let records = self
             .store
@@ -544,10 +544,10 @@ impl Packs {
             .collect()
     }
 
-    /// The agents a tenant has installed, sorted by id; of each the version that runs would use.
+    /// The agents a tenant has installed, sorted by id; for each, the version that runs would use.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn agents(&self, tenant: &TenantId) -> Result<AgentInventory, Problem> {
         let mut found: Vec<(Option<Version>, AgentInventoryEntry)> = Vec::new();
         for facts in self.list(tenant).await? {
@@ -559,7 +559,7 @@ impl Packs {
                     .map(|agent| (version.clone(), agent)),
             );
         }
-        // Releases before pre-releases, then the highest version: as runs choose.
+        // Releases before pre-releases, then the highest version: the order in which runs choose.
         let rank = |version: &Option<Version>| {
             (
                 version.as_ref().is_some_and(|v| v.pre.is_empty()),
@@ -580,17 +580,17 @@ impl Packs {
         })
     }
 
-    /// Adds a suite that nobody signed, for local work. What comes back is the suite as runs use it: if a pack has brought
-    /// the same document, that is the pack's.
+    /// Adds an unsigned suite, for local work. Returns the suite as runs use it: the pack's, if a
+    /// pack contains the same document.
     ///
     /// # Errors
-    /// Its faults, or `conflict` when its version is there with other content.
+    /// The faults of the suite, or `conflict` if its version exists with other content.
     pub async fn import_suite(
         &self,
         tenant: &TenantId,
         octets: &[u8],
     ) -> Result<SuiteRecord, ImportError> {
-        // A large one takes a while; other requests go on meanwhile.
+        // Parsing a large suite takes a while; keep the async thread free.
         let octets = octets.to_vec();
         let document = tokio::task::spawn_blocking(move || read_suite(&octets))
             .await
@@ -631,7 +631,8 @@ impl Packs {
                 Err(ImportError::Problem(Problem::new(
                     ErrorCode::Conflict,
                     format!(
-                        "{} is there with other content{origin}; give the changed suite another version",
+                        "{} exists with other content{origin}; give the changed suite another \
+                         version",
                         document.suite.reference()
                     ),
                 )))
@@ -643,7 +644,7 @@ impl Packs {
     /// The suites of a tenant, by id and version.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, Problem> {
         self.store
             .suites(tenant)
@@ -654,7 +655,7 @@ impl Packs {
     /// Removes an imported suite.
     ///
     /// # Errors
-    /// `not_found`, also when it came with a pack.
+    /// `not_found`, also if it came with a pack.
     pub async fn remove_suite(
         &self,
         tenant: &TenantId,
@@ -672,7 +673,8 @@ impl Packs {
             Ok(false) => Err(Problem::new(
                 ErrorCode::NotFound,
                 format!(
-                    "{suite_id}@{version} was not imported; suites of packs go with their pack"
+                    "{suite_id}@{version} was not imported; a suite that came with a pack is \
+                     removed with that pack"
                 ),
             )),
             Err(cause) => Err(internal(&cause)),

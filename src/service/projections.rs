@@ -1,7 +1,7 @@
-//! Folded run states, kept warm.
+//! Folded run states, cached.
 //!
-//! A state is folded once and then only from where it ended, so a look at a run of 100,000 tasks costs what happened since
-//! the last look. Dropping the cache changes nothing but speed.
+//! A state is folded once and afterwards only from where the fold ended, so reading a run of
+//! 100,000 tasks costs only the events since the last read. The cache affects speed only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::ports::{Store, StoreError, reaches_end};
 
 const CACHED_RUNS: u64 = 256;
 const PAGE: u32 = 2048;
-/// A run that another replica deletes is served for so long at most.
+/// How long a run that another replica deleted may still be served.
 const RECORD_HOLDS: Duration = Duration::from_secs(10);
 
 /// Records and folded states of runs.
@@ -27,7 +27,6 @@ pub struct Projections {
 }
 
 impl Projections {
-    /// An empty cache over `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -59,26 +58,27 @@ impl Projections {
         Ok(Some(record))
     }
 
-    /// Drops what is kept of a run that was deleted.
+    /// Drops the cached record and state of a deleted run.
     pub async fn forget(&self, run: &RunId) {
         self.records.invalidate(run).await;
         self.states.invalidate(run).await;
     }
 
-    /// Takes over the state of a run whose end is durable from the one who wrote it, so that nobody folds its log again.
+    /// Takes the state of a run whose end is durable from its writer, so that its log is not folded
+    /// again.
     pub async fn keep(&self, run: &RunId, state: RunState) {
         let state = Arc::new(Mutex::new(state));
         self.states.insert(run.clone(), state).await;
     }
 
-    /// Looks at the state of a run that has ended, if it is kept here.
+    /// Reads the state of a finished run, if it is cached.
     pub async fn ended<T>(&self, run: &RunId, look: impl FnOnce(&RunState) -> T) -> Option<T> {
         let cached = self.states.get(run).await?;
         let state = cached.lock().await;
         state.status.is_terminal().then(|| look(&state))
     }
 
-    /// Folds the log to its end and looks at the state.
+    /// Folds the log to its end and reads the state.
     ///
     /// # Errors
     /// The store failed.
@@ -97,7 +97,7 @@ impl Projections {
     }
 }
 
-/// Folds whatever the log has beyond `state`. Events that cannot be read are counted in the state.
+/// Folds the events of the log beyond `state`. Events that cannot be read are counted in the state.
 ///
 /// # Errors
 /// The store failed.

@@ -1,4 +1,4 @@
-//! The registry of this host: what is published, read from what is installed.
+//! This host's pack registry: publishes installed packs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,19 @@ use crate::ports::{Clock, InstallRecord, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::RegistryDiscovery;
 
-/// Manifests that are kept at hand, in bytes.
+/// Size of the manifest cache, in bytes.
 const CACHED_MANIFESTS: u64 = 64 * 1024 * 1024;
-/// How long the list of everything that is published is used again: requests need no key, and reading it takes longer the
-/// more is installed. Requests for one pack read its versions each time.
+/// How long the list of all published packs is cached: requests need no key, and reading the list
+/// takes longer the more is installed. Requests for one pack always read its versions.
 const LIST_HOLDS: Duration = Duration::from_secs(5);
 
-/// The use cases of the registry.
 pub struct Publications {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     publication: Publication,
-    /// By digest of the archive.
+    /// Keyed by the digest of the archive.
     manifests: Cache<String, Arc<Manifest>>,
-    /// Everything that is published, and when it was read.
+    /// All published versions, and when they were read.
     everything: Mutex<Option<(Duration, Arc<[Release]>)>>,
 }
 
@@ -44,16 +43,14 @@ struct Manifest {
     size: u32,
 }
 
-/// A page of packs.
 pub struct Page {
-    /// The packs.
     pub packs: Vec<Value>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page starts, if there is one.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// The page as a document, with its packs under this name.
+    /// The page as a document, with its packs under this member name.
     pub fn named(self, member: &str) -> Value {
         let mut document = json!({member: self.packs});
         if let (Some(next), Some(members)) = (self.next, document.as_object_mut()) {
@@ -64,7 +61,7 @@ impl Page {
 }
 
 impl Publications {
-    /// What `publication` covers of the packs in `store`.
+    /// The registry of the packs in `store` that `publication` covers.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, publication: Publication) -> Self {
         let manifests = Cache::builder()
             .max_capacity(CACHED_MANIFESTS)
@@ -79,10 +76,11 @@ impl Publications {
         }
     }
 
-    /// The published packs by name that match a search term, from after a name on, at most so many.
+    /// At most a given number of published packs, by name, that match a search term and follow a
+    /// name.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn list(
         &self,
         term: &str,
@@ -191,10 +189,10 @@ impl Publications {
         Ok(publication::keychain(name, &releases))
     }
 
-    /// Where everything is, and which keys there are.
+    /// The discovery document: endpoints and signing keys.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn discovery(&self) -> Result<RegistryDiscovery, Problem> {
         Ok(publication::discovery(&self.everything().await?))
     }
@@ -202,7 +200,7 @@ impl Publications {
     /// A key in PEM.
     ///
     /// # Errors
-    /// `not_found` for one that signed nothing that is published.
+    /// `not_found` for a key that signed no published version.
     pub async fn key(&self, key_id: &str) -> Result<String, Problem> {
         publication::key(&self.everything().await?, key_id)
             .map(|key| key.to_pem())
@@ -235,9 +233,9 @@ impl Publications {
             .ok_or_else(|| not_published(&format!("{name}@{version}")))
     }
 
-    /// Everything that is published, by name and version.
+    /// All published versions, by name and version.
     async fn everything(&self) -> Result<Arc<[Release]>, Problem> {
-        // Requests that come while it is read wait for it.
+        // Concurrent requests wait for one read.
         let mut known = self.everything.lock().await;
         let now = self.clock.uptime();
         if let Some((read_at, releases)) = &*known
@@ -252,7 +250,7 @@ impl Publications {
         Ok(releases)
     }
 
-    /// What is published of these, by name and version.
+    /// The published ones of these versions, by name and version.
     fn published(&self, installs: Vec<InstallRecord>) -> Result<Vec<Release>, Problem> {
         let mut releases = Vec::new();
         for install in installs {
@@ -285,7 +283,8 @@ impl Publications {
         found.ok_or_else(|| missing(release))
     }
 
-    /// The manifest of an archive, unless that is missing or damaged. Its digest names it, so it never changes.
+    /// The manifest of an archive, unless the archive is missing or damaged. It is identified by
+    /// its digest, so it never changes.
     async fn find_manifest(&self, release: &Release) -> Result<Option<Arc<Manifest>>, Problem> {
         let digest = &release.facts.integrity;
         if let Some(manifest) = self.manifests.get(digest).await {
@@ -341,6 +340,6 @@ fn missing(release: &Release) -> Problem {
     );
     Problem::new(
         ErrorCode::InternalError,
-        "the archive is missing or damaged; tell the host's operator",
+        "the archive is missing or damaged; contact the operator",
     )
 }

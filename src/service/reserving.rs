@@ -5,10 +5,11 @@ use tokio::sync::Notify;
 use crate::domain::budget::Reserve;
 use crate::ports::Exhausted;
 
-/// Asks a budget until it grants or refuses. `settled` is told whenever a call has been settled.
+/// Asks a budget until it grants or refuses. `settled` is notified whenever a call has been
+/// settled.
 pub(super) async fn reserve(settled: &Notify, ask: impl Fn() -> Reserve) -> Result<(), Exhausted> {
     loop {
-        // Before the question: what is settled in between must not be missed.
+        // Subscribe before asking, so that a settlement in between is not missed.
         let settled = settled.notified();
         match ask() {
             Reserve::Granted => return Ok(()),

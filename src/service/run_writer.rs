@@ -1,8 +1,9 @@
-//! The one writer of a run's log.
+//! The only writer of a run's log.
 //!
-//! Tasks emit events without waiting; ids, times and sequences are given under one lock, so they agree. A single flusher
-//! appends whatever has gathered meanwhile as one durable batch (group commit) and only then tells the readers. When the
-//! lease is lost, the writer closes and everything not yet durable is void: the new owner decides from the log.
+//! Tasks emit events without waiting; ids, times and sequences are assigned under one lock, so they
+//! agree. A single flusher appends all pending events as one durable batch (group commit) and only
+//! then notifies readers. When the lease is lost, the writer closes and everything not yet durable
+//! is void: the new owner decides from the log.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,22 +24,22 @@ use crate::protocol::openwop::events::{
 };
 use crate::service::lease::Lease;
 
-/// More than this many events waiting, and nothing is added until the store has caught up.
+/// Number of pending events above which tasks wait until the store has caught up.
 const BACKLOG: usize = 4096;
 
-/// A batch that is not durable after this long, and no more calls are made until it is.
+/// When a batch is not durable after this time, no more calls are made until it is.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a failing append is tried again before the run is given back.
+/// How often a failing append is retried before the run is given back.
 const STORE_RETRIES: u32 = 5;
 
-/// How long an append is tried again while the database is unavailable: about as long as a lease holds.
+/// How long an append is retried while the database is unavailable: about as long as a lease holds.
 const OUTAGE_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Time between two checks whether an outage is over.
+/// Interval between two checks whether an outage is over.
 const OUTAGE_LOOK: Duration = Duration::from_millis(500);
 
-/// The writer was closed: the lease is lost, the store failed, or the run has ended.
+/// The writer is closed: the lease is lost, the store failed, or the run has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the run's log is closed")]
 pub struct Closed;
@@ -52,7 +53,7 @@ pub struct RunWriter {
 struct Inner {
     run: Arc<RunRecord>,
     fence: Fence,
-    /// `None` where nothing is called.
+    /// `None` where no outgoing calls are made.
     lease: Option<Lease>,
     /// How long the run was active before it was claimed, and when that was.
     active: Duration,
@@ -61,13 +62,13 @@ struct Inner {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     log: Mutex<Log>,
-    /// Scores that are recorded and not durable.
+    /// Scores that are recorded but not durable.
     scores_behind: AtomicUsize,
-    /// Since when a batch has been on its way to the store.
+    /// When the current append started.
     appending_since: Mutex<Option<Instant>>,
-    /// Something waits to be written.
+    /// Signals pending events.
     wake: Notify,
-    /// How far the log is durable.
+    /// The last durable sequence.
     durable: watch::Sender<u64>,
     closed: CancellationToken,
 }
@@ -75,15 +76,15 @@ struct Inner {
 struct Log {
     state: RunState,
     waiting: Vec<StoredEvent>,
-    /// How many scores are among the events that wait.
+    /// Number of scores among the pending events.
     scores: usize,
-    /// What becomes durable with the events that wait.
+    /// Records that become durable with the pending events.
     beside: Option<Beside>,
     last_at: Timestamp,
     ended: bool,
 }
 
-/// What becomes durable in one transaction.
+/// The content of one transaction.
 struct Batch {
     events: Vec<StoredEvent>,
     scores: usize,
@@ -92,7 +93,7 @@ struct Batch {
 }
 
 impl RunWriter {
-    /// A writer that goes on where `state` ends.
+    /// A writer that continues where `state` ends.
     pub fn new(
         claim: &Claim,
         lease: Option<Lease>,
@@ -102,7 +103,7 @@ impl RunWriter {
         ids: Arc<dyn Ids>,
     ) -> Self {
         let durable = watch::Sender::new(state.sequence);
-        // A clock that was set back while nobody worked must not make a later event look earlier.
+        // A clock that was set back between workers must not date a later event earlier.
         let last_at = state.last_at.unwrap_or(Timestamp::MIN);
         let log = Mutex::new(Log {
             state,
@@ -133,8 +134,8 @@ impl RunWriter {
         }
     }
 
-    /// Records an event. It is durable once [`flush`](Self::flush) returns; after the terminal event, or when the writer is
-    /// closed, it goes nowhere.
+    /// Records an event. It is durable once [`flush`](Self::flush) returns; after the terminal
+    /// event, or when the writer is closed, it is discarded.
     pub fn emit(&self, new: &NewEvent) -> EventId {
         let unique = self.inner.ids.mint("evt");
         let mut log = self.inner.lock();
@@ -149,7 +150,7 @@ impl RunWriter {
         self.emit_with(events, None);
     }
 
-    /// As [`emit_all`](Self::emit_all), together with something else.
+    /// As [`emit_all`](Self::emit_all), together with another record.
     pub fn emit_with(&self, events: &[NewEvent], beside: Option<Beside>) {
         let uniques: Vec<String> = events.iter().map(|_| self.inner.ids.mint("evt")).collect();
         let mut log = self.inner.lock();
@@ -161,7 +162,7 @@ impl RunWriter {
         self.inner.wake.notify_one();
     }
 
-    /// Records an event that another run recorded first.
+    /// Records an event copied from another run.
     pub fn emit_inherited(&self, inherited: Inherited) {
         let mut log = self.inner.lock();
         if log.ended || self.inner.closed.is_cancelled() {
@@ -187,7 +188,7 @@ impl RunWriter {
                 });
             }
             Err(cause) => {
-                error!(run_id = %self.inner.run.run_id, %cause, "an event cannot be written; giving the run back");
+                error!(run_id = %self.inner.run.run_id, %cause, "could not serialize an event; giving the run back");
                 self.inner.closed.cancel();
             }
         }
@@ -206,7 +207,7 @@ impl RunWriter {
         if log.ended || self.inner.closed.is_cancelled() {
             return id;
         }
-        // A clock that steps back must not make a later event look earlier.
+        // A clock that steps back must not date a later event earlier.
         let at = self.inner.clock.now().max(log.last_at);
         match write_document(&self.inner.run.run_id, &id, sequence, at, new) {
             Ok(line) => {
@@ -225,7 +226,7 @@ impl RunWriter {
                 });
             }
             Err(cause) => {
-                error!(run_id = %self.inner.run.run_id, %cause, "an event cannot be written; giving the run back");
+                error!(run_id = %self.inner.run.run_id, %cause, "could not serialize an event; giving the run back");
                 self.inner.closed.cancel();
             }
         }
@@ -256,7 +257,7 @@ impl RunWriter {
         }
     }
 
-    /// Waits while the database takes no writes.
+    /// Waits while the database accepts no writes.
     ///
     /// # Errors
     /// [`Closed`].
@@ -273,23 +274,24 @@ impl RunWriter {
         }
     }
 
-    /// How far the log is durable.
+    /// The last durable sequence.
     pub fn durable(&self) -> watch::Receiver<u64> {
         self.inner.durable.subscribe()
     }
 
-    /// Tasks whose score is not durable yet: a process that is killed now has asked for them in vain.
+    /// Tasks whose score is not durable yet: their calls are wasted if the process is killed now.
     pub fn tasks_behind(&self) -> usize {
         self.inner.scores_behind.load(Relaxed)
     }
 
-    /// How long the run was worked on or waited, by a clock that is not set; not how long no process held it.
+    /// How long the run was executed or waited, by a monotonic clock; without the time in which no
+    /// process held it.
     pub fn active(&self) -> Duration {
         self.inner.active + self.inner.claimed_at.elapsed()
     }
 
-    /// Waits until a call to a model, an agent or a tool may be made: the database takes writes, the log
-    /// becomes durable, and the lease surely holds.
+    /// Waits until a call to a model, an agent or a tool may be made: the database accepts writes,
+    /// the log becomes durable, and the lease holds for certain.
     ///
     /// # Errors
     /// [`Closed`].
@@ -314,7 +316,7 @@ impl RunWriter {
     /// Waits until everything emitted so far is durable.
     ///
     /// # Errors
-    /// [`Closed`] when it never will be.
+    /// [`Closed`] if it never will be.
     pub async fn flush(&self) -> Result<(), Closed> {
         let target = self.inner.lock().state.sequence;
         let mut durable = self.inner.durable.subscribe();
@@ -330,12 +332,12 @@ impl RunWriter {
         }
     }
 
-    /// Stops writing at once; what is not durable is void.
+    /// Stops writing at once; events that are not durable are void.
     pub fn close(&self) {
         self.inner.closed.cancel();
     }
 
-    /// Whether the writer was closed: the lease is lost or the store failed.
+    /// Whether the writer is closed: the lease is lost or the store failed.
     pub fn is_closed(&self) -> bool {
         self.inner.closed.is_cancelled()
     }
@@ -345,16 +347,17 @@ impl RunWriter {
         self.inner.closed.cancelled().await;
     }
 
-    /// Appends batches until the terminal event is durable or the writer is closed. However it ends before that, by a panic
-    /// or because it is dropped, it closes the writer: nobody waits for what will never be written.
+    /// Appends batches until the terminal event is durable or the writer is closed. If it ends
+    /// before that, by a panic or by being dropped, it closes the writer, so that no task waits for
+    /// events that will never be written.
     pub fn run_flusher(&self) -> impl Future<Output = ()> + Send + 'static {
         let writer = self.clone();
-        // Made here and not at the first poll: a task may be gone before that.
+        // Created here and not at the first poll: a task may be dropped before that.
         let closes = self.inner.closed.clone().drop_guard();
         async move {
             let ended = tokio::select! {
                 ended = writer.append_all() => ended,
-                // A store that does not answer must not keep a lost run.
+                // A store that does not respond must not keep a lost run.
                 () = writer.inner.closed.cancelled() => false,
             };
             if ended {
@@ -363,7 +366,8 @@ impl RunWriter {
         }
     }
 
-    /// Appends what comes; `true` once the terminal event is durable, `false` when nothing more can be written.
+    /// Appends pending events; `true` once the terminal event is durable, `false` if nothing more
+    /// can be written.
     async fn append_all(&self) -> bool {
         loop {
             self.inner.wake.notified().await;
@@ -375,11 +379,11 @@ impl RunWriter {
                 if let Err(cause) = self.append(&batch).await {
                     match cause {
                         StoreError::Fenced => {
-                            warn!(run_id = %self.inner.run.run_id, "the lease was lost; another replica goes on");
+                            warn!(run_id = %self.inner.run.run_id, "the lease was lost; another replica continues");
                         }
                         cause => {
                             let cause = anyhow::Error::new(cause);
-                            error!(run_id = %self.inner.run.run_id, cause = format!("{cause:#}"), "the log cannot be written");
+                            error!(run_id = %self.inner.run.run_id, cause = format!("{cause:#}"), "could not write the log");
                         }
                     }
                     return false;
@@ -418,7 +422,7 @@ impl RunWriter {
                         return Err(cause);
                     }
                     attempt += 1;
-                    // The commit may have gone through although its answer was lost.
+                    // The commit may have succeeded although its response was lost.
                     if let Ok(Some(head)) = inner.store.head(&inner.run.run_id).await
                         && head.sequence == last.sequence
                         && self.is_ours(last).await
@@ -456,7 +460,8 @@ impl RunWriter {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Log> {
-        // No code panics while it holds the lock; should one ever, the log up to here is still sound.
+        // No code panics while it holds the lock; even if one did, the log up to here would be
+        // consistent.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! What may happen to a run from outside while it is carried out.
+//! Outside influences on a run during execution: cancel, pause, lease loss, shutdown.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,41 +14,39 @@ use crate::service::run_writer::RunWriter;
 
 /// The worker's hold on a run.
 pub struct RunControl {
-    /// A cancel request.
     pub cancelled: watch::Receiver<Option<CancelRequest>>,
-    /// A pause request.
     pub paused: watch::Receiver<Option<PauseRequest>>,
-    /// How long the lease surely holds.
     pub lease: Lease,
     /// The lease is lost: stop at once, write nothing.
     pub lost: CancellationToken,
     /// The replica shuts down: start no more tasks.
     pub draining: CancellationToken,
-    /// How long running tasks may go on then.
+    /// How long running tasks may continue after that.
     pub drain: Duration,
 }
 
-/// Why a run stops before its work is done.
+/// Why a run stops before it is complete.
 pub(super) enum Stop {
     Cancelled(CancelRequest),
     Paused,
     TimedOut,
-    /// The replica shuts down; others go on.
+    /// The replica shuts down; another one continues.
     Draining,
-    /// The lease or the log is lost; whatever is not durable is void.
+    /// The lease or the log is lost; everything that is not durable is void.
     Lost,
 }
 
-/// What work is told.
+/// A signal to the running work.
 pub(super) enum Signal {
     /// Stop now.
     Stop(Stop),
-    /// See whether the run [is held](Watch::is_held) now: then begin nothing more; what runs may end, and the run stops with
-    /// [`Watch::held`]. A pause that is taken back holds it no longer.
+    /// Check whether the run [is held](Watch::is_held): if so, start nothing more; tasks in flight
+    /// may finish, and the run stops with
+    /// [`Watch::held`]. A withdrawn pause no longer holds the run.
     Look,
 }
 
-/// Everything that may stop a run, in one place to wait.
+/// All reasons that may stop a run, to be awaited in one place.
 pub(super) struct Watch {
     control: RunControl,
     writer: RunWriter,
@@ -58,7 +56,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// `pause` is a request that is on record already.
+    /// `pause` is a request that is already recorded.
     pub(super) fn new(
         control: RunControl,
         writer: RunWriter,
@@ -75,18 +73,18 @@ impl Watch {
         }
     }
 
-    /// Whether nothing more is to be begun.
+    /// Whether no further work may start.
     pub(super) fn is_held(&self) -> bool {
         self.draining || self.pause.is_some()
     }
 
-    /// Whether a pause is asked for.
+    /// Whether a pause is requested.
     pub(super) fn is_to_pause(&self) -> bool {
         self.pause.is_some()
     }
 
-    /// Why a run stops that begins nothing more, once nothing is in flight. The pause first: whoever goes on after a drain
-    /// would have to stop for it at once.
+    /// Why a held run stops once nothing is in flight. The pause takes precedence: after a drain,
+    /// the next worker would have to pause at once.
     pub(super) fn held(&mut self) -> Stop {
         match self.pause.take() {
             Some(_) => Stop::Paused,
@@ -94,7 +92,7 @@ impl Watch {
         }
     }
 
-    /// Waits for the next signal. Nothing is lost when the future is dropped.
+    /// Waits for the next signal. Cancel-safe.
     pub(super) async fn next(&mut self) -> Signal {
         loop {
             tokio::select! {

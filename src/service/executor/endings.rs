@@ -1,4 +1,4 @@
-//! The beginning and the ends that runs of every kind have.
+//! Start and end events common to all kinds of runs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::protocol::openwop::events::{
 };
 use crate::service::run_writer::RunWriter;
 
-/// What `run.started` says of a run.
+/// The payload of `run.started`.
 pub fn started(run: &RunRecord) -> RunStarted {
     RunStarted {
         workflow_id: run.spec.workflow_id.clone(),
@@ -30,13 +30,13 @@ pub fn started(run: &RunRecord) -> RunStarted {
     }
 }
 
-/// What is left of a run's longest duration; `None` if it has none.
+/// The time left until the run's timeout; `None` if it has none.
 pub(super) fn time_left(run: &RunRecord, writer: &RunWriter) -> Option<Duration> {
     let whole = Duration::from_millis(run.spec.run_timeout_ms?);
     Some(whole.saturating_sub(writer.active()))
 }
 
-/// Milliseconds the run was worked on or waited.
+/// Milliseconds the run was executed or waited.
 pub(super) fn running_for(writer: &RunWriter) -> u64 {
     u64::try_from(writer.active().as_millis()).unwrap_or(u64::MAX)
 }
@@ -58,7 +58,7 @@ pub(super) fn pause(writer: &RunWriter, request: PauseRequest) {
     writer.emit(&NewEvent::of_run(Event::RunPaused(paused)));
 }
 
-/// When a run that waits from now on reaches its longest duration; `None` if it has none.
+/// When a run that waits from now on reaches its timeout; `None` if it has none.
 pub(super) fn deadline(run: &RunRecord, writer: &RunWriter, now: Timestamp) -> Option<Timestamp> {
     let left = SignedDuration::try_from(time_left(run, writer)?).ok()?;
     now.checked_add(left).ok()
@@ -67,31 +67,31 @@ pub(super) fn deadline(run: &RunRecord, writer: &RunWriter, now: Timestamp) -> O
 pub(super) fn time_out(run: &RunRecord, writer: &RunWriter) {
     let limit = run.spec.run_timeout_ms.unwrap_or_default();
     let observed = running_for(writer).max(limit + 1);
-    warn!(run_id = %run.run_id, limit, "the run reached its longest duration");
+    warn!(run_id = %run.run_id, limit, "the run reached its timeout");
     let breach = Breach {
         kind: "run-duration",
         limit: to_f64(limit),
         observed: to_f64(observed),
         node: None,
         code: "run_timeout",
-        message: "the run reached its longest duration",
+        message: "the run reached its timeout",
     };
     breach.end(writer);
 }
 
-/// A hard bound that was reached.
+/// A hard limit that was exceeded.
 pub(super) struct Breach<'a> {
     pub(super) kind: &'a str,
     pub(super) limit: f64,
     pub(super) observed: f64,
-    /// Where, if it was reached in one place.
+    /// The node, if the limit was exceeded in one node.
     pub(super) node: Option<&'a NodeId>,
     pub(super) code: &'a str,
     pub(super) message: &'a str,
 }
 
 impl Breach<'_> {
-    /// Records it and the failure that follows from it, in one transaction.
+    /// Records the breach and the resulting failure in one transaction.
     pub(super) fn end(self, writer: &RunWriter) {
         let breached = CapBreached {
             kind: self.kind.to_owned(),

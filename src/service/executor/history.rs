@@ -1,7 +1,8 @@
-//! The history of a forked run: what its source recorded, copied event by event (OpenWOP replay).
+//! The history of a forked run: the events of its source, copied one by one (OpenWOP replay).
 //!
-//! No model, no judge and no tool is asked: facts are re-read. Each event keeps its sequence until a divergence is noted
-//! between them, which shifts those behind it by one; how far the copy has come follows from where the fork's own log ends.
+//! Copying calls no model, judge or tool: recorded facts are read. Each event keeps its sequence
+//! until a divergence is recorded between them, which shifts the events after it by one. The end of
+//! the fork's own log shows how far the copy has come.
 
 use tracing::{error, warn};
 
@@ -18,14 +19,14 @@ use crate::service::run_writer::RunWriter;
 /// Events copied in one transaction.
 const PAGE: u32 = 1024;
 
-/// Scores are sums of floating numbers.
+/// Scores are sums of floating-point numbers.
 const EPSILON: f64 = 1e-9;
 
-/// What of an eval can be computed again from its recorded scores.
+/// Recomputes what can be computed from an eval's recorded scores.
 pub(super) type Verify<'a> =
     &'a (dyn Fn(&crate::domain::run::fold::RunState) -> Option<EvalCompleted> + Send + Sync);
 
-/// Copies what is missing of the history. `None` when the run is to be executed from here.
+/// Copies the missing part of the history. `None` if the run is to be executed from here.
 pub(super) async fn bring(
     store: &dyn Store,
     run: &RunRecord,
@@ -43,7 +44,7 @@ pub(super) async fn bring(
         let page = match store.read(&fork.source_run_id, copied, limit).await {
             Ok(page) => page,
             Err(cause) => {
-                error!(run_id = %run.run_id, %cause, "the run to fork cannot be read");
+                error!(run_id = %run.run_id, %cause, "could not read the source of a fork");
                 return Some(Reached::Stop(Stop::Lost));
             }
         };
@@ -51,7 +52,7 @@ pub(super) async fn bring(
             .first()
             .is_none_or(|event| event.sequence != copied + 1)
         {
-            warn!(run_id = %run.run_id, source = %fork.source_run_id, after = copied, "a fork's source lacks events");
+            warn!(run_id = %run.run_id, source = %fork.source_run_id, after = copied, "the source of a fork lacks events");
             let lacks = format!("the source run has no event {}", copied + 1);
             return Some(fail(writer, lacks));
         }
@@ -59,7 +60,7 @@ pub(super) async fn bring(
             let event = match inherit(&run.run_id, &recorded.body) {
                 Ok(event) => event,
                 Err(cause) => {
-                    error!(run_id = %run.run_id, source = %fork.source_run_id, %cause, sequence = recorded.sequence, "a fork's source is damaged");
+                    error!(run_id = %run.run_id, source = %fork.source_run_id, %cause, sequence = recorded.sequence, "the source of a fork is damaged");
                     let damaged = format!(
                         "event {} of the source run cannot be read",
                         recorded.sequence
@@ -73,7 +74,7 @@ pub(super) async fn bring(
                 && differs(recorded_verdict, &computed)
                 && writer.with_state(|state| state.divergences(&fork.source_run_id) == 0)
             {
-                warn!(run_id = %run.run_id, source = %fork.source_run_id, "a replay computes another verdict than was recorded");
+                warn!(run_id = %run.run_id, source = %fork.source_run_id, "a replay computes a different verdict than the recorded one");
                 let diverged = ReplayDiverged {
                     source_run_id: fork.source_run_id.clone(),
                     at_sequence: recorded.sequence,
@@ -99,7 +100,7 @@ pub(super) async fn bring(
     }
 }
 
-/// Whoever tried again would find the same.
+/// Another attempt would find the same.
 fn fail(writer: &RunWriter, message: String) -> Reached {
     writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
         error: RunError {

@@ -1,8 +1,8 @@
-//! Carries out claimed runs.
+//! Executes claimed runs.
 //!
-//! What every run has is here: the fold of its log, its beginning, what may stop it from outside, its end. What it does is
-//! decided by its kind of work. Nothing is decided here that the rules can decide: work folds the log, does what is missing,
-//! and records what came of it. That is also all there is to resuming.
+//! This module has what all runs share: the fold of the log, the start, the reasons to stop, the
+//! end. The kind of work determines the rest. All decisions follow the domain rules: the work folds
+//! the log, executes what is missing, and records the result. Resuming needs nothing more.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ use crate::domain::run::record::{RunRecord, Work};
 use crate::ports::{Claim, Clock, Ids, Store, Wait};
 use crate::protocol::openwop::events::{DrainPolicy, Event, NewEvent};
 
-/// Carries out runs.
 pub struct Executor {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -36,31 +35,31 @@ pub struct Executor {
     workflow: WorkflowWork,
 }
 
-/// How far a claimed run was carried.
+/// How far a claimed run got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// To its terminal event, durably.
+    /// To its terminal event, which is durable.
     Ended,
-    /// The replica drains: others may go on at once.
+    /// The replica drains: another one may continue at once.
     GivenBack,
-    /// It waits for somebody, or for a moment: nobody need look at it before.
+    /// It waits for a person or for a point in time; nothing can happen before.
     Parked(Wait),
-    /// The lease is lost, or the store or the log failed. Whoever tries again should not do so at once.
+    /// The lease is lost, or the store or the log failed. The next attempt should not follow at
+    /// once.
     Broken,
 }
 
-/// How far work came.
+/// How far the work got.
 enum Reached {
     /// Its terminal event is emitted.
     End,
     /// It was stopped from outside.
     Stop(Stop),
-    /// A point where nothing happens before this moment, or before somebody does something.
+    /// It cannot continue before this moment, or before somebody acts.
     Wait(Wait),
 }
 
 impl Executor {
-    /// An executor over its ports and the kinds of work it knows.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -79,12 +78,12 @@ impl Executor {
         })
     }
 
-    /// Carries out a claimed run as far as it goes.
+    /// Executes a claimed run as far as possible.
     pub async fn execute(&self, claim: Claim, control: RunControl) -> Outcome {
         let mut state = RunState::default();
         if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
             let cause = anyhow::Error::new(cause);
-            error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "the run's log cannot be folded");
+            error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "could not fold the run's log");
             return Outcome::Broken;
         }
         let writer = RunWriter::new(
@@ -154,7 +153,7 @@ impl Executor {
             }
             Ok(request) => request,
             Err(cause) => {
-                error!(run_id = %run.run_id, %cause, "it cannot be told whether the run is to be paused");
+                error!(run_id = %run.run_id, %cause, "could not read the run's pause state");
                 return Reached::Stop(Stop::Lost);
             }
         };
@@ -166,7 +165,7 @@ impl Executor {
             }
             Work::Workflow(spec) => self.workflow.carry_out(run, spec, writer, &mut watch).await,
             Work::Journal => {
-                // A service that appended to it died meanwhile.
+                // A service that appended to the log died meanwhile.
                 Reached::Wait(Wait {
                     until: None,
                     pause_known: true,
@@ -203,7 +202,7 @@ impl Executor {
         }
     }
 
-    /// Lets the pause that is on record come into force.
+    /// Puts the recorded pause into force.
     async fn pause(&self, claim: &Claim, writer: &RunWriter) -> Outcome {
         let run = claim.run.as_ref();
         match self.store.take_pause(&run.run_id, claim.fence).await {
@@ -214,10 +213,10 @@ impl Executor {
                     pause_known: true,
                 })
             }
-            // It was taken back. Whoever claims the run next knows nothing of a pause.
+            // The pause was withdrawn. The next claim knows nothing of it.
             Ok(None) => Outcome::GivenBack,
             Err(cause) => {
-                error!(run_id = %run.run_id, %cause, "a pause cannot come into force");
+                error!(run_id = %run.run_id, %cause, "could not pause the run");
                 writer.close();
                 Outcome::Broken
             }

@@ -1,4 +1,5 @@
-//! Runs of workflows: what the rules say is recorded, waits are parked, and a mock provider answers where a model would.
+//! Runs of workflows: records the events the rules produce, parks at waits, and answers model calls
+//! with a mock provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +22,9 @@ use crate::protocol::openwop::events::{
 };
 use crate::service::run_writer::RunWriter;
 
-/// The provider of calls that a mock answers.
+/// The provider name of mocked calls.
 const MOCK: &str = "mock";
 
-/// Carries out workflows.
 pub(super) struct WorkflowWork {
     clock: Arc<dyn Clock>,
 }
@@ -34,7 +34,7 @@ impl WorkflowWork {
         Self { clock }
     }
 
-    /// Carries out a workflow as far as it goes without anybody's help.
+    /// Executes a workflow until it ends or has to wait for a person.
     pub(super) async fn carry_out(
         &self,
         run: &RunRecord,
@@ -45,11 +45,11 @@ impl WorkflowWork {
         let graph = match Graph::of(&spec.definition) {
             Ok(graph) => graph,
             Err(fault) => {
-                error!(run_id = %run.run_id, %fault, "a workflow that was accepted cannot be run");
+                error!(run_id = %run.run_id, %fault, "an accepted workflow cannot be executed");
                 fail(
                     writer,
                     "internal_error",
-                    "the workflow cannot be run by this host",
+                    "this host cannot execute the workflow",
                 );
                 return Reached::End;
             }
@@ -119,7 +119,7 @@ fn error_of(code: &str, message: &str) -> RunError {
     }
 }
 
-/// Lets the mock provider answer. What an earlier attempt wrote before it was cut off is not written again.
+/// Answers with the mock provider. Events that an interrupted attempt wrote are not written again.
 async fn answer(
     run: &RunRecord,
     provider: Option<&MockProvider>,
@@ -162,8 +162,8 @@ async fn answer(
             events.push(match serde_json::to_value(&calls.tool_calls) {
                 Ok(made) => completed([("toolCalls".to_owned(), made)].into_iter().collect()),
                 Err(cause) => {
-                    error!(run_id = %run.run_id, %cause, "tool calls cannot be written");
-                    failed("internal_error", "the tool calls cannot be written")
+                    error!(run_id = %run.run_id, %cause, "could not serialize tool calls");
+                    failed("internal_error", "could not serialize the tool calls")
                 }
             });
             writer.emit_all(&events);
@@ -203,7 +203,7 @@ async fn write_text(run: &RunRecord, text: &StreamText, node: &NodeId, writer: &
     }
 }
 
-/// Calls that are said and not made: there are no tools in a workflow.
+/// Tool calls that are announced but not executed: a workflow has no tools.
 fn tool_calls(calls: &ToolCalls, node: &NodeId) -> Vec<NewEvent> {
     let event = |(n, call): (usize, &crate::domain::workflow::mock::MockToolCall)| {
         let called = AgentToolCalled {

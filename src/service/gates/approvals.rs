@@ -1,4 +1,4 @@
-//! The consent of people to promotions: which approvals the policies in force ask for, and whether they are there
+//! Approval of promotions by people: which approvals the policies in force require, and their state
 //! (RFC 0051, RFC 0082 §E).
 
 use tracing::warn;
@@ -12,18 +12,17 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 use crate::service::runs::GateDecision;
 
-/// An approval that a promotion takes.
+/// An approval that a promotion requires.
 pub struct Approval {
-    /// What is consented to.
+    /// The digest of what is approved.
     pub digest: String,
     terms: ApprovalPolicy,
-    /// Where the version goes.
     placements: Vec<Placement>,
     state: State,
 }
 
 enum State {
-    /// Nobody was asked.
+    /// Not requested yet.
     Needed,
     Asked(RunId, GateDecision),
 }
@@ -37,12 +36,12 @@ impl Approval {
         }
     }
 
-    /// Whether nobody was asked yet.
+    /// Whether it has not been requested yet.
     pub fn is_needed(&self) -> bool {
         matches!(self.state, State::Needed)
     }
 
-    /// The run that asks for it, whatever came of it.
+    /// The run that requests it, in any state.
     pub fn gate(&self) -> Option<&RunId> {
         match &self.state {
             State::Needed => None,
@@ -50,17 +49,16 @@ impl Approval {
         }
     }
 
-    /// Whether it was refused.
     pub fn is_refused(&self) -> bool {
         matches!(self.state, State::Asked(_, GateDecision::Refused))
     }
 
-    /// The run that was opened to ask for it.
+    /// Sets the run that was created to request it.
     pub fn asked_in(&mut self, gate: RunId) {
         self.state = State::Asked(gate, GateDecision::Pending);
     }
 
-    /// What is missing, if it is not granted.
+    /// The missing condition, if it is not granted.
     pub fn unmet(&self) -> Option<Requirement> {
         let (consent, gate) = match &self.state {
             State::Asked(_, GateDecision::Granted) => return None,
@@ -74,10 +72,10 @@ impl Approval {
 }
 
 impl Gates {
-    /// The approvals that a promotion takes under these policies, and how far each of them is.
+    /// The approvals that a promotion requires under these policies, and their states.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn approvals(
         &self,
         question: &Question<'_>,
@@ -92,7 +90,7 @@ impl Gates {
             if found.iter().any(|approval| approval.terms == *terms) {
                 continue;
             }
-            // Whoever is asked by several channels under the same terms is asked once.
+            // Channels with the same approval terms share one request.
             let placements: Vec<&Placement> = policies
                 .iter()
                 .filter(|other| other.policy.approval.as_ref() == Some(terms))
@@ -111,7 +109,7 @@ impl Gates {
                 None => State::Needed,
                 Some(gate) => match self.runs.gate_decision(question.tenant, gate).await {
                     Ok(decision) => State::Asked(gate.clone(), decision),
-                    // What nobody can look up any more is no consent.
+                    // A gate whose run was deleted grants nothing.
                     Err(problem) if problem.code == ErrorCode::NotFound => State::Needed,
                     Err(problem) => return Err(problem),
                 },
@@ -126,8 +124,8 @@ impl Gates {
         Ok(found)
     }
 
-    /// Has recorded gates ask at once, so that whoever learns of them can answer. One that cannot be opened is a worker's to
-    /// open, as any run is.
+    /// Opens recorded gates at once, so that they can be answered immediately. A gate that cannot
+    /// be opened here is opened by a worker, like any run.
     pub async fn open(&self, gates: &[RunRecord]) {
         for gate in gates {
             if let Err(problem) = self.runs.open_gate(gate).await {
@@ -137,10 +135,10 @@ impl Gates {
         }
     }
 
-    /// The run that asks for an approval, not yet recorded.
+    /// The run that requests an approval, not yet recorded.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub fn ask(
         &self,
         question: &Question<'_>,
@@ -154,8 +152,8 @@ impl Gates {
             .map(Placement::to_string)
             .collect();
         let rests = match question.evidence {
-            Some(run) => format!("resting on eval run {run}"),
-            None => "resting on no eval run".to_owned(),
+            Some(run) => format!("based on eval run {run}"),
+            None => "without an eval run".to_owned(),
         };
         let title = format!(
             "Promote {what} into service {}; {rests}",

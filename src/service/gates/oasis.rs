@@ -1,4 +1,4 @@
-//! OASIS evaluations that a gate looks at: which one counts, and what it lacks.
+//! OASIS evaluations as evidence: which one counts, and which conditions it does not meet.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,12 +13,12 @@ use crate::domain::promotion::oasis::{self, Evaluation, OasisPolicy};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// Records read at once.
+/// Records read per page.
 const RECORDS: u32 = 500;
 
 impl Gates {
-    /// Every condition that the evaluation of the version does not meet. The newest one by the profile counts, whatever it ended
-    /// in: one that is offered and is not the newest would pass over what was found since.
+    /// Every condition that the version's evaluation does not meet. The newest one by the profile
+    /// counts, whatever its outcome: an older one would hide later findings.
     pub(super) async fn unevaluated(
         &self,
         asked: &OasisPolicy,
@@ -62,8 +62,9 @@ impl Gates {
         Ok(unmet.into_iter().map(Requirement::Oasis).collect())
     }
 
-    /// Other evaluations of the same agent, by the same profile and model, in which a safety scenario failed that the newest one
-    /// executed, whatever became of them; without those declared void.
+    /// Other evaluations of the same agent, by the same profile and model, in which a safety
+    /// scenario failed that the newest one executed, whatever their outcome; without those declared
+    /// void.
     async fn failed(
         &self,
         asked: &OasisPolicy,

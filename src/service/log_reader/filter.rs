@@ -1,13 +1,13 @@
-//! Which events a stream mode carries (OpenWOP stream-modes).
+//! The events of each stream mode (OpenWOP stream-modes).
 
-/// A selection of a run's log.
+/// A selection of a run's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filter {
     /// `debug`: every entry.
     Everything,
     /// `updates`: transitions and results.
     Updates,
-    /// `messages`: chunks of text as a model writes them.
+    /// `messages`: chunks of model output.
     Messages,
     /// `updates,messages`.
     UpdatesAndMessages,
@@ -15,7 +15,7 @@ pub enum Filter {
 
 const MESSAGE: &str = "ai.message.chunk";
 
-/// Families of which every type belongs to `updates`.
+/// Families whose types all belong to `updates`.
 const UPDATE_FAMILIES: &[&str] = &[
     "run.",
     "interrupt.",
@@ -33,7 +33,7 @@ const UPDATE_TYPES: &[&str] = &[
     "node.suspended",
     "node.dispatched",
     "artifact.created",
-    // A result like `eval.scored`, which follows it and cannot say it.
+    // The reason why a task has no `eval.scored`.
     "touchstone.task.unjudged",
     "workspace.updated",
 ];

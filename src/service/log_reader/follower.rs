@@ -1,4 +1,4 @@
-//! One watcher a run, however many consumers wait for it.
+//! One watcher per run, for any number of consumers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,24 +12,24 @@ use crate::domain::ids::RunId;
 use crate::ports::{Head, Store};
 use crate::service::fault::chain;
 
-/// Longest wait between two looks at a run, should a signal be lost.
+/// Longest interval between two checks of a run, in case a signal is lost.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How long a failing store is left alone.
+/// Pause after a failure of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Each consumer adds this to the pause between two announcements: waking a thousand consumers for each of several hundred
-/// commits a second would cost more than what they are told.
+/// Each consumer adds this to the pause between two announcements: waking a thousand consumers for
+/// several hundred commits a second would cost more than it is worth.
 const PAUSE_PER_CONSUMER: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 type Watched = Arc<Mutex<HashMap<RunId, Weak<Follower>>>>;
 
-/// The runs somebody waits for.
+/// The watched runs.
 #[derive(Clone, Default)]
 pub(super) struct Followers {
     watched: Watched,
 }
 
-/// Watches one run for as long as somebody holds it.
+/// Watches one run for as long as it has consumers.
 struct Follower {
     run: RunId,
     heads: watch::Sender<Head>,
@@ -41,7 +41,7 @@ impl Drop for Follower {
     fn drop(&mut self) {
         self.stop.cancel();
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        // A successor may have taken the place already.
+        // A successor may already have taken its place.
         if watched
             .get(&self.run)
             .is_some_and(|follower| follower.strong_count() == 0)
@@ -58,12 +58,12 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Where the log ends, as far as the watcher knows.
+    /// The head of the log, as known to the watcher.
     pub fn head(&mut self) -> Head {
         *self.heads.borrow_and_update()
     }
 
-    /// Waits until the watcher knows more than what [`head`](Self::head) said last.
+    /// Waits until the head is beyond the one [`head`](Self::head) returned last.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -125,7 +125,7 @@ async fn watch_run(
             }
             Ok(_) => Duration::ZERO,
             Err(cause) => {
-                warn!(run_id = %run, cause = chain(&cause), "a run cannot be followed; trying again");
+                warn!(run_id = %run, cause = chain(&cause), "could not follow a run; trying again");
                 AFTER_FAILURE
             }
         };

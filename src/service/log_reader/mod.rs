@@ -1,11 +1,13 @@
-//! Reading a run's log for many at once.
+//! Reading a run's log for many consumers at once.
 //!
-//! Readers ask for pages. A full page never changes and is kept, weighed in octets; the page at the end of the log is kept
-//! apart and grows in place, reading only what is new. Whoever asks first reads, the others wait for it. A consumer holds
-//! nothing but its position, so one that is slow costs nobody anything.
+//! Readers request pages. A full page never changes and is cached, weighted by its bytes; the last
+//! page of a log is cached separately and grows in place, reading only new events. The first reader
+//! of a page loads it, the others wait for it. A consumer holds only its position, so a slow
+//! consumer costs the others nothing.
 //!
-//! A page ends after [`PAGE_EVENTS`] events or [`PAGE_BYTES`] bytes. One that was cut by its bytes is followed by pages that
-//! begin where their reader stands. Pages count against the memory of all readers for as long as anybody holds a slice.
+//! A page ends after [`PAGE_EVENTS`] events or [`PAGE_BYTES`] bytes. A page cut by its bytes is
+//! followed by pages that start at the reader's position. Pages count against the memory of all
+//! readers for as long as any slice of them is held.
 
 mod filter;
 mod follower;
@@ -28,13 +30,13 @@ use crate::domain::ids::RunId;
 use crate::ports::{Head, Store, StoreError, reaches_end};
 
 const DEFAULT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
-/// Reads of the store at the same time: each may return [`PAGE_BYTES`] and one event more.
+/// Concurrent reads of the store: each may return [`PAGE_BYTES`] and one event more.
 const AT_ONCE: usize = 2;
-/// Pages up to this size are not counted.
+/// Pages up to this size, in bytes, are not counted.
 const SMALL_BYTES: usize = 16 * 1024;
-/// A larger page at the end of a log is not kept.
+/// Maximum size, in bytes, of a cached last page.
 const LARGEST_TAIL: usize = 128 * 1024;
-/// Runs whose last page is kept; beyond it the page is read again.
+/// Number of runs whose last page is cached.
 const TAILS: u64 = 64;
 const TAIL_IDLE: Duration = Duration::from_secs(60);
 
@@ -44,10 +46,10 @@ pub enum Error {
     /// The store failed; shared because several readers may have waited for the same page.
     #[error("the log cannot be read")]
     Store(#[source] Arc<StoreError>),
-    /// The store gave other events than its own head promises.
+    /// The store returned other events than its own head announces.
     #[error("the log has a gap after event {0}")]
     Gap(u64),
-    /// Others read so much that there is no memory left.
+    /// Other readers have used up the memory.
     #[error(transparent)]
     Full(#[from] Full),
 }
@@ -60,10 +62,10 @@ impl From<StoreError> for Error {
 
 type Tail = Arc<Mutex<Option<Arc<Page>>>>;
 
-/// Shared, bounded access to the logs of all runs.
+/// Shared access to the logs of all runs, with limited memory.
 pub struct LogReader {
     store: Arc<dyn Store>,
-    /// By the first sequence.
+    /// Keyed by the first sequence.
     full: Cache<(RunId, u64), Arc<Page>>,
     tails: Cache<RunId, Tail>,
     followers: Followers,
@@ -72,12 +74,12 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// A reader over `store` that keeps up to 16 MiB of pages.
+    /// A reader over `store` that caches up to 16 MiB of pages.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self::with_cache_bytes(store, DEFAULT_CACHE_BYTES)
     }
 
-    /// A reader that keeps up to `cache_bytes` of full pages.
+    /// A reader that caches up to `cache_bytes` of full pages.
     pub fn with_cache_bytes(store: Arc<dyn Store>, cache_bytes: u64) -> Self {
         Self {
             store,
@@ -100,7 +102,7 @@ impl LogReader {
         &self.rooms
     }
 
-    /// Where the log ends now, asked of the store.
+    /// The current head of the log, from the store.
     ///
     /// # Errors
     /// The store failed.
@@ -108,7 +110,8 @@ impl LogReader {
         Ok(self.store.head(run).await?.unwrap_or_default())
     }
 
-    /// The position a `Last-Event-ID` stands for: a sequence or an event id. `None` for anything else.
+    /// The position for a `Last-Event-ID`, which is a sequence or an event id. `None` for anything
+    /// else.
     ///
     /// # Errors
     /// The store failed.
@@ -127,9 +130,6 @@ impl LogReader {
     }
 
     /// The page with the event after `position` in a log that reaches at least `head`.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn page_after(
         &self,
         run: &RunId,
@@ -157,7 +157,7 @@ impl LogReader {
         self.after_a_cut(run, position + 1, end, head).await
     }
 
-    /// The page from `first` on, which lies behind one that was cut by its bytes and ends at `end`.
+    /// The page that starts at `first`, after a page cut by its bytes, and ends at `end`.
     async fn after_a_cut(
         &self,
         run: &RunId,
@@ -194,7 +194,7 @@ impl LogReader {
             Some(page) if page.last() >= head || page.is_cut() => return Ok(page.clone()),
             Some(page) => {
                 let (more, mut room) = self.read(run, page.last(), head).await?;
-                // Both the page and what is added to it are copied into the new one.
+                // The page and the new events are both copied into the new page.
                 if room.is_none() && page.bytes() > SMALL_BYTES {
                     room = Some(self.rooms.take(page.bytes() + SMALL_BYTES).await?);
                 }
@@ -202,7 +202,7 @@ impl LogReader {
             }
             None => {
                 let page = Arc::new(self.load(run, first, head).await?);
-                // A reader that lags behind by more than a page must not take the place of the newest one.
+                // A reader more than a page behind must not replace the newest page.
                 if kept.as_ref().is_some_and(|newer| newer.first() > first) {
                     return Ok(page);
                 }
@@ -219,17 +219,17 @@ impl LogReader {
         Ok(Page::new(first, events, room))
     }
 
-    /// The events after `after`, at least up to `last` unless they are large, within one page; with room for them if they
-    /// are not small.
+    /// The events after `after` within one page, at least up to `last` unless they are large; with
+    /// a memory reservation if they are not small.
     async fn read(
         &self,
         run: &RunId,
         after: u64,
         last: u64,
     ) -> Result<(Vec<PagedEvent>, Option<Room>), Error> {
-        // How much it will be is known only once it is there; few read at the same time.
+        // The size is known only after the read, so few reads run at the same time.
         let _turn = self.turns.acquire().await.map_err(|_| Full)?;
-        // Whatever else the page has by now comes along: it is as durable as what was asked for.
+        // Include whatever else the page has by now: it is equally durable.
         let limit = u32::try_from(PAGE_EVENTS - after % PAGE_EVENTS).unwrap_or(u32::MAX);
         let events = self.store.read(run, after, limit).await?;
         let unbroken = events

@@ -1,7 +1,7 @@
-//! A page: a stretch of a run's log, laid out once as the octets every consumer is sent.
+//! A page: a section of a run's log, laid out once as the bytes that every consumer receives.
 //!
-//! The SSE frames of all events lie in one buffer, and the event documents are slices of it; what a consumer gets is a slice
-//! too. So a thousand consumers of one run share one copy.
+//! The SSE frames of all events are in one buffer, and the event documents are slices of it; a
+//! consumer receives slices too. So a thousand consumers of one run share one copy.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -15,10 +15,10 @@ use crate::ports::{READ_BYTES, StoredEvent};
 /// Events in a page. Page `n` holds the sequences `n * PAGE_EVENTS + 1 ..= (n + 1) * PAGE_EVENTS`.
 pub const PAGE_EVENTS: u64 = 256;
 
-/// A page with this many bytes is full, however few events it has.
+/// Size in bytes at which a page is full, however few events it has.
 pub const PAGE_BYTES: usize = READ_BYTES;
 
-/// Consecutive events of one page, from its first one on.
+/// Consecutive events of one page.
 #[derive(Debug)]
 pub struct Page {
     /// Sequence of the first event.
@@ -30,18 +30,17 @@ pub struct Page {
     updates_and_messages: OnceLock<Frames>,
 }
 
-/// One event of a page.
 #[derive(Clone, Debug)]
 pub struct PagedEvent {
     /// Position in the log.
     pub sequence: u64,
-    /// Type.
+    /// The event type.
     pub kind: Arc<str>,
-    /// The document, one line.
+    /// The document, on one line.
     pub body: Bytes,
 }
 
-/// SSE frames in one buffer, with the sequence each one carries and where it ends.
+/// SSE frames in one buffer, with the sequence and the end of each.
 #[derive(Debug, Default)]
 struct Frames {
     text: Bytes,
@@ -61,7 +60,8 @@ impl Frames {
 }
 
 impl Page {
-    /// Lays out `events`, which must be consecutive from `first`. The `room` is given back with the last slice of the page.
+    /// Lays out `events`, which must be consecutive from `first`. The `room` is returned with the
+    /// last slice of the page.
     pub(super) fn new(first: u64, events: Vec<PagedEvent>, room: Option<Room>) -> Self {
         let mut text = Vec::with_capacity(
             events
@@ -112,7 +112,7 @@ impl Page {
         self.all.text.len()
     }
 
-    /// Whether it takes no more events because of their size.
+    /// Whether it is full because of its size.
     pub(super) fn is_cut(&self) -> bool {
         self.bytes() >= PAGE_BYTES
     }
@@ -148,7 +148,7 @@ impl Page {
             .after(sequence)
     }
 
-    /// Octets it takes in memory at most, a selection of the frames included.
+    /// Maximum memory of the page in bytes, including a filtered copy of the frames.
     pub(super) fn weight(&self) -> u32 {
         const EVENT: usize = 128;
         u32::try_from(self.all.text.len() * 2 + self.events.len() * EVENT).unwrap_or(u32::MAX)
@@ -182,7 +182,8 @@ impl From<StoredEvent> for PagedEvent {
     }
 }
 
-/// Appends one SSE frame and says where its document lies. The document is one line, so one `data:` field holds it.
+/// Appends one SSE frame and returns the range of its document. The document is one line, so one
+/// `data:` field holds it.
 fn write_frame(
     text: &mut Vec<u8>,
     sequence: u64,

@@ -1,7 +1,8 @@
-//! The memory that large pages and answers may take, shared by all readers of this process.
+//! The memory for large pages and responses, shared by all readers of this process.
 //!
-//! Whoever wants to load something large waits for room first; the room comes back when the last reader has let go of it. A
-//! reader that does not read holds what it was sent until its connection is closed, so waiting ends after a while too.
+//! A reader first reserves memory for anything large; it is returned once the last reader has
+//! dropped the content. A stalled reader holds its memory until its connection is closed, so
+//! waiting times out too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,23 +12,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes for all readers together.
 const ALL: usize = 64 * 1024 * 1024;
-/// Room is given in steps of this many bytes.
+/// Granularity in bytes.
 const STEP: usize = 1024;
-/// How long a reader waits for room.
+/// How long a reader waits for memory.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// There is no room, and none came back in time.
+/// No memory is free, and none was returned in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too much of event logs is being read at the same time")]
+#[error("not enough memory for event logs: too many large reads at the same time")]
 pub struct Full;
 
-/// Answers that are put together at the same time. They wait for pages while they hold room themselves, so their room must
+/// Responses assembled at the same time. They wait for pages while they hold memory, so they must
 /// leave enough for the pages.
 const ANSWERS: usize = 2;
-/// Bytes of one answer: what a page has and one event more.
+/// Bytes of one response: a page and one event more.
 const ANSWER: usize = 8 * 1024 * 1024;
 
-/// The memory.
 #[derive(Clone, Debug)]
 pub struct Rooms {
     steps: Arc<Semaphore>,
@@ -43,12 +43,12 @@ impl Default for Rooms {
     }
 }
 
-/// A part of the memory; dropping it gives it back.
+/// A reservation; dropping it returns the memory.
 #[derive(Debug)]
 pub struct Room(OwnedSemaphorePermit);
 
 impl Rooms {
-    /// Waits for the turn to put an answer together from pages, and for its room.
+    /// Waits for a turn to assemble a response from pages, and for its memory.
     ///
     /// # Errors
     /// [`Full`].
@@ -59,7 +59,7 @@ impl Rooms {
         Ok((turn, self.take(ANSWER).await?))
     }
 
-    /// Waits for room for a number of bytes, at most for a quarter of all there is.
+    /// Waits for a number of bytes, at most a quarter of the whole.
     ///
     /// # Errors
     /// [`Full`].
@@ -75,13 +75,13 @@ impl Rooms {
 }
 
 impl Room {
-    /// Gives back what exceeds a number of bytes.
+    /// Returns everything beyond a number of bytes.
     pub fn shrink(&mut self, bytes: usize) {
         let excess = self.0.num_permits().saturating_sub(bytes.div_ceil(STEP));
         drop(self.0.split(excess));
     }
 
-    /// Makes the room last as long as any slice of `content`.
+    /// Keeps the reservation for as long as any slice of `content` exists.
     pub fn hold(mut self, content: Vec<u8>) -> Bytes {
         self.shrink(content.len());
         Bytes::from_owner(Held {

@@ -152,7 +152,7 @@ async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
     assert_eq!(
         title,
         format!(
-            "Promote {AGENT}@1.0.0 into service on channel stable with 1 % of its traffic, which is all of it while no other version serves there; resting on eval run {run}"
+            "Promote {AGENT}@1.0.0 into service on channel stable with 1 % of its traffic, which is all of it while no other version serves there; based on eval run {run}"
         )
     );
     approved(&host, &small).await;

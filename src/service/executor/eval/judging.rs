@@ -1,5 +1,5 @@
-//! From what an invocation came to, to what is recorded of its task: by code where the suite says what is right, by the judge
-//! where it says what to look for (RFC 0081 §D).
+//! From the result of an invocation to the record of its task: scored by code where the suite
+//! specifies the expected output, by the judge where it specifies a rubric (RFC 0081 §D).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,42 +19,35 @@ use crate::ports::{
 use crate::protocol::openwop::events::RunError;
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task};
 
-/// Who judges for a run, and on which model.
+/// The judge of a run and its model.
 pub(super) struct Bench {
     judge: Arc<dyn Judge>,
     model: ModelBinding,
-    /// The identity of the one that judges rubrics, if there are any.
+    /// The identity of the rubric judge, if the run has rubrics.
     identity: Option<String>,
-    /// Whether it looks for what the agent should have refused.
+    /// Whether the judge checks for compliance with requests the agent should have refused.
     looks_for_compliance: bool,
 }
 
-/// What came of a task.
+/// The outcome of a task.
 pub(super) enum Outcome {
-    /// It has a score.
     Scored {
         /// 0.0..=1.0.
         score: f64,
-        /// Whether it met its bar.
+        /// Whether the score met its threshold.
         passed: bool,
-        /// What a judge said.
+        /// The judge's findings.
         judged: Option<Judged>,
-        /// Whether the agent went along with what it should have refused.
+        /// Whether the agent complied with a request it should have refused.
         complied: bool,
     },
-    /// The agent failed it by its own doing.
-    Failed {
-        /// A label.
-        reason: String,
-    },
-    /// The machinery failed, or a bound was reached.
-    Unjudged {
-        /// A label.
-        reason: String,
-    },
+    /// The agent itself failed the task.
+    Failed { reason: String },
+    /// Infrastructure failed, or a limit was reached.
+    Unjudged { reason: String },
 }
 
-/// What a judge said of an answer.
+/// A judge's findings about an output.
 pub(super) struct Judged {
     /// The judge's identity.
     pub judge: String,
@@ -66,7 +59,7 @@ impl EvalWork {
     /// The judge of a run, if it needs one.
     ///
     /// # Errors
-    /// `judge_changed` when it is not the one the run was created for.
+    /// `judge_changed` if it is not the one the run was created for.
     pub(super) fn judge_of(
         &self,
         spec: &EvalSpec,
@@ -94,7 +87,7 @@ impl EvalWork {
             other => Err(RunError {
                 code: "judge_changed".to_owned(),
                 message: format!(
-                    "the run was created to be judged by {pinned}, and {}; start a new run",
+                    "the run was created with the judge {pinned}, and {}; start a new run",
                     other.map_or_else(
                         || "no judge is configured now".to_owned(),
                         |(_, model)| format!("the judge is now {}", model.identity())
@@ -105,7 +98,7 @@ impl EvalWork {
     }
 }
 
-/// Scores what an invocation came to. `said` is what the agent said when it reached no decision.
+/// Scores the result of an invocation. `said` is the agent's text when it reached no decision.
 pub(super) async fn outcome(
     context: &RunContext,
     task: &Task,
@@ -157,7 +150,7 @@ pub(super) async fn outcome(
             }
         }
     };
-    // It was the last one.
+    // The compliance question was the last one.
     let complied = asks_about_compliance && met.pop().unwrap_or(true);
     if rubric.is_empty() {
         let expected = task.expected.matching.as_ref();
@@ -183,7 +176,7 @@ pub(super) async fn outcome(
     }
 }
 
-/// What a failure to judge a task comes to in this retry of its run.
+/// The outcome of a task that could not be judged, in this retry of its run.
 fn unjudged(context: &RunContext, reason: String) -> Outcome {
     match counts_as_failed(&reason, context.spec.execution.retries) {
         true => Outcome::Failed { reason },
@@ -191,7 +184,7 @@ fn unjudged(context: &RunContext, reason: String) -> Outcome {
     }
 }
 
-/// The words of a refusal, where a refusal is an answer.
+/// The text of a refusal, where a refusal counts as an output.
 fn refusal(context: &RunContext, reason: &str, said: Option<String>) -> Option<String> {
     let is_answer = context.is_adversarial() && reason == FailureReason::Refused.label();
     said.filter(|words| is_answer && !words.trim().is_empty())

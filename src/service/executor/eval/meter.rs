@@ -24,12 +24,12 @@ pub(super) struct RunMeter {
 
 struct Watched {
     budget: Budget,
-    /// Only where the caller set a budget: the host's own ceiling is nobody's to follow.
+    /// Only for a budget set by the caller: the host's own ceiling is not reported.
     watch: Option<Watch>,
 }
 
 impl RunMeter {
-    /// Goes on where the run's log ends.
+    /// Continues where the run's log ends.
     pub(super) fn new(spec: &EvalSpec, writer: &RunWriter) -> Self {
         let (spent, said) =
             writer.with_state(|state| (state.eval.own_spending(), state.budget_said.clone()));
@@ -46,7 +46,7 @@ impl RunMeter {
             settled: Notify::new(),
             writer: writer.clone(),
         };
-        // Whoever was cut off may have used what it did not live to say.
+        // An interrupted worker may have spent more than it reported.
         meter.say(&mut meter.watched());
         meter
     }
@@ -55,7 +55,7 @@ impl RunMeter {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what is to be said. Under the lock: what is said must grow.
+    /// Emits due notices. Under the lock, because the reported consumption must not decrease.
     fn say(&self, watched: &mut Watched) {
         let Some(watch) = &mut watched.watch else {
             return;
@@ -65,7 +65,7 @@ impl RunMeter {
         }
     }
 
-    /// The dimension of which the caller's own bound refused something.
+    /// The dimension in which the caller's own limit refused a call.
     pub(super) fn exhausted(&self, spec: &EvalSpec) -> Option<Dimension> {
         let watched = self.watched();
         let mut refused = watched.budget.refused().iter();
@@ -143,7 +143,8 @@ fn event(notice: Notice) -> Event {
     }
 }
 
-/// A bound the caller set ends the run (RFC 0084, hard); the host's ceiling leaves the rest of the tasks unjudged (RFC 0081).
+/// A limit set by the caller ends the run (RFC 0084, hard); the host's ceiling leaves the remaining
+/// tasks unjudged (RFC 0081).
 fn is_callers_bound(spec: &EvalSpec, dimension: Dimension) -> bool {
     dimension != Dimension::Cost || spec.budget.owns_cost(spec.cost_ceiling)
 }

@@ -1,6 +1,7 @@
-//! Eval runs (RFC 0081 §B): every task an agent invocation, scored, recorded.
+//! Eval runs (RFC 0081 §B): each task is an agent invocation, scored and recorded.
 //!
-//! Resuming is doing what is missing: a scored task is skipped, an invocation that was cut off is closed and made anew.
+//! Resuming executes what is missing: scored tasks are skipped; an interrupted invocation is closed
+//! and started again.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -50,7 +51,6 @@ use crate::service::fault::chain;
 use crate::service::library::{self, Library, LoadedAgent};
 use crate::service::run_writer::{Closed, RunWriter};
 
-/// Carries out eval runs.
 pub struct EvalWork {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -61,24 +61,23 @@ pub struct EvalWork {
     judge: Option<Arc<dyn Judge>>,
     tools: Option<Arc<dyn LiveTools>>,
     providers: Arc<dyn Providers>,
-    /// Tasks in flight at most for one tenant, over all its runs on this replica.
+    /// Maximum number of tasks in flight for one tenant, over all its runs on this replica.
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
 }
 
-/// Tasks that are in flight or scored but not yet durable, as a multiple of the concurrency. A process that is killed has
-/// asked no more of them in vain.
+/// Maximum number of tasks that are in flight or scored but not yet durable, as a multiple of the
+/// concurrency. Limits the calls that are wasted if the process is killed.
 const AHEAD: usize = 2;
 
-/// Why a run cannot go on.
+/// Why a run cannot continue.
 enum Unprepared {
-    /// For good.
+    /// Permanently.
     Failed(RunError),
-    /// For now: whether its suite and agent are sound is not known.
+    /// Temporarily: the suite and the agent could not be read.
     StoreFailed,
 }
 
-/// Why the task loop ended.
 enum LoopEnd {
     AllScored,
     Stopped(Stop),
@@ -87,7 +86,6 @@ enum LoopEnd {
 }
 
 impl EvalWork {
-    /// Eval work over its ports.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -113,7 +111,7 @@ impl EvalWork {
         }
     }
 
-    /// The same, with somebody who judges rubrics.
+    /// Adds the judge of rubrics.
     #[must_use]
     pub fn judging_with(self, judge: Arc<dyn Judge>) -> Self {
         Self {
@@ -122,19 +120,20 @@ impl EvalWork {
         }
     }
 
-    /// The same, with tools for `live-shadow` runs.
+    /// Adds tools for `live-shadow` runs.
     #[must_use]
     pub fn acting_with(self, tools: Option<Arc<dyn LiveTools>>) -> Self {
         Self { tools, ..self }
     }
 
-    /// The same, with providers of environments for OASIS evaluations.
+    /// Adds providers of environments for OASIS evaluations.
     #[must_use]
     pub fn provided_by(self, providers: Arc<dyn Providers>) -> Self {
         Self { providers, ..self }
     }
 
-    /// How the verdict of an eval follows from its facts; `None` for other runs, and where its suite cannot be read.
+    /// Computes the verdict of an eval from its facts; `None` for other runs, and if the suite
+    /// cannot be read.
     pub(super) async fn verdict_of(
         &self,
         run: &RunRecord,
@@ -152,7 +151,7 @@ impl EvalWork {
         })
     }
 
-    /// Carries out an eval as far as it goes.
+    /// Executes an eval as far as possible.
     pub(super) async fn carry_out(
         self: &Arc<Self>,
         run: &Arc<RunRecord>,
@@ -193,7 +192,7 @@ impl EvalWork {
         self.conclude(&context, end)
     }
 
-    /// Leaves nothing open where nobody goes on: environments of an OASIS evaluation.
+    /// Releases resources before the run is given up: environments of an OASIS evaluation.
     pub(super) async fn leave(&self, run: &RunRecord, writer: &RunWriter) {
         let oasis = run.spec.eval().and_then(|eval| eval.oasis.as_ref());
         let provider = oasis.and_then(|it| self.providers.provider(&it.request.provider));
@@ -217,12 +216,12 @@ impl EvalWork {
             (Ok(Some(suite)), Ok(Some(agent))) => (suite, agent),
             (Err(cause @ library::Error::Store(_)), _)
             | (_, Err(cause @ library::Error::Store(_))) => {
-                error!(run_id = %run.run_id, cause = chain(&cause), "the run's suite or agent cannot be read now");
+                error!(run_id = %run.run_id, cause = chain(&cause), "could not read the run's suite or agent");
                 return Err(Unprepared::StoreFailed);
             }
             (suite, agent) => {
                 let cause = suite.err().or(agent.err()).map(|cause| cause.to_string());
-                error!(run_id = %run.run_id, cause, "the run's suite or agent cannot be loaded");
+                error!(run_id = %run.run_id, cause, "could not load the run's suite or agent");
                 return Err(Unprepared::Failed(RunError {
                     code: "internal_error".to_owned(),
                     message: "the suite or the agent of this run cannot be loaded".to_owned(),
@@ -250,7 +249,8 @@ impl EvalWork {
             return Err(Unprepared::Failed(RunError {
                 code: "model_changed".to_owned(),
                 message: format!(
-                    "the run was created for {pinned}, class `{}` is now served by {found}; start a new run",
+                    "the run was created for {pinned}, class `{}` is now served by {found}; start \
+                     a new run",
                     spec.model_class.as_str()
                 ),
             }));
@@ -277,7 +277,7 @@ impl EvalWork {
         })
     }
 
-    /// The live tools of a run that is for them.
+    /// The live tools, if the run uses them.
     fn live_tools_of(&self, spec: &EvalSpec) -> Result<Option<Arc<dyn LiveTools>>, RunError> {
         if !spec.is_live() {
             return Ok(None);
@@ -289,7 +289,8 @@ impl EvalWork {
         self.tools.clone().ok_or_else(missing).map(Some)
     }
 
-    /// Records what comes before the tasks, once; closes invocations that were cut off; takes over judged tasks.
+    /// Records the events before the tasks, once; closes interrupted invocations; copies judged
+    /// tasks of an earlier run.
     async fn open_eval(&self, context: &RunContext) -> Result<(), Closed> {
         let (writer, spec) = (&context.writer, &context.spec);
         let opened = writer.with_state(|state| state.eval.started);
@@ -323,7 +324,7 @@ impl EvalWork {
         let mut flying = JoinSet::new();
         let mut durable = context.writer.durable();
         loop {
-            // Seen before it is asked for room: what becomes durable after that wakes the loop.
+            // Before asking for room: events that become durable afterwards wake the loop.
             durable.mark_unchanged();
             while !watch.is_held() && flying.len() < concurrency {
                 if flying.len() + context.writer.tasks_behind() >= concurrency * AHEAD {
@@ -336,7 +337,8 @@ impl EvalWork {
                 flying.spawn(async move { work.run_task(&context, &task, tenant).await });
             }
             if flying.is_empty() && (waiting.is_empty() || watch.is_held()) {
-                // A pause holds even when nothing is left but the end: whoever asked for it was told so.
+                // A pause holds even if only the end is left: its requester was told that the run
+                // pauses.
                 return if waiting.is_empty() && !watch.is_to_pause() {
                     LoopEnd::AllScored
                 } else {
@@ -351,7 +353,7 @@ impl EvalWork {
                     Ok(TaskEnd::LoopLimit(task)) => return LoopEnd::LoopLimit(task),
                     Ok(TaskEnd::Closed) => return LoopEnd::Stopped(Stop::Lost),
                     Ok(TaskEnd::BudgetExhausted(dimension)) => {
-                        // A run that waits for somebody records nothing else.
+                        // A run that waits for a person records nothing else.
                         flying.shutdown().await;
                         return LoopEnd::BudgetExhausted(dimension);
                     }
@@ -366,13 +368,13 @@ impl EvalWork {
                 },
             }
         }
-        // Leaving drops the set, which aborts the tasks still in flight; whatever they would emit after the terminal event
-        // goes nowhere.
+        // Returning drops the set, which aborts the tasks in flight; events they emit after the
+        // terminal event are discarded.
     }
 
     fn tenant_permits(&self, tenant: &TenantId) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        // Forget tenants nobody works for, so that the table does not grow for ever.
+        // Remove tenants without work, so that the table does not grow forever.
         tenants.retain(|_, permits| Arc::strong_count(permits) > 1);
         tenants
             .entry(tenant.clone())
@@ -421,7 +423,8 @@ impl EvalWork {
             let findings = sink.findings(prompt, task, complied);
             (outcome, Measured::of(&result), findings)
         };
-        // A fault of ours in one task must neither end the run nor be tried for ever: the task is unjudged.
+        // An internal error in one task must neither end the run nor be retried forever: the task
+        // is unjudged.
         let (outcome, measured, findings) = AssertUnwindSafe(carrying_out)
             .catch_unwind()
             .await
@@ -511,7 +514,7 @@ impl EvalWork {
     }
 }
 
-/// What `eval.completed` says of a scorecard.
+/// The payload of `eval.completed` for a scorecard.
 fn completed(summary: &EvalSummary) -> EvalCompleted {
     EvalCompleted {
         aggregate_score: summary.aggregate_score,
@@ -525,7 +528,7 @@ fn completed(summary: &EvalSummary) -> EvalCompleted {
     }
 }
 
-/// The label of a task that a fault of ours kept from being judged.
+/// The label of a task that an internal error left unjudged.
 pub const INTERNAL_ERROR: &str = "internal_error";
 
 enum TaskEnd {
@@ -553,7 +556,7 @@ impl RunContext {
         self.suite.tasks.get(*self.tasks.get(id)?)
     }
 
-    /// Whether what is unsafe counts.
+    /// Whether unsafe actions count.
     fn is_adversarial(&self) -> bool {
         self.spec.modes.contains(&EvalMode::Adversarial)
     }
@@ -563,7 +566,7 @@ impl RunContext {
     }
 }
 
-/// Where a run stands that asked for more budget: it waits, or fails because nobody adds any.
+/// The state of a run that asked for more budget: it waits, or fails because nobody may extend it.
 fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reached> {
     let node = NodeId::from(extension::NODE);
     let asked = writer.with_state(|state| {
@@ -591,9 +594,9 @@ fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reache
     Some(Reached::End)
 }
 
-/// The failure of a run whose budget is used up.
+/// The failure of a run whose budget is exhausted.
 fn fail_exhausted(used_up: UsedUp, writer: &RunWriter) {
-    // Of what is counted one by one, one more was asked for than there was.
+    // For countable dimensions, the refused unit is one beyond the limit.
     let observed = match used_up.dimension {
         Dimension::Tokens | Dimension::Cost => used_up.consumed,
         Dimension::ToolCalls | Dimension::Retries => used_up.consumed + 1.0,
@@ -604,17 +607,17 @@ fn fail_exhausted(used_up: UsedUp, writer: &RunWriter) {
         observed,
         node: None,
         code: BUDGET_EXHAUSTED,
-        message: "the run's budget is used up",
+        message: "the run's budget is exhausted",
     };
     breach.end(writer);
 }
 
-/// The caller's budget with what people added to it.
+/// The caller's budget with the extensions people granted.
 fn extended_budget(spec: &EvalSpec, writer: &RunWriter) -> BudgetSpec {
     writer.with_state(|state| extension::extended(&spec.budget, &state.budget_extensions))
 }
 
-/// The eval with what people added to its budget.
+/// The eval with the budget extensions people granted.
 fn extended(spec: &Arc<EvalSpec>, writer: &RunWriter) -> Arc<EvalSpec> {
     let budget = extended_budget(spec, writer);
     if budget == spec.budget {
@@ -626,8 +629,8 @@ fn extended(spec: &Arc<EvalSpec>, writer: &RunWriter) -> Arc<EvalSpec> {
     })
 }
 
-/// Records the bounds in force, at the beginning and after each extension, and refuses a model they do not allow before it is
-/// called (RFC 0084 §B).
+/// Records the limits in force, at the start and after each extension, and refuses a model they do
+/// not allow before it is called (RFC 0084 §B).
 fn open_budget(spec: &EvalSpec, writer: &RunWriter) -> Result<(), RunError> {
     let limits = spec.budget.effective(spec.cost_ceiling);
     let due = writer.with_state(|state| state.budget_reserved <= state.budget_extensions.len());

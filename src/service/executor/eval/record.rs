@@ -1,4 +1,4 @@
-//! What is recorded of a task beside what its invocation records itself.
+//! The events of a task other than those of its invocation.
 
 use super::RunContext;
 use super::judging::{Judged, Outcome};
@@ -12,11 +12,12 @@ use crate::protocol::openwop::events::{
 };
 use crate::protocol::openwop::summary::SafetyFinding;
 
-/// The label of a task that was cut off when it had changed, or may have changed, something outside: it is not done again.
+/// The label of a task that was interrupted after it changed, or may have changed, external state:
+/// it is not repeated.
 const EFFECT_UNCERTAIN: &str = "effect_uncertain";
 
-/// Closes the invocations that an earlier attempt at the run left open. Their tasks are done anew, but for those of which
-/// nobody knows what they have done.
+/// Closes the invocations that an earlier attempt at the run left open. Their tasks are repeated,
+/// except those with an uncertain external effect.
 pub(super) fn close_cut_off(context: &RunContext) {
     let cut_off: Vec<(TaskId, bool)> = context.writer.with_state(|state| {
         let open = state.eval.tasks.iter();
@@ -60,7 +61,7 @@ pub(super) fn close_open_invocation(context: &RunContext, task: &TaskId) {
     ));
 }
 
-/// What is recorded of an invocation beside its score.
+/// Measurements of an invocation besides its score.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     schema_valid: Option<bool>,
@@ -68,7 +69,6 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// What was measured of it.
     pub fn of(result: &InvocationResult) -> Self {
         Self {
             schema_valid: result.schema_valid,
@@ -77,7 +77,7 @@ impl Measured {
     }
 }
 
-/// Records what came of a task, reason and score in one transaction.
+/// Records the outcome of a task; reason and score in one transaction.
 pub(super) fn record_score(
     context: &RunContext,
     id: &TaskId,
@@ -96,7 +96,7 @@ pub(super) fn record_score(
             ..
         } => {
             (score, passed) = (reached, met_its_bar);
-            // What unsafe acts leave of a score that was reached (ADR 18); the answer itself may have been right.
+            // Unsafe actions reduce the score (ADR 18); the output itself may have been correct.
             if context.is_adversarial() && !findings.is_empty() {
                 (score, passed) = (score.min(ceiling(&findings)), false);
                 let failed = TaskFailed {

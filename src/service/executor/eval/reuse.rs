@@ -1,4 +1,4 @@
-//! `run retry`: what an earlier run judged is taken over as it was recorded (ADR 4).
+//! `run retry`: results of an earlier run are copied as recorded (ADR 4).
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ use crate::service::run_writer::Closed;
 
 const COPY_PAGE: u32 = 2048;
 
-/// Re-emits the recorded facts of every task an earlier run judged, each task in one transaction.
+/// Emits again the recorded facts of every task an earlier run judged, each task in one
+/// transaction.
 pub(super) async fn take_over(store: &dyn Store, context: &RunContext) -> Result<(), Closed> {
     let Some(source) = &context.spec.retry_of else {
         return Ok(());
@@ -24,7 +25,7 @@ pub(super) async fn take_over(store: &dyn Store, context: &RunContext) -> Result
         let events = match store.read(source, after, COPY_PAGE).await {
             Ok(events) => events,
             Err(cause) => {
-                error!(run_id = %context.run.run_id, %cause, "the run to retry cannot be read");
+                error!(run_id = %context.run.run_id, %cause, "could not read the run to retry");
                 writer.close();
                 return Err(Closed);
             }

@@ -1,4 +1,4 @@
-//! Who watches a task for the detectors: every event of it passes by on its way to the log.
+//! Records a transcript of a task for the detectors, from the events on their way to the log.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,14 +11,14 @@ use crate::protocol::openwop::events::Event;
 use crate::protocol::openwop::suite::Task;
 use crate::protocol::openwop::summary::SafetyFinding;
 
-/// A sink that keeps a transcript of what goes into another one.
+/// An event sink that keeps a transcript of all events it forwards.
 pub(super) struct Witness<S> {
     sink: S,
     seen: Mutex<Transcript>,
 }
 
 impl<S: EventSink> Witness<S> {
-    /// Watches what goes into `sink`.
+    /// Forwards to `sink`.
     pub fn new(sink: S) -> Self {
         Self {
             sink,
@@ -26,7 +26,7 @@ impl<S: EventSink> Witness<S> {
         }
     }
 
-    /// What the agent said in the end, if that was a text.
+    /// The agent's last message, if it was text.
     pub fn last_words(&self) -> Option<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut leaves = seen.answer().leaves();
@@ -34,7 +34,7 @@ impl<S: EventSink> Witness<S> {
         words.filter(|_| leaves.next().is_none())
     }
 
-    /// What detectors find in it, and the judge, if the agent `complied`.
+    /// The findings of the detectors in the transcript, and of the judge if the agent `complied`.
     pub fn findings(&self, prompt: &str, task: &Task, complied: bool) -> Vec<SafetyFinding> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         examine(prompt, task, &seen, complied)

@@ -52,8 +52,8 @@ async fn what_is_no_card_scores_nothing(#[case] way: &'static str) {
 
 #[rstest]
 #[case::nowhere("no-card", "404")]
-#[case::plain_http("card-elsewhere", "not to https")]
-#[case::in_circles("card-in-circles", "not to https")]
+#[case::plain_http("card-elsewhere", "not https")]
+#[case::in_circles("card-in-circles", "not https")]
 #[case::inside("card-inside", "internal")]
 #[tokio::test]
 async fn a_card_that_is_not_to_be_had_says_why(#[case] way: &'static str, #[case] why: &str) {
