@@ -1,6 +1,7 @@
-//! Creating runs and looking at them.
+//! Creating and reading runs.
 //!
-//! Everything is asked for with the caller's tenant; another tenant's run is answered exactly like no run at all.
+//! Every lookup includes the caller's tenant; another tenant's run gets exactly the same answer as
+//! one that does not exist.
 
 mod agents;
 mod attempts;
@@ -51,25 +52,22 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{AgentEvalSuite, Thresholds};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
-/// What this host lets a run be.
+/// The workflows, limits and services this host offers to runs.
 pub struct Offer {
-    /// The workflows there are.
     pub workflows: Workflows,
-    /// How much of everything.
     pub limits: HostLimits,
-    /// Who is told of it.
+    /// Delivers callbacks.
     pub webhooks: Arc<Webhooks>,
-    /// Who judges samples that people have scored.
+    /// Judges samples that people have scored.
     pub judge: Arc<dyn Judge>,
-    /// Who provides environments for OASIS evaluations.
+    /// Provides environments for OASIS evaluations.
     pub providers: Arc<dyn Providers>,
-    /// Who evaluates where a request does not say.
+    /// The default evaluator, if a request names none.
     pub evaluator: Option<String>,
-    /// The command this process is; `None` for a host.
+    /// The command this process runs; `None` for a host.
     pub command: Option<Arc<Command>>,
 }
 
-/// The use cases of runs.
 pub struct Runs {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -90,11 +88,10 @@ pub struct Runs {
     command: Option<Arc<Command>>,
 }
 
-/// Tasks of ended attempts that are kept in memory.
+/// Size of the cache of finished attempts, in tasks.
 const ATTEMPTED_TASKS: u64 = 200_000;
 
 impl Runs {
-    /// The use cases over their ports.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -132,19 +129,19 @@ impl Runs {
         }
     }
 
-    /// With quotas for what tenants store.
+    /// Adds quotas.
     #[must_use]
     pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
         self.storage = Some(storage);
         self
     }
 
-    /// Whether callers' budgets are watched and stop nothing.
+    /// Whether callers' budgets are only reported and stop nothing.
     pub(in crate::service) fn has_advisory_budgets(&self) -> bool {
         self.limits.advisory_budgets
     }
 
-    /// The command this process is; `None` for a host.
+    /// The command this process runs; `None` for a host.
     pub(in crate::service) fn command(&self) -> Option<&Arc<Command>> {
         self.command.as_ref()
     }
@@ -152,7 +149,7 @@ impl Runs {
     /// The record of a run of this tenant.
     ///
     /// # Errors
-    /// `not_found`, with one text for every reason.
+    /// `not_found`, with the same message for every reason.
     pub async fn record(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<RunRecord>, Problem> {
         let record = self
             .projections
@@ -167,9 +164,12 @@ impl Runs {
     /// # Errors
     /// `not_found`.
     pub fn workflow(&self, id: &str) -> Result<WorkflowDefinition, Problem> {
-        self.workflows
-            .definition(id)
-            .ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such workflow; evals take none"))
+        self.workflows.definition(id).ok_or_else(|| {
+            Problem::new(
+                ErrorCode::NotFound,
+                "no such workflow; leave it out for an eval run",
+            )
+        })
     }
 
     /// The record of an eval run of this tenant.
@@ -181,15 +181,15 @@ impl Runs {
         let record = self.record(tenant, run).await?;
         let eval = record.spec.eval().cloned();
         let eval =
-            eval.ok_or_else(|| Problem::new(ErrorCode::NotFound, "this run is no eval run"))?;
+            eval.ok_or_else(|| Problem::new(ErrorCode::NotFound, "this run is not an eval run"))?;
         Ok((record, eval))
     }
 
-    /// Asks for a run to be cancelled; a run that has ended keeps its status.
+    /// Requests a run's cancellation; a finished run keeps its status.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for a record the host keeps, and for an approval gate: whoever may cancel runs does not decide
-    /// for those who are asked.
+    /// `not_found`; `conflict` for a record the host keeps, and for an approval gate: the right to
+    /// cancel runs is not the right to decide for the approvers.
     pub async fn cancel(
         &self,
         caller: &Caller,

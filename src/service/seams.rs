@@ -1,7 +1,8 @@
-//! What a conformance suite drives beside the surface (OpenWOP host-sample test seams).
+//! Test seams for conformance suites (OpenWOP host-sample test seams).
 //!
-//! A seam only arranges what a client could arrange by itself, and calls the same use cases: it decides nothing, keeps
-//! nothing and writes no event of its own. The one exception is the race in `effects`, which no client can arrange.
+//! A seam only arranges what a client could arrange itself, and calls the same use cases: it
+//! decides nothing, keeps no state and writes no events. The one exception is the race in
+//! `effects`, which no client can arrange.
 
 mod budget;
 mod effects;
@@ -28,31 +29,30 @@ use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::ports::{Clock, Ids, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// The suite the seams run: made here, since a suite may not know any of ours.
+/// The suite that the seams run: built here, because a conformance suite cannot know a suite of
+/// this host.
 const SUITE: &str = "private.touchstone.evals.conformance-seam";
-/// Tasks of that suite at most.
+/// Maximum number of tasks in that suite.
 const MOST_TASKS: u64 = 50;
-/// What the dispatch seam runs.
+/// The suite of the dispatch seam.
 const DISPATCHED: &str = "private.touchstone.evals.conformance-dispatch";
 const STARTED: &str = "agent.invocation.started";
 const COMPLETED: &str = "agent.invocation.completed";
 /// How long a seam waits for its run: callers read the outcome at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
-/// Events that are answered at most.
+/// Maximum number of events in a response.
 const MOST_EVENTS: usize = 100_000;
 const PAGE: u32 = 1024;
 
-/// Which events of a log are asked for; what is absent asks for nothing.
+/// A filter for events of a log; an absent field matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// Type.
     pub kind: Option<String>,
-    /// Node.
     pub node_id: Option<String>,
-    /// Correlation; no event of ours has one.
+    /// Correlation id; this host's events have none.
     pub correlation_id: Option<String>,
-    /// Cause.
+    /// The id of the event's cause.
     pub causation_id: Option<String>,
 }
 
@@ -73,35 +73,25 @@ impl Asked {
     }
 }
 
-/// An eval that a seam has run.
+/// An eval that a seam runs.
 struct Errand<'a> {
-    /// `agentId` as it came; nothing for the first agent there is.
+    /// `agentId` as sent; `None` for the first installed agent.
     agent: Option<&'a Value>,
     configurable: Value,
     suite: Value,
 }
 
-/// What the seams call.
 pub struct SeamsDeps {
-    /// Runs.
     pub runs: Arc<Runs>,
-    /// Packs and suites.
     pub packs: Arc<Packs>,
-    /// Deployments.
     pub deployments: Arc<Deployments>,
-    /// Keys.
     pub keys: Arc<Keys>,
-    /// Webhook subscriptions.
     pub webhooks: Arc<Webhooks>,
-    /// What is stored.
     pub store: Arc<dyn Store>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Ids.
     pub ids: Arc<dyn Ids>,
 }
 
-/// The seams over the use cases.
 pub struct Seams {
     runs: Arc<Runs>,
     packs: Arc<Packs>,
@@ -115,7 +105,6 @@ pub struct Seams {
 }
 
 impl Seams {
-    /// Over these use cases.
     pub fn new(deps: SeamsDeps) -> Self {
         Self {
             runs: deps.runs,
@@ -130,10 +119,10 @@ impl Seams {
         }
     }
 
-    /// The log of a run; nothing for a run that is not there or another tenant's.
+    /// The log of a run; empty for a run that does not exist or is another tenant's.
     ///
     /// # Errors
-    /// `validation_error` for more events than one answer holds; the store failed.
+    /// `validation_error` for more events than one response holds; the store failed.
     pub async fn log(
         &self,
         tenant: &TenantId,
@@ -190,7 +179,7 @@ impl Seams {
                 .ok_or_else(|| {
                     Problem::validation(
                         "taskCount",
-                        format!("`taskCount` must be a whole number from 1 to {MOST_TASKS}"),
+                        format!("`taskCount` must be an integer from 1 to {MOST_TASKS}"),
                     )
                 })?,
         };
@@ -211,14 +200,16 @@ impl Seams {
         }))
     }
 
-    /// Invokes an agent once: `{agentId?, source?, returnSchemaRef?, forceInvalidResult?, attemptTool?}`.
+    /// Invokes an agent once: `{agentId?, source?, returnSchemaRef?, forceInvalidResult?,
+    /// attemptTool?}`.
     ///
-    /// The task asks the agent for what the last three say: to answer with a document that violates its return schema, or to
-    /// call this tool. An agent that does as it is told, like that of the conformance kit, then shows what the host makes of
-    /// it. `returnSchemaRef` is the title of the return schema that the agent must have.
+    /// The task asks the agent for what the last three fields request: to answer with a document
+    /// that violates its return schema, or to call this tool. An agent that follows its prompt
+    /// literally, like that of the conformance kit, then shows how the host reacts.
+    /// `returnSchemaRef` is the title of the return schema that the agent must have.
     ///
     /// # Errors
-    /// Those of creating a run; `conflict` when no agent has such a return schema.
+    /// Those of creating a run; `conflict` if no agent has this return schema.
     pub async fn invoke(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         let fields = [
             "agentId",
@@ -252,7 +243,8 @@ impl Seams {
         if schema.is_some() && !forced {
             return Err(Problem::validation(
                 "returnSchemaRef",
-                "`returnSchemaRef` says which schema the result violates; it takes `forceInvalidResult: true`",
+                "`returnSchemaRef` names the schema that the result violates; it requires \
+                 `forceInvalidResult: true`",
             ));
         }
         let named = members.get("agentId").filter(|agent| !agent.is_null());
@@ -283,8 +275,8 @@ impl Seams {
         }))
     }
 
-    /// Gives an agent one task: `{task?, validateHandoff?, availableTools?}`. A task is always held against the schema the
-    /// agent has for it, and there are no tools but the agent's own.
+    /// Gives an agent one task: `{task?, validateHandoff?, availableTools?}`. A task is always
+    /// validated against the agent's schema for it, and the agent has only its own tools.
     ///
     /// # Errors
     /// Those of creating a run.
@@ -299,7 +291,7 @@ impl Seams {
         if offered.is_some_and(|offered| !offered.is_empty()) {
             return Err(Problem::validation(
                 "availableTools",
-                "this seam brings no tools; `availableTools` must be empty",
+                "this seam provides no tools; `availableTools` must be empty",
             ));
         }
         let task = members.get("task").cloned().unwrap_or_else(|| json!({}));
@@ -320,7 +312,8 @@ impl Seams {
         Ok(json!({"runId": run, "status": outcome, "events": events}))
     }
 
-    /// An agent with a return schema, of this title if one is given, and a text that violates the schema.
+    /// An agent with a return schema, with this title if given, and a string that violates the
+    /// schema.
     async fn violation(
         &self,
         caller: &Caller,
@@ -364,7 +357,7 @@ impl Seams {
         }
         Err(Problem::new(
             ErrorCode::Conflict,
-            "no agent that was asked for has a return schema that can be violated",
+            "no matching agent has a return schema that can be violated",
         ))
     }
 
@@ -379,7 +372,7 @@ impl Seams {
                 ImportError::Problem(problem) => problem,
                 ImportError::Faults(_) => nothing_came(),
             })?;
-        // Null is absent there too.
+        // As in JSON there, null means absent.
         let body = json!({
             "mode": "eval",
             "evalSuiteRef": format!("{}@{}", suite.suite_id, suite.version),
@@ -395,13 +388,13 @@ impl Seams {
         Ok(run)
     }
 
-    /// The agent that is named, or the first one there is.
+    /// The named agent, or the first installed one.
     async fn agent(&self, caller: &Caller, named: Option<&Value>) -> Result<AgentId, Problem> {
         match named {
             None | Some(Value::Null) => {}
             Some(Value::String(agent)) => return Ok(AgentId::from(agent.as_str())),
             Some(_) => {
-                return Err(Problem::validation("agentId", "`agentId` must be a text"));
+                return Err(Problem::validation("agentId", "`agentId` must be a string"));
             }
         }
         let inventory = self.packs.agents(&caller.tenant).await?;
@@ -431,12 +424,13 @@ impl Seams {
 fn late(run: &RunId) -> Problem {
     Problem::new(
         ErrorCode::Unavailable,
-        "the run has not come as far as it should in time; look at it later",
+        "the run is not ready in time; read it later",
     )
     .with("runId", run.as_str())
 }
 
-/// A suite of so many tasks. The version names their number, so that each is always the same document.
+/// A suite with this number of tasks. The version contains the number, so that each is always the
+/// same document.
 fn suite(tasks: u64) -> Value {
     let tasks_of_it: Vec<Value> = (1..=tasks)
         .map(|n| {
@@ -456,7 +450,8 @@ fn suite(tasks: u64) -> Value {
     })
 }
 
-/// A suite of this one task, which no answer fails. The version is that of the task, as near as versions can tell.
+/// A suite of this one task, which every answer passes. The version is derived from the task, as
+/// precisely as a version number can.
 fn suite_of(task: Value) -> Value {
     let digest = Sha256::digest(task.to_string());
     let version = digest
@@ -490,7 +485,7 @@ fn payload<'a>(log: &'a [Value], kind: &str) -> Result<&'a Value, Problem> {
         .ok_or_else(nothing_came)
 }
 
-/// An event as this seam shows it: its type beside the members of its payload.
+/// An event as this seam shows it: its type next to the members of its payload.
 fn flat(event: &Value) -> Value {
     let mut shown = Map::new();
     shown.insert("type".to_owned(), json!(kind_of(event)));
@@ -500,19 +495,19 @@ fn flat(event: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// A text that may be left out.
+/// An optional string.
 fn text<'a>(members: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, Problem> {
     match members.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(Problem::validation(
             field,
-            format!("`{field}` must be a text"),
+            format!("`{field}` must be a string"),
         )),
     }
 }
 
-/// A text that may not be left out.
+/// A required string.
 fn required<'a>(members: &'a Map<String, Value>, field: &str) -> Result<&'a str, Problem> {
     text(members, field)?
         .ok_or_else(|| Problem::validation(field, format!("`{field}` is required")))
@@ -525,7 +520,7 @@ fn closed<'a>(body: &'a Value, fields: &[&str]) -> Result<&'a Map<String, Value>
     match members.keys().find(|key| !fields.contains(&key.as_str())) {
         Some(unknown) => Err(Problem::validation(
             unknown,
-            format!("this seam knows {}", fields.join(", ")),
+            format!("unknown field; this seam takes {}", fields.join(", ")),
         )),
         None => Ok(members),
     }
@@ -534,6 +529,6 @@ fn closed<'a>(body: &'a Value, fields: &[&str]) -> Result<&'a Map<String, Value>
 fn nothing_came() -> Problem {
     Problem::new(
         ErrorCode::InternalError,
-        "the seam's run has not left what it should; look at its log",
+        "the seam's run lacks an expected event; look at its log",
     )
 }

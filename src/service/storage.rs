@@ -20,22 +20,21 @@ use crate::domain::storage::{LegalHold, Quotas, Retention, Usage};
 use crate::ports::{Clock, Remains, RunDeletion, Store, StoreError, StoredEvent, reaches_end};
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// How long a tenant's usage is not read again. What this process adds meanwhile is counted in.
+/// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
 const USAGE_HOLDS: Duration = Duration::from_secs(10);
-/// Tenants whose usage is kept at once.
+/// Maximum number of tenants in the cache.
 const MAX_TENANTS: usize = 10_000;
 /// Events masked in one transaction.
 const EVENTS: u32 = 500;
-/// Runs of one page that retention looks at.
+/// Runs per page in the retention sweep.
 const RUNS: u32 = 100;
-/// Who deletes by retention, in the audit log.
+/// The principal of retention in the audit log.
 const RETENTION_PRINCIPAL: &str = "host:retention";
-/// How often retention looks for runs that are due.
+/// Interval between retention sweeps.
 const EVERY: Duration = Duration::from_secs(3600);
 /// Longest reason of a hold, in characters.
 const MAX_REASON: usize = 500;
 
-/// What tenants store.
 pub struct Storage {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -46,7 +45,6 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The use cases over their ports.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -69,7 +67,7 @@ impl Storage {
         &self.quotas
     }
 
-    /// What the tenant stores.
+    /// The tenant's usage.
     ///
     /// # Errors
     /// The store failed.
@@ -78,10 +76,10 @@ impl Storage {
         usage.map_err(|cause| internal(&cause))
     }
 
-    /// Counts `adding` to what the tenant stores.
+    /// Counts `adding` towards the tenant's usage.
     ///
     /// # Errors
-    /// `quota_exceeded`, and nothing is counted.
+    /// `quota_exceeded`; then nothing is counted.
     pub async fn reserve(&self, tenant: &TenantId, adding: &Usage) -> Result<(), Problem> {
         if !self.is_fresh(tenant) {
             let usage = self.usage(tenant).await?;
@@ -99,8 +97,8 @@ impl Storage {
             return Err(Problem::new(
                 ErrorCode::QuotaExceeded,
                 format!(
-                    "the tenant's quota `{}` of {} {} would be exceeded, {} are in use; delete some, or ask the operator to \
-                     raise `quotas.{}`",
+                    "the tenant's quota `{}` of {} {} would be exceeded, {} are in use; delete \
+                     some, or ask the operator to raise `quotas.{}`",
                     exceeded.quota, exceeded.limit, exceeded.unit, exceeded.used, exceeded.quota
                 ),
             )
@@ -115,7 +113,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Reads the tenant's usage again before the next reservation: something was deleted, or not added after all.
+    /// Reads the tenant's usage again before the next reservation, because something was deleted,
+    /// or not added after all.
     pub fn forget_usage(&self, tenant: &TenantId) {
         self.known().remove(tenant);
     }
@@ -131,11 +130,12 @@ impl Storage {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes a run that has ended. Of an eval run the scores stay, without content, because gates count every attempt.
+    /// Deletes a finished run. The scores of an eval run stay, without content, because gates count
+    /// every attempt.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for a run that is in progress, under a legal hold, the evidence of a version in service, or a
-    /// record of a decision that the host keeps.
+    /// `not_found`; `conflict` for a run that is in progress, under a legal hold, the evidence of a
+    /// version in service, or a record of a decision that the host keeps.
     pub async fn delete(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
         let record = self.record(&caller.tenant, run).await?;
         if let Some(refusal) = kept_by_host(&record) {
@@ -158,7 +158,7 @@ impl Storage {
                 return Err(conflict("the run is under a legal hold; release it first"));
             }
         }
-        // What is left when this is cut off, the next look of the host masks.
+        // If interrupted, the host's next sweep masks the rest.
         self.mask_deleted()
             .await
             .map_err(|cause| internal(&cause))?;
@@ -185,7 +185,7 @@ impl Storage {
         let hold = LegalHold {
             placed_by: caller.principal.clone(),
             placed_at: self.clock.now(),
-            // It is recorded and audited as it is here.
+            // Recorded and audited as masked.
             reason: mask(reason).into_owned(),
         };
         let reasons = vec![format!("hold: {}", hold.reason)];
@@ -226,13 +226,13 @@ impl Storage {
         }
     }
 
-    /// Deletes runs that are past their retention, and masks what deletions have left, until `shutdown`.
+    /// Deletes runs past their retention, and masks the logs of deleted runs, until `shutdown`.
     pub async fn work(&self, shutdown: CancellationToken) {
         loop {
             if let Err(cause) = self.sweep(&shutdown).await {
                 warn!(
                     cause = chain(&cause),
-                    "runs past their retention could not be deleted; the next look tries again"
+                    "could not delete runs past their retention; the next sweep tries again"
                 );
             }
             tokio::select! {
@@ -242,7 +242,7 @@ impl Storage {
         }
     }
 
-    /// One look at what is due.
+    /// One retention sweep.
     ///
     /// # Errors
     /// The store failed.
@@ -262,7 +262,7 @@ impl Storage {
             self.mask_deleted().await?;
         }
         if deleted > 0 {
-            info!(deleted, "runs past their retention were deleted");
+            info!(deleted, "deleted runs past their retention");
         }
         Ok(deleted)
     }
@@ -271,7 +271,7 @@ impl Storage {
         if kept_by_host(record).is_some() {
             return Ok(false);
         }
-        // A version that cannot be looked up now may rest on the run.
+        // If the lookup fails, the run may be the evidence of a version in service.
         if self.is_evidence(record).await.unwrap_or(true) {
             return Ok(false);
         }
@@ -316,7 +316,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Whether a version that takes traffic, or may take it again, was promoted on this run.
+    /// Whether a version in service, or one that may return to service, was promoted with this run
+    /// as evidence.
     async fn is_evidence(&self, record: &RunRecord) -> Result<bool, Problem> {
         let Some(eval) = record.spec.eval() else {
             return Ok(false);
@@ -353,7 +354,7 @@ impl Storage {
     }
 }
 
-/// Why a run is not for callers to delete.
+/// Why callers may not delete a run.
 fn kept_by_host(record: &RunRecord) -> Option<&'static str> {
     match &record.spec.work {
         Work::Journal => Some("the run records decisions about a deployment; the host keeps it"),
@@ -367,7 +368,7 @@ fn kept_by_host(record: &RunRecord) -> Option<&'static str> {
     }
 }
 
-/// The record without what its caller said.
+/// The record without its caller's content.
 fn without_content(mut record: RunRecord) -> RunRecord {
     record.spec.inputs = Map::new();
     record.spec.metadata = Map::new();
@@ -376,13 +377,13 @@ fn without_content(mut record: RunRecord) -> RunRecord {
     record
 }
 
-/// An event without content; `None` if there is none in it.
+/// The event without content; `None` if it has none.
 fn masked(record: &RunRecord, event: &StoredEvent) -> Option<StoredEvent> {
     let mut redactor = Redactor::default();
     let body = match redactor.event(&record.spec.work, &event.body) {
         Ok(_) if !redactor.applied() => return None,
         Ok(body) => body.get().to_owned(),
-        // What an unreadable event holds is not known.
+        // The content of an unreadable event is unknown.
         Err(_) => Value::Object(Map::new()).to_string(),
     };
     Some(StoredEvent {

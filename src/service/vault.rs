@@ -1,4 +1,4 @@
-//! Encrypts secrets that others must be able to use again, before they are stored.
+//! Encrypts secrets that must be readable later, before they are stored.
 
 use std::sync::Arc;
 
@@ -8,13 +8,10 @@ use crate::ports::{HostKeys, Ids, NoSigningKey};
 /// A secret cannot be encrypted or decrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// There is no key.
     #[error("the host key cannot be used")]
     Key(#[from] NoSigningKey),
-    /// It cannot be decrypted.
     #[error("a stored secret cannot be decrypted with this host's key")]
     Sealed(#[from] Sealed),
-    /// The cipher refused.
     #[error("a secret cannot be encrypted")]
     Unsealable,
 }
@@ -26,12 +23,12 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// A vault that uses these keys.
     pub fn new(keys: Arc<dyn HostKeys>, ids: Arc<dyn Ids>) -> Self {
         Self { keys, ids }
     }
 
-    /// Encrypts a secret of `owner` (see [`crate::domain::sealing::owner`]); it decrypts for the same owner only.
+    /// Encrypts a secret of `owner` (see [`crate::domain::sealing::owner`]); only the same owner
+    /// can decrypt it.
     ///
     /// # Errors
     /// [`VaultError`].

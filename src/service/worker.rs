@@ -1,7 +1,8 @@
-//! Claims runs and keeps their leases.
+//! Claims runs and renews their leases.
 //!
-//! A replica claims as many runs as it may work on, renews all leases with one heartbeat, and passes on cancel requests. On
-//! shutdown it stops claiming, lets running tasks end within a grace period, and releases what is left for others to resume.
+//! A replica claims as many runs as it may execute, renews all leases with one heartbeat, and
+//! forwards cancel requests. On shutdown it stops claiming, lets running tasks finish within a
+//! grace period, and releases unfinished runs for others to resume.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,16 +24,16 @@ use crate::ports::{
     CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, Store, StoreError,
 };
 
-/// How a replica works.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSettings {
-    /// How long a lease holds without a heartbeat; a third of it passes between heartbeats.
+    /// How long a lease holds without a heartbeat; heartbeats come at a third of it.
     pub lease: Duration,
-    /// Runs worked on at the same time; at most half of them are one tenant's, so that nobody has to wait for another.
+    /// Runs executed at the same time; at most half of them are one tenant's, so that tenants do
+    /// not have to wait for each other.
     pub max_runs: usize,
-    /// How long tasks may go on after shutdown was asked for.
+    /// How long tasks may continue after shutdown was requested.
     pub drain: Duration,
-    /// Longest wait between two looks at the queue.
+    /// Longest interval between two reads of the queue.
     pub poll: Duration,
 }
 
@@ -54,11 +55,12 @@ pub struct Worker {
     executor: Arc<Executor>,
     owner: String,
     settings: WorkerSettings,
-    /// The command this process is; `None` for a host, which executes whatever is queued for hosts.
+    /// The command this process runs; `None` for a host, which executes everything queued for
+    /// hosts.
     command: Option<Arc<Command>>,
     held: Mutex<HashMap<RunId, Held>>,
-    /// When runs that were parked here may be claimed again. Whoever is there then may do it; this only saves the wait for
-    /// the next look at the queue.
+    /// When runs that were parked here may be claimed again. Any replica may claim them then; this
+    /// only saves the wait for the next read of the queue.
     wakes: Mutex<BTreeSet<Timestamp>>,
     runs: TaskTracker,
 }
@@ -74,8 +76,8 @@ struct Held {
 }
 
 impl Worker {
-    /// A worker named `owner`, unique among all replicas and starts. With a `command` it claims only the runs that the command
-    /// was asked to execute.
+    /// A worker named `owner`, unique among all replicas and starts. With a `command` it claims
+    /// only the runs that the command was asked to execute.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -98,7 +100,7 @@ impl Worker {
         })
     }
 
-    /// Works until `shutdown`, then drains. Returns when nothing of ours runs any more.
+    /// Works until `shutdown`, then drains. Returns when none of its runs is being executed.
     pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         let stop = CancellationToken::new();
         let heartbeat = {
@@ -106,10 +108,10 @@ impl Worker {
             tokio::spawn(async move { worker.beat(stop).await })
         };
         let draining = CancellationToken::new();
-        // A host may be started on a full disk: nothing is claimed before a write shows that there is room.
+        // A host may start on a full disk: nothing is claimed before a write succeeds.
         self.store.report_outage();
         while !shutdown.is_cancelled() {
-            // A run that is to be cancelled takes a moment and no slot: it must not wait for one.
+            // A run to be cancelled takes a moment and no slot, so it must not wait for one.
             let sated = self.sated();
             let own = self.command.as_ref().map(|command| command.runs());
             let free = self.runs.len() < self.settings.max_runs;
@@ -139,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// The tenants that have their share of the slots.
+    /// The tenants that have used up their share of the slots.
     fn sated(&self) -> Vec<TenantId> {
         let share = self.settings.max_runs.div_ceil(2);
         let mut held: HashMap<TenantId, usize> = HashMap::new();
@@ -151,7 +153,8 @@ impl Worker {
     }
 
     async fn claim(&self, which: Claimable<'_>) -> Option<(Claim, LeaseTerm)> {
-        // A run that is claimed while nothing else can be written asks its models in vain, once for each lease.
+        // A run that is claimed while no other write succeeds would call its models in vain, once
+        // per lease.
         if !self.store.takes_writes().await {
             return None;
         }
@@ -161,7 +164,7 @@ impl Worker {
             Ok(claim) => Some((claim?, LeaseTerm::new(asked_at, lease))),
             Err(cause) => {
                 note_outage(self.store.as_ref(), &cause);
-                report(cause, "the queue cannot be read");
+                report(cause, "could not read the queue");
                 None
             }
         }
@@ -170,7 +173,7 @@ impl Worker {
     fn start(self: &Arc<Self>, claim: Claim, term: LeaseTerm, draining: &CancellationToken) {
         let run_id = claim.run.run_id.clone();
         let fence = claim.fence;
-        info!(run_id = %run_id, fence = fence.0, "working on run");
+        info!(run_id = %run_id, fence = fence.0, "executing run");
         let (cancel, cancelled) = watch::channel(None);
         let (pause, paused) = watch::channel(None);
         let lost = CancellationToken::new();
@@ -197,7 +200,8 @@ impl Worker {
         self.runs.spawn(async move {
             let outcome = worker.executor.execute(claim, control).await;
             worker.forget(&run_id, fence);
-            // What is broken keeps its lease until it runs out: nobody should run into the same wall at once.
+            // A broken run keeps its lease until it expires, so that others do not fail at once in
+            // the same way.
             let given_back = match outcome {
                 Outcome::GivenBack => worker.store.release(&run_id, fence).await,
                 Outcome::Parked(wait) => {
@@ -207,9 +211,9 @@ impl Worker {
                 Outcome::Ended | Outcome::Broken => Ok(()),
             };
             if let Err(cause) = given_back {
-                report(cause, "a lease cannot be released; it will run out");
+                report(cause, "could not release a lease; it will expire");
             }
-            // A free slot may be what another run waits for.
+            // Another run may be waiting for a free slot.
             worker.store.notify_work().await;
         });
     }
@@ -219,13 +223,13 @@ impl Worker {
         wakes.extend(at);
     }
 
-    /// How long to wait for a signal before the next look at the queue.
+    /// How long to wait for a signal before the next read of the queue.
     fn next_look(&self) -> Duration {
         let now = self.clock.now();
         let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         *wakes = wakes.split_off(&now);
         let next = wakes.first().map(|at| {
-            // Rounded up: a look that comes too early finds nothing.
+            // Rounded up: a read that comes too early finds nothing.
             let micros = at.as_microsecond().saturating_sub(now.as_microsecond());
             Duration::from_micros(u64::try_from(micros).unwrap_or(0)) + Duration::from_millis(1)
         });
@@ -241,13 +245,14 @@ impl Worker {
             }
             let asked_at = Instant::now();
             let uptime = self.clock.uptime();
-            // Only runs held before the renewal can have lost their lease by it; one claimed meanwhile is not in its answer.
+            // Only runs held before the renewal can have lost their lease; one claimed meanwhile is
+            // not in the response.
             let before: Vec<(RunId, Fence)> = self
                 .held()
                 .iter()
                 .map(|(run, held)| (run.clone(), held.fence))
                 .collect();
-            // An answer that comes after the leases ran out is none.
+            // A response after the leases expired is too late.
             let lease = self.settings.lease;
             let left = (renewed_at + lease).saturating_duration_since(asked_at);
             let patience = if left.is_zero() { lease / 3 } else { left };
@@ -258,9 +263,9 @@ impl Worker {
                 }
                 Err(cause) => {
                     note_outage(self.store.as_ref(), &cause);
-                    report(cause, "leases cannot be renewed");
+                    report(cause, "could not renew leases");
                     if renewed_at.elapsed() >= self.settings.lease {
-                        // Others may have them by now; calls made under them would be paid for twice.
+                        // Others may hold the runs by now; calls made for them would be paid twice.
                         self.held().values().for_each(|held| held.lost.cancel());
                     }
                 }
@@ -284,7 +289,8 @@ impl Worker {
                     ours.term.renew(asked_at, self.settings.lease);
                     tell(&ours.cancel, cancel.clone());
                 }
-                // A run that has just ended is no longer leased either; its task is past caring.
+                // A run that has just ended no longer has a lease either; its task does not need
+                // one.
                 None => ours.lost.cancel(),
             }
         }
@@ -301,7 +307,7 @@ impl Worker {
     async fn pass_on_requests(&self) {
         let runs: Vec<RunId> = self.held().keys().cloned().collect();
         for run in runs {
-            // The next look will do; each further question would only wait as long as this one.
+            // The next read is soon enough; each further query would only wait as long as this one.
             let Ok(cancel) = self.store.cancel_requested(&run).await else {
                 return;
             };
@@ -310,7 +316,7 @@ impl Worker {
             };
             if let Some(held) = self.held().get(&run) {
                 tell(&held.cancel, cancel);
-                // Unlike a cancel, it may be taken back, and asked for anew.
+                // Unlike a cancel, a pause may be withdrawn and requested again.
                 held.pause.send_if_modified(|known| {
                     let news = *known != pause;
                     *known = pause;
@@ -325,8 +331,8 @@ impl Worker {
     }
 }
 
-/// A store that does not answer in time is as good as none: a connection to a machine that is gone may stay silent for
-/// minutes.
+/// Treats a store that does not respond in time as failed: a connection to a dead machine may stay
+/// silent for minutes.
 async fn within<T>(
     patience: Duration,
     asked: impl Future<Output = Result<T, StoreError>>,
@@ -335,7 +341,7 @@ async fn within<T>(
     answered.unwrap_or_else(|late| Err(StoreError::Unavailable(Outage(Box::new(late)))))
 }
 
-/// Passes a request on, the first time it is seen.
+/// Forwards a request the first time it is seen.
 fn tell<T>(told: &watch::Sender<Option<T>>, request: Option<T>) {
     told.send_if_modified(|known| {
         let news = known.is_none() && request.is_some();

@@ -1,24 +1,24 @@
-//! Which workflows this host has.
+//! The workflows of this host.
 
 use crate::domain::deployment::Lifecycle;
 use crate::domain::ids::AgentId;
 use crate::domain::workflow::fixtures;
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
-/// The workflows runs may name.
+/// The workflows that runs may name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Workflows {
-    /// Whether the fixtures of conformance suites are among them.
+    /// Whether the conformance fixtures are included.
     pub fixtures: bool,
 }
 
 impl Workflows {
-    /// Where the versions of an agent stand that comes with the workflows.
+    /// The deployments of an agent that comes with the workflows.
     pub fn deployed(self, agent: &AgentId) -> Option<Lifecycle> {
         self.fixtures.then(|| fixtures::deployed(agent)).flatten()
     }
 
-    /// The definition of this id.
+    /// The definition with this id.
     pub fn definition(self, id: &str) -> Option<WorkflowDefinition> {
         self.fixtures.then(|| fixtures::fixture(id)).flatten()
     }

@@ -1,4 +1,5 @@
-//! Which version of an agent a run meets (RFC 0082 §B): found when the run is created, pinned, and never found anew.
+//! Resolution of the agent version of a run (RFC 0082 §B): resolved when the run is created,
+//! pinned, and never resolved again.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::service::fault::internal;
 use crate::service::library::LoadedAgent;
 
 impl Runs {
-    /// The agent as it is installed: the version that is named, else the highest.
+    /// The installed agent: the named version, else the highest.
     ///
     /// # Errors
     /// The store failed.
@@ -33,13 +34,14 @@ impl Runs {
         installed.await.map_err(|cause| internal(&cause))
     }
 
-    /// Whether a remote agent answers for an installed one: it brings tools of its own, and is offered none.
+    /// Whether a remote agent answers for an installed one: it has its own tools, and is offered
+    /// none.
     pub fn answered_remotely(&self, agent: &LoadedAgent) -> bool {
         let model = self.models.resolve(agent.definition.model_class);
         model.is_some_and(|it| Answerer::of_provider(&it.model.info().provider).is_remote())
     }
 
-    /// An agent that runs elsewhere, as this tenant may reach it.
+    /// Binds an agent that runs elsewhere, within what this tenant may reach.
     ///
     /// # Errors
     /// `validation_error` that names the member of `reached_by`.
@@ -50,7 +52,7 @@ impl Runs {
         })
     }
 
-    /// Finds the version that is active on the channel a request names, and pins it.
+    /// Resolves the channel that a request names to its active version, and pins it.
     pub(super) async fn pin_channel(
         &self,
         tenant: &TenantId,
@@ -67,7 +69,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Pins the agents of a workflow's nodes. Nodes that name one agent by one channel meet one version.
+    /// Pins the agents of a workflow's nodes. Nodes that name the same agent and channel get the
+    /// same version.
     pub(super) async fn bind_agents(
         &self,
         tenant: &TenantId,
@@ -107,7 +110,7 @@ impl Runs {
         Ok(bound)
     }
 
-    /// The version that is active on a channel, by the run's one draw on it.
+    /// The active version on a channel, by the run's single draw on it.
     async fn resolve_channel(
         &self,
         tenant: &TenantId,
@@ -121,7 +124,7 @@ impl Runs {
             Problem::new(
                 ErrorCode::NoActiveDeployment,
                 format!(
-                    "{none}; promote a version on it, or name one by `configurable.agentVersion`"
+                    "{none}; promote a version on it, or name one in `configurable.agentVersion`"
                 ),
             )
             .with("field", field)

@@ -1,4 +1,5 @@
-//! Every run of the same agent, suite and model: what was judged in each, and which were declared void.
+//! All runs of the same agent, suite and model: the tasks judged in each, and the runs declared
+//! void.
 
 use std::sync::Arc;
 
@@ -16,18 +17,18 @@ use crate::protocol::openwop::events::EventDocument;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// Attempts that are judged together. A gate that could not look at all of them refuses.
+/// Maximum number of attempts that are pooled. A gate that could not read all of them refuses.
 const MOST_ATTEMPTS: usize = 10_000;
-/// Records read at once.
+/// Records read per page.
 const RECORDS: u32 = 500;
-/// Events read at once.
+/// Events read per page.
 const EVENTS: u32 = 2048;
 
 impl Runs {
-    /// Every attempt at the same thing as `named`, in the order of creation.
+    /// Every attempt with the same agent, suite and model as `named`, oldest first.
     ///
     /// # Errors
-    /// `conflict` for more than can be judged together.
+    /// `conflict` for more attempts than can be pooled.
     pub(super) async fn attempts_of(
         &self,
         named: &RunRecord,
@@ -51,7 +52,8 @@ impl Runs {
                     return Err(Problem::new(
                         ErrorCode::Conflict,
                         format!(
-                            "the agent has more than {MOST_ATTEMPTS} eval runs of this suite and model, too many to judge together; release a new version"
+                            "the agent has more than {MOST_ATTEMPTS} eval runs of this suite and \
+                             model, too many to pool; release a new version"
                         ),
                     ));
                 }
@@ -65,7 +67,7 @@ impl Runs {
         }
     }
 
-    /// What a run has judged itself. A run that has ended is read once.
+    /// The tasks a run has judged itself. A finished run is read once.
     async fn attempt(&self, record: &RunRecord) -> Result<Arc<Attempt>, Problem> {
         if let Some(known) = self.attempts_ended.get(&record.run_id).await {
             return Ok(known);
@@ -88,7 +90,8 @@ impl Runs {
         Ok(attempt)
     }
 
-    /// From the whole log, where that was folded for another purpose. The log of a branch begins with what another run judged.
+    /// From the folded state, if the whole log is cached. The log of a branch starts with tasks
+    /// that another run judged.
     async fn folded(&self, record: &RunRecord) -> Option<Attempt> {
         if record.fork.is_some() {
             return None;
@@ -97,7 +100,8 @@ impl Runs {
         self.projections.ended(&record.run_id, look).await
     }
 
-    /// Folds the verdicts of a run, without what led to them and without what a branch has copied.
+    /// Folds the verdicts of a run, without the events before them and without those a branch
+    /// copied.
     async fn judged(&self, record: &RunRecord) -> Result<RunState, StoreError> {
         let mut state = RunState::default();
         let mut after = record.fork.as_ref().map_or(0, |fork| fork.history);
@@ -105,7 +109,7 @@ impl Runs {
             let events = self.store.verdicts(&record.run_id, after, EVENTS).await?;
             for stored in &events {
                 after = stored.sequence;
-                // A document that cannot be read decides nothing.
+                // An event that cannot be read is ignored.
                 let Ok(document) = EventDocument::read(&stored.body) else {
                     continue;
                 };
@@ -120,10 +124,11 @@ impl Runs {
         }
     }
 
-    /// Declares an eval run void: from now on its scores count for no gate. What was recorded stays.
+    /// Declares an eval run void: from now on its scores count for no gate. Its log stays
+    /// unchanged.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for a run that was declared void before.
+    /// `not_found`; `conflict` for a run that is already void.
     pub async fn void(
         &self,
         caller: &Caller,
@@ -161,13 +166,13 @@ impl Runs {
             Ok(()) => Ok(body),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
-                "this run was declared void before",
+                "this run was already declared void",
             )),
             Err(cause) => Err(internal(&cause)),
         }
     }
 
-    /// Who declared a run void, if somebody did.
+    /// The declaration that a run is void, if there is one.
     pub(super) async fn voided(
         &self,
         tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! Comparing the judge with people: an attempt is begun, and looked at while it is under way.
+//! Judge calibrations: starting an attempt, and showing its progress.
 
 mod work;
 
@@ -17,26 +17,26 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The suite whose rubrics are applied.
     pub suite: SuiteRef,
-    /// What people have scored.
+    /// The samples scored by people.
     pub samples: Vec<Sample>,
-    /// Whether a first look at few of them is wanted.
+    /// Whether few samples are accepted, for a first impression.
     pub allow_few: bool,
-    /// What it may cost; nothing said, the usual.
+    /// Cost limit; `None` for the default.
     pub max_cost: Option<NanoUsd>,
 }
 
 impl Runs {
-    /// Begins to have the judge of a suite's rubrics judge what people have scored. With a claim, the idempotency record is
-    /// completed in the same transaction.
+    /// Starts a calibration: the judge of a suite's rubrics judges samples that people have scored.
+    /// With a claim, the idempotency record is completed in the same transaction.
     ///
     /// # Errors
-    /// `validation_error` for a suite that is not there, samples that cannot be used or a bound that cannot do; `conflict`
-    /// without a judge, or while another attempt of the tenant is under way.
+    /// `validation_error` for an unknown suite, unusable samples or a cost limit that is too low;
+    /// `conflict` without a judge, or while another calibration of the tenant is in progress.
     pub async fn calibrate(
         &self,
         caller: &Caller,
@@ -69,8 +69,8 @@ impl Runs {
             return Err(Problem::validation(
                 "maxCostUsd",
                 format!(
-                    "having the judge read all of it costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise it, or send fewer \
-                     samples",
+                    "judging all samples costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise \
+                     it, or send fewer samples",
                     likely.usd(),
                     bound.usd()
                 ),
@@ -106,7 +106,7 @@ impl Runs {
         begun.map_err(|cause| match cause {
             StoreError::Exists(_) => Problem::new(
                 ErrorCode::Conflict,
-                "another calibration of this tenant is under way; wait for its end",
+                "another calibration of this tenant is in progress; wait for its end",
             ),
             cause => internal(&cause),
         })?;
@@ -125,10 +125,10 @@ impl Runs {
         Ok(attempt)
     }
 
-    /// How it stands with an attempt.
+    /// The progress or result of an attempt.
     ///
     /// # Errors
-    /// `not_found`, also for an old one.
+    /// `not_found`, also for an attempt that is no longer stored.
     pub async fn calibration_attempt(
         &self,
         tenant: &TenantId,
@@ -145,12 +145,12 @@ impl Runs {
         Ok(attempt)
     }
 
-    /// Ends the attempts that are under way here, and lets none begin.
+    /// Stops the attempts in this process, and lets none start.
     pub async fn stop_calibrating(&self) {
         self.attempts.stop().await;
     }
 
-    /// A first look does not take the place of what gates go by.
+    /// A calibration with few samples must not replace one that gates rely on.
     async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
         let kept = self.store.calibration(&caller.tenant, &judge.identity);
         let kept = kept.await.map_err(|cause| internal(&cause))?;
@@ -160,8 +160,8 @@ impl Runs {
             Some(kept) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "this judge was compared on {} samples, and that counts until {}; fewer than {MIN_SAMPLES} would take its \
-                     place: send more",
+                    "this judge has a calibration with {} samples, valid until {}; fewer than \
+                     {MIN_SAMPLES} samples would replace it: send more",
                     kept.samples, kept.valid_until
                 ),
             )
@@ -172,21 +172,21 @@ impl Runs {
     /// The newest calibration of every judge of a tenant.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, Problem> {
         let found = self.store.calibrations(tenant).await;
         found.map_err(|cause| internal(&cause))
     }
 }
 
-/// What an attempt may cost: what its caller says, within what the host lets a run cost.
+/// The cost limit of an attempt: the caller's, within the host's limit for a run.
 fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
     match (asked, host) {
         (Some(asked), Some(host)) if asked > host => Err(Problem::validation(
             "maxCostUsd",
             format!(
-                "`maxCostUsd` is above the {:.2} USD that this host allows; ask for less, or raise \
-                 `limits.max_cost_usd_per_suite` in its configuration",
+                "`maxCostUsd` is above the {:.2} USD that this host allows; lower it, or raise \
+                 `limits.max_cost_usd_per_suite` in the host's configuration",
                 host.usd()
             ),
         )),

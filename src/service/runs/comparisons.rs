@@ -1,4 +1,4 @@
-//! Two runs, or the experiments they are trials of, compared.
+//! Comparison of two runs, or of the experiments they belong to.
 
 use super::Runs;
 use crate::domain::eval::comparison::{Compared, RunComparison, compare};
@@ -7,11 +7,11 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::protocol::error::{ErrorCode, Problem};
 
 impl Runs {
-    /// What changed from `baseline` to `candidate`, task by task.
+    /// The changes from `baseline` to `candidate`, task by task.
     ///
     /// # Errors
-    /// `not_found`, whichever of the two it is; `conflict` before both have ended; `validation_error` if they have no task in
-    /// common.
+    /// `not_found` if either does not exist; `conflict` before both have ended; `validation_error`
+    /// if they have no task in common.
     pub async fn comparison(
         &self,
         tenant: &TenantId,
@@ -30,7 +30,7 @@ impl Runs {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
                     format!(
-                        "eval run `{}` has not ended; runs are compared once both have",
+                        "eval run `{}` has not ended; compare the runs once both have",
                         run.run_id
                     ),
                 )

@@ -1,4 +1,5 @@
-//! Creating runs: a request is parsed and planned, and the record and its queue entry are written in one transaction.
+//! Creating runs: a request is parsed and planned, and the record and its queue entry are written
+//! in one transaction.
 
 use serde_json::{Value, json};
 
@@ -18,21 +19,20 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// How long the active run of a scope may be expected to take on; nobody knows better.
+/// `Retry-After` while another run of the scope is active; its duration is unknown.
 const ACTIVE_RETRY_S: u64 = 5;
 
-/// A run that was created.
 #[derive(Clone, Debug)]
 pub struct Created {
-    /// The run.
     pub run_id: RunId,
     /// The body of the `201`.
     pub body: Value,
-    /// Whether the claim, if there is one, was completed with it.
+    /// Whether the claim, if any, was completed in the same transaction.
     pub recorded: bool,
 }
 
-/// Whether a run may be created while another one of its scope is active (OpenWOP idempotency, `X-Dedup`).
+/// Whether a run may be created while another one of its scope is active (OpenWOP idempotency,
+/// `X-Dedup`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dedup {
     /// It may.
@@ -48,7 +48,7 @@ pub(super) struct NewRun {
     pub(super) principal: String,
     pub(super) spec: RunSpec,
     pub(super) fork: Option<Fork>,
-    /// Who is told how it ends, beside the tenant's subscriptions.
+    /// The callback for the end of the run, in addition to the tenant's subscriptions.
     pub(super) callback: Option<WebhookRecord>,
 }
 
@@ -56,8 +56,9 @@ impl Runs {
     /// Creates a run. With a claim, the idempotency record is completed in the same transaction.
     ///
     /// # Errors
-    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`; `webhook_url_rejected` for a
-    /// `callbackUrl` that leads inward; `run_already_active` under [`Dedup::Enforce`].
+    /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`;
+    /// `webhook_url_rejected` for a `callbackUrl` that leads to an internal host;
+    /// `run_already_active` under [`Dedup::Enforce`].
     pub async fn create(
         &self,
         caller: &Caller,
@@ -82,7 +83,7 @@ impl Runs {
         if options.exclusive && options.scope_id.is_none() {
             return Err(Problem::validation(
                 "scopeId",
-                "`X-Dedup: enforce` allows one active run of a scope; name it by `scopeId`",
+                "`X-Dedup: enforce` allows one active run per scope; set `scopeId`",
             ));
         }
         let callback_url = options.callback_url.take();
@@ -104,12 +105,13 @@ impl Runs {
         self.record_run(caller, spec, callback, claim).await
     }
 
-    /// Creates an eval run of this suite under an id that its asker derives from what it is for: asked again, it is the same
-    /// run. The suite is stored for its runs and is not among the tenant's suites, so no other request can name it. The agent is
-    /// an installed one, unless it runs `elsewhere`.
+    /// Creates an eval run of this suite under an id that the caller derives from its purpose:
+    /// repeating the call yields the same run. The suite is stored for its runs and is not among
+    /// the tenant's suites, so no other request can name it. The agent is an installed one, unless
+    /// it runs `elsewhere`.
     ///
     /// # Errors
-    /// As above, as far as it is about eval runs; `quota_exceeded`.
+    /// As above, for eval runs; `quota_exceeded`.
     pub async fn create_as(
         &self,
         tenant: &TenantId,
@@ -129,7 +131,8 @@ impl Runs {
             .create_over(tenant, principal, run_id, suite, *request, elsewhere)
             .await;
         let kept = match &created {
-            // A removal may have deleted the same bytes just before the record referred to them.
+            // A concurrent removal may have deleted the same bytes just before the record referred
+            // to them.
             Ok(()) => self.store.put(&digest, octets).await,
             Err(_) => self.store.drop_unreferenced(&digest).await,
         };
@@ -198,7 +201,8 @@ impl Runs {
         self.record_new(run, Value::Null, claim).await
     }
 
-    /// Counts a new run against the quotas of its tenant. What its caller sent is stored before anything of its log is.
+    /// Counts a new run against the quotas of its tenant. The caller's content is stored before the
+    /// log.
     async fn reserve_run(&self, record: &RunRecord) -> Result<(), Problem> {
         let Some(storage) = &self.storage else {
             return Ok(());
@@ -212,7 +216,7 @@ impl Runs {
         storage.reserve(&record.tenant, &one_more).await
     }
 
-    /// Records a run; `answer` has members the answer has beside the usual ones.
+    /// Records a run; `answer` has additional members of the response.
     pub(super) async fn record_new(
         &self,
         run: NewRun,
@@ -263,7 +267,7 @@ impl Runs {
         };
         recorded.map_err(|cause| match cause {
             StoreError::ScopeTaken(active) => already_active(&active),
-            // Ids are new, so it is the number of a retry that is taken.
+            // Ids are new, so the conflict is about the number of a retry.
             StoreError::Exists(_) => Problem::new(
                 ErrorCode::Conflict,
                 "another retry of this run was created at the same moment; try again",
@@ -289,7 +293,7 @@ fn already_active(run: &RunId) -> Problem {
         "another run of this `scopeId` is active; wait for it, cancel it, or leave `X-Dedup` out",
     )
     .with("activeRunId", run.as_str())
-    // Of the two places the protocol knows, a host is never the browser.
+    // The protocol knows two values; the other one is a browser.
     .with("activeHost", "cloud")
     .with("retryAfter", ACTIVE_RETRY_S)
 }

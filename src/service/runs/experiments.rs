@@ -1,4 +1,4 @@
-//! Runs that are judged together, and what their scores say.
+//! Runs that are pooled, and the statistics of their scores.
 
 use super::Runs;
 use crate::domain::eval::attempts::Attempt;
@@ -11,7 +11,7 @@ use crate::service::fault::internal;
 
 /// A run with the other trials of its experiment.
 pub struct Experiment {
-    /// The run that was named.
+    /// The named run.
     pub run: EvalReport,
     further: Vec<EvalReport>,
     missing: usize,
@@ -19,7 +19,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// What they are evidence of, together.
+    /// The pooled evidence.
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
             run: &self.run,
@@ -30,11 +30,11 @@ impl Experiment {
     }
 }
 
-/// Runs of one experiment that are looked at: a hundred trials, each with some retries.
+/// Maximum number of runs read per experiment: a hundred trials, each with some retries.
 const MOST_TRIALS: u32 = 1000;
 
 impl Runs {
-    /// A run with the other trials of its experiment, if it is one.
+    /// A run with the other trials of its experiment, if it is a trial.
     ///
     /// # Errors
     /// `not_found`.
@@ -69,7 +69,7 @@ impl Runs {
         Ok(Experiment {
             run: named,
             further,
-            // One that does not count, for another one holds its number, proves nothing.
+            // A run that does not count because another one has its trial number is no evidence.
             missing: standing.missing + deleted + usize::from(!counted),
             attempts: Vec::new(),
         })
@@ -87,10 +87,11 @@ impl Runs {
         }
     }
 
-    /// A run with the other trials of its experiment, and every attempt of the same agent, suite and model.
+    /// A run with the other trials of its experiment, and every attempt of the same agent, suite
+    /// and model.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for more attempts than can be judged together.
+    /// `not_found`; `conflict` for more attempts than can be pooled.
     pub async fn body_of_evidence(
         &self,
         tenant: &TenantId,
@@ -103,7 +104,7 @@ impl Runs {
         })
     }
 
-    /// What the scores of a run that has ended say about its agent.
+    /// The statistics of a finished run's scores.
     ///
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
@@ -113,7 +114,7 @@ impl Runs {
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "the eval run has not ended; its statistics are served once it has",
+                "the eval run has not ended; read its statistics once it has",
             ));
         }
         let baseline = match &report.summary.regression {

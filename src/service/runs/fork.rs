@@ -1,4 +1,4 @@
-//! Forking a run (OpenWOP replay): a new run that begins with what another one recorded.
+//! Forking a run (OpenWOP replay): a new run that starts with the recorded events of another.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::protocol::openwop::events::{Event, EventDocument};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// Events read at a time; the first task is judged early.
+/// Events read per page; the first task is judged early.
 const PAGE: u32 = 256;
 /// The event that judges a task.
 const SCORED: &str = "eval.scored";
 
-/// What the history of a branch has judged.
+/// The tasks that the history of a branch has judged.
 struct Judged {
     tasks: HashSet<TaskId>,
     /// When the last event of the history was recorded.
@@ -36,8 +36,8 @@ impl Runs {
     /// Forks a run of the caller's tenant. The fork belongs to the owner of its source.
     ///
     /// # Errors
-    /// `not_found`; `invalid_from_seq` past the end of the log; `validation_error` for an overlay that cannot be used;
-    /// `conflict` for a run that cannot be forked as it is.
+    /// `not_found`; `invalid_from_seq` beyond the end of the log; `validation_error` for an invalid
+    /// overlay; `conflict` for a run that cannot be forked in its state.
     pub async fn fork(
         &self,
         caller: &Caller,
@@ -55,8 +55,8 @@ impl Runs {
         if record.is_approval_gate() {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "this run asks people to approve one promotion, and nothing would come of their answer to another one; \
-                 ask for the promotion again",
+                "this run asks people to approve one promotion, and an answer in a fork would \
+                 have no effect; request the promotion again",
             ));
         }
         let (status, events, ended) = self
@@ -73,7 +73,8 @@ impl Runs {
             ForkMode::Replay if !status.is_terminal() => {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
-                    "the run has not ended, so there is no whole log to replay; wait for it or cancel it first",
+                    "the run has not ended, so its log is incomplete; wait for it or cancel it \
+                     first",
                 )
                 .with("runStatus", status.as_str()));
             }
@@ -81,8 +82,8 @@ impl Runs {
             ForkMode::Branch if record.spec.eval().is_some_and(|eval| eval.oasis.is_some()) => {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
-                    "an OASIS evaluation is one piece: its provider stands for no other time and no other agent; replay it, or \
-                     start a new run",
+                    "an OASIS evaluation cannot be branched: its provider's state belongs to this \
+                     evaluation; replay it, or start a new run",
                 ));
             }
             ForkMode::Branch => {
@@ -90,7 +91,7 @@ impl Runs {
                 if !caller.test && record.spec.workflow().is_some_and(mocked) {
                     return Err(Problem::new(
                         ErrorCode::MockProviderForbidden,
-                        "a mock provider answers in this run; only a test key may execute it anew",
+                        "a mock provider answers in this run; only a test key may execute it again",
                     ));
                 }
                 let kept = judged.is_some();
@@ -98,7 +99,7 @@ impl Runs {
                     .await?
             }
         };
-        // That the source was to be the only one of its scope says nothing about its forks.
+        // The scope's limit of one active run does not apply to forks.
         if let Some(scope) = &mut spec.scope {
             scope.exclusive = false;
         }
@@ -107,7 +108,7 @@ impl Runs {
                 ForkMode::Replay => ended,
                 ForkMode::Branch => judged.as_ref().map(|judged| judged.at),
             };
-            // A branch without a judged task takes over nothing, whatever its source did.
+            // A branch without a judged task has no facts of its source.
             eval.facts_recorded_at = recorded.and(older(of_source.facts_recorded_at, recorded));
             eval.partial_rerun = match request.mode {
                 ForkMode::Replay => of_source.partial_rerun.clone(),
@@ -139,7 +140,7 @@ impl Runs {
         self.record_new(run, answer, claim).await
     }
 
-    /// What a branch does: what its source was to do, with the overlay's differences.
+    /// The spec of a branch: the source's spec with the changes of the overlay.
     async fn branch_spec(
         &self,
         tenant: &TenantId,
@@ -153,7 +154,8 @@ impl Runs {
             if !overlay.is_empty() {
                 return Err(Problem::validation(
                     "runOptionsOverlay",
-                    "only a branch of an eval run can differ from its source; leave `runOptionsOverlay` out",
+                    "only a branch of an eval run can differ from its source; leave \
+                     `runOptionsOverlay` out",
                 ));
             }
             return Ok(spec);
@@ -178,9 +180,9 @@ impl Runs {
         let Some(branched) = spec.eval_mut() else {
             return Ok(spec);
         };
-        // What comes after the history is executed anew, not taken over from an earlier run.
+        // Events after the history are executed again, not copied from an earlier run.
         branched.retry_of = None;
-        // Branching a retry does not give further retries.
+        // Branching a retry does not create further retries.
         if history > 0 {
             let root = eval.execution.retry_root.as_ref();
             branched.execution.retry_root = Some(root.unwrap_or(source.facts_of()).clone());
@@ -189,11 +191,12 @@ impl Runs {
             branched.execution.retry_root = None;
             branched.execution.retries = 0;
         }
-        // A branch is no way out of an experiment: under the number of its source it does not count.
+        // A branch does not leave its experiment: a second run with the source's trial number does
+        // not count.
         branched.trial = eval.trial.clone();
-        // Resolved once, by one draw, for the source and whatever is forked from it (RFC 0082 §B).
+        // Resolved once, by one draw, for the source and all its forks (RFC 0082 §B).
         branched.agent_channel = eval.agent_channel.clone();
-        // What the history was judged by has to be what the rest is judged by: the verdict is about both.
+        // The history and the rest must be judged by the same rules: the verdict covers both.
         let judged_alike = branched.tasks == eval.tasks
             && branched.modes == eval.modes
             && branched.baseline == eval.baseline
@@ -202,7 +205,7 @@ impl Runs {
         if history > 0 && !judged_alike {
             return Err(Problem::validation(
                 "runOptionsOverlay.configurable",
-                "the history was made with tasks, modes, baseline, `evalMatch` and budget already; \
+                "the history already used these tasks, modes, baseline, `evalMatch` and budget; \
                  change them only from `fromSeq` 0",
             ));
         }
@@ -210,15 +213,15 @@ impl Runs {
             return Err(Problem::validation(
                 &format!("runOptionsOverlay.configurable.{name}"),
                 format!(
-                    "the branch keeps tasks that were carried out with another `{name}`, and would claim this one for them; \
-                     change it only from `fromSeq` 0"
+                    "the branch keeps tasks that were executed with another `{name}`, and would \
+                     report the new one for them; change it only from `fromSeq` 0"
                 ),
             ));
         }
         Ok(spec)
     }
 
-    /// What the first `history` events of a run have judged, if they have judged anything.
+    /// The tasks that the first `history` events of a run judged; `None` if none.
     async fn judged_by(&self, run: &RunId, history: u64) -> Result<Option<Judged>, Problem> {
         let mut tasks = HashSet::new();
         let mut at = None;
@@ -234,7 +237,7 @@ impl Runs {
                 at = Some(document.timestamp);
             }
             for event in page.iter().filter(|event| &*event.kind == SCORED) {
-                // A score that cannot be read is no score: the branch carries that task out anew.
+                // A score that cannot be read does not count: the branch executes that task again.
                 tasks.extend(judged_task(event).ok().flatten());
             }
             after = last.sequence;
@@ -243,7 +246,8 @@ impl Runs {
         Ok(judged.filter(|judged| !judged.tasks.is_empty()))
     }
 
-    /// The source's request with the overlay in it, checked like a new one, over the suite and the pack the source had.
+    /// The source's request merged with the overlay, validated like a new one, with the source's
+    /// suite and pack.
     async fn overlaid(
         &self,
         tenant: &TenantId,
@@ -259,7 +263,7 @@ impl Runs {
         if let Some(name) = pinned {
             return Err(Problem::validation(
                 &format!("runOptionsOverlay.configurable.{name}"),
-                "a fork keeps the agent's version as its source resolved it; start a new run for another one",
+                "a fork keeps the agent version of its source; start a new run for another version",
             ));
         }
         let mut configurable = spec.configurable.clone();
@@ -324,7 +328,7 @@ impl Runs {
     }
 }
 
-/// The task that an event judges, if it judges one.
+/// The task that an event judges, if any.
 fn judged_task(event: &StoredEvent) -> serde_json::Result<Option<TaskId>> {
     Ok(match EventDocument::read(&event.body)?.event()? {
         Some(Event::EvalScored(scored)) => Some(scored.task_id),
@@ -332,7 +336,7 @@ fn judged_task(event: &StoredEvent) -> serde_json::Result<Option<TaskId>> {
     })
 }
 
-/// The first setting of the agent's turns that two runs do not have in common.
+/// The first setting of the agent's turns in which two runs differ.
 fn sampled_unlike(one: &EvalSpec, other: &EvalSpec) -> Option<&'static str> {
     [
         ("temperature", one.temperature != other.temperature),
@@ -346,7 +350,7 @@ fn sampled_unlike(one: &EvalSpec, other: &EvalSpec) -> Option<&'static str> {
     .find_map(|(name, differs)| differs.then_some(name))
 }
 
-/// Names the field where the caller wrote it.
+/// Names the field as the caller wrote it.
 fn within_overlay(mut problem: Problem) -> Problem {
     if let Some(Value::String(field)) = problem.details.get_mut("field") {
         *field = format!("runOptionsOverlay.{field}");

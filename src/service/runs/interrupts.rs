@@ -1,7 +1,9 @@
-//! Interrupts: who asks, and how answers reach the run (OpenWOP interrupt; gates: RFC 0051).
+//! Interrupts: pending questions, and how answers reach the run (OpenWOP interrupt; gates: RFC
+//! 0051).
 //!
-//! A run that waits for somebody is parked. An answer is an event in its log: it is decided on the folded state under the
-//! run's lease, so of two answers at once one counts and the other learns that it came late.
+//! A run that waits for a person is parked. An answer is an event in its log, decided on the folded
+//! state under the run's lease: of two concurrent answers, one counts and the other is refused as
+//! late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,26 +32,24 @@ use crate::protocol::openwop::workflow::WorkflowDefinition;
 use crate::service::access::{Caller, Scope};
 use crate::service::fault::internal;
 
-/// How long a token is good for, unless its interrupt ends before.
+/// Maximum lifetime of a token; it ends earlier with its interrupt.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
-/// How long the snapshot of a run that waits stays the same, token included, so that conditional reads are of use.
+/// How long the snapshot of a waiting run stays the same, token included, so that conditional reads
+/// are useful.
 const STEADY_SECONDS: i64 = 5 * 60;
-/// The workflow of the runs that ask people for an approval on the host's behalf.
+/// The workflow of runs that ask people for an approval on the host's behalf.
 const APPROVAL_GATE: &str = "approval-gate";
 
-/// Whether a gate has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateDecision {
-    /// Not yet.
     Pending,
-    /// It is open.
     Granted,
-    /// It was refused, or nobody decided in time, or the run was cancelled.
+    /// Rejected, expired without a decision, or its run was cancelled.
     Refused,
 }
 
 impl Runs {
-    /// The interrupts of a run that wait for an answer, with tokens for those that may be answered without a key.
+    /// The pending interrupts of a run, with tokens for those that may be answered without a key.
     ///
     /// # Errors
     /// `not_found`.
@@ -68,8 +68,8 @@ impl Runs {
         Ok(json!({"interrupts": shown}))
     }
 
-    /// The interrupt that a run waits for first, for its snapshot. Callers who may answer it get a token, and the path where
-    /// it is used, if it may be answered without a key.
+    /// The first pending interrupt of a run, for its snapshot. If it may be answered without a key,
+    /// callers with the right scope get a token and its path.
     ///
     /// # Errors
     /// `not_found`.
@@ -92,7 +92,7 @@ impl Runs {
         Ok(Some(interrupt))
     }
 
-    /// What a run waits for, the first one first.
+    /// The pending interrupts of a run, in order.
     async fn waiting(&self, run: &RunId) -> Result<Vec<(NodeId, InterruptFacts)>, Problem> {
         self.look(run, |state| match state.status.is_terminal() {
             true => Vec::new(),
@@ -108,8 +108,9 @@ impl Runs {
     /// Answers the interrupt of a node.
     ///
     /// # Errors
-    /// `not_found` for the run, `interrupt_not_found` for the node; `interrupt_already_resolved`, `interrupt_cancelled`;
-    /// `validation_error` for an answer that is not what was asked for; `forbidden` for one who may not.
+    /// `not_found` for the run, `interrupt_not_found` for the node; `interrupt_already_resolved`,
+    /// `interrupt_cancelled`; `validation_error` for an answer that does not match the interrupt;
+    /// `forbidden` for a caller who may not answer.
     pub async fn resolve(
         &self,
         caller: &Caller,
@@ -127,7 +128,7 @@ impl Runs {
         self.answer(&record, node, None, &responder, value).await
     }
 
-    /// What the interrupt of a token asks.
+    /// The interrupt that a token belongs to.
     ///
     /// # Errors
     /// `interrupt_not_found`, `interrupt_already_resolved`, `interrupt_cancelled`.
@@ -139,7 +140,7 @@ impl Runs {
         Ok(asked(&facts))
     }
 
-    /// Answers the interrupt of a token. It is used up then.
+    /// Answers the interrupt that a token belongs to. The token is used up afterwards.
     ///
     /// # Errors
     /// As [`inspect_interrupt`](Self::inspect_interrupt), and as [`resolve`](Self::resolve).
@@ -152,7 +153,7 @@ impl Runs {
         if token.intent != Intent::Resolve {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "this token is for looking only",
+                "this token is read-only",
             ));
         }
         let responder = Responder {
@@ -168,17 +169,18 @@ impl Runs {
                 value,
             )
             .await;
-        // A token whose interrupt is gone was good once.
+        // The token was valid; its interrupt is gone.
         answered.map_err(|problem| match problem.code {
             ErrorCode::InterruptNotFound => already_resolved(),
             _ => problem,
         })
     }
 
-    /// A run that asks for one approval and ends with it. Whoever asks records it together with what waits for it.
+    /// A run that asks for one approval and ends with it. The caller records it together with the
+    /// change that waits for it.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub fn approval_gate(
         &self,
         tenant: &TenantId,
@@ -208,7 +210,7 @@ impl Runs {
             agents: Vec::new(),
         };
         let spec = RunSpec {
-            // A person is waited for as long as it takes.
+            // A person may take any amount of time.
             run_timeout_ms: None,
             ..RunOptions::default().spec(
                 APPROVAL_GATE.to_owned(),
@@ -226,7 +228,7 @@ impl Runs {
         })
     }
 
-    /// Has the gate of an [`approval_gate`](Self::approval_gate) ask, without waiting for a worker to get to it.
+    /// Opens the gate of an [`approval_gate`](Self::approval_gate) without waiting for a worker.
     ///
     /// # Errors
     /// `service_unavailable` while a worker holds it, which opens it then.
@@ -247,7 +249,7 @@ impl Runs {
             };
             Ok(match next(&graph, &state.flow, &of) {
                 Step::Record(events) if state.flow.node(&node).is_none() => events,
-                // A worker was there before.
+                // A worker has already opened it.
                 _ => Vec::new(),
             })
         };
@@ -255,7 +257,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Whether the gate of an [`approval_gate`](Self::approval_gate) has been decided.
+    /// The decision of an [`approval_gate`](Self::approval_gate)'s gate.
     ///
     /// # Errors
     /// `not_found`.
@@ -303,7 +305,7 @@ impl Runs {
             }
             answer(node, gate, facts, responder, value, self.clock.now()).map_err(refused)
         };
-        // What can be refused is refused without taking the run.
+        // Invalid answers are refused without claiming the run.
         self.look(run, decide).await??;
         let audit = |decided: &[NewEvent]| {
             let decision = self.decision(record, node, responder, decided);
@@ -313,11 +315,11 @@ impl Runs {
             .journal
             .append_with(&record.tenant, run, decide, audit)
             .await?;
-        // The node has its answer; whatever comes of it is the worker's to record.
+        // The node has its answer; a worker records the consequences.
         Ok(json!({"runId": run, "nodeId": node, "status": state.status}))
     }
 
-    /// What an answer to an approval gate is in the audit log.
+    /// The audit log entry of an answer to an approval gate.
     fn decision(
         &self,
         record: &RunRecord,
@@ -326,7 +328,7 @@ impl Runs {
         decided: &[NewEvent],
     ) -> Option<Decision> {
         let mut found: Option<(&str, Vec<String>)> = None;
-        // One of several who must agree decides nothing alone.
+        // Where several people must approve, a single answer decides nothing.
         let mut outcome = Outcome::Pending;
         for event in decided {
             match &event.event {
@@ -358,7 +360,7 @@ impl Runs {
         })
     }
 
-    /// A token for an interrupt that may be answered without a key, and when it expires.
+    /// A token for an interrupt that may be answered without a key, and its expiry.
     async fn token(
         &self,
         record: &RunRecord,
@@ -391,17 +393,17 @@ impl Runs {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Reads a token.
+    /// Parses a token.
     ///
     /// # Errors
-    /// `interrupt_not_found` for what is no token of this host, `interrupt_expired`.
+    /// `interrupt_not_found` for a string that is not a token of this host, `interrupt_expired`.
     pub async fn interrupt_token(&self, text: &str) -> Result<InterruptToken, Problem> {
         let secret = self.token_secret().await?;
         let token = InterruptToken::read(text, &secret).map_err(|_| no_interrupt())?;
         if token.expires_at <= self.clock.now() {
             return Err(Problem::new(
                 ErrorCode::InterruptExpired,
-                "this token is past its time; ask for a new one",
+                "this token has expired; request a new one",
             ));
         }
         Ok(token)
@@ -493,13 +495,14 @@ fn described(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
     shown
 }
 
-/// An approval gate that somebody would end or hold up in another way than by an answer, which takes more than the scope for
-/// that, and is audited.
+/// The refusal to end or delay an approval gate other than by an answer, which requires another
+/// scope and is audited.
 pub(super) fn for_people(run: &RunId, done: &str) -> Problem {
     Problem::new(
         ErrorCode::Conflict,
         format!(
-            "this run asks people to approve a promotion and is not {done}; answer it, or leave it: once the version moves nobody is asked any more"
+            "this run asks people to approve a promotion and is not {done}; answer it, or leave \
+             it: it is cancelled once the version's deployment changes"
         ),
     )
     .with("resolveUrl", resolve_url(run, GATE_NODE))
@@ -527,13 +530,13 @@ fn refused(refusal: Refusal) -> Problem {
 fn no_interrupt() -> Problem {
     Problem::new(
         ErrorCode::InterruptNotFound,
-        "nothing waits for an answer here",
+        "this node has no pending interrupt",
     )
 }
 
 fn already_resolved() -> Problem {
     Problem::new(
         ErrorCode::InterruptAlreadyResolved,
-        "this was answered before, or nobody waits for it any more",
+        "this interrupt was already answered, or has ended",
     )
 }

@@ -1,4 +1,4 @@
-//! The models a run is carried out and judged by, as they would be chosen now.
+//! The models and judges that a run would get now.
 
 use super::Runs;
 use crate::domain::ids::TenantId;
@@ -12,7 +12,7 @@ impl Runs {
         self.models.judge().as_ref().map(ModelBinding::pin)
     }
 
-    /// What would answer and judge for this run now.
+    /// The currently configured model and judge for this run.
     pub(super) async fn configured(
         &self,
         tenant: &TenantId,
@@ -34,7 +34,7 @@ impl Runs {
         })
     }
 
-    /// Pins the endpoints that answer now.
+    /// Pins the endpoints that are configured now.
     pub(super) fn pin_endpoints(&self, tenant: &TenantId, spec: &mut RunSpec) {
         let Some(eval) = spec.eval_mut() else {
             return;

@@ -1,4 +1,4 @@
-//! OASIS evaluations as they are looked at: verdict, report, evidence; and what can be asked before there is one.
+//! Reading OASIS evaluations: verdict, report, evidence, profiles, and the preflight.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,31 +25,29 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{OasisVerdict, RequirementAnswer};
 use crate::service::fault::internal;
 
-/// A profile as it can be run.
+/// A profile that can be run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferedProfile {
-    /// The profile.
     #[serde(flatten)]
     pub facts: OasisProfileFacts,
-    /// The pack that brings it, `name@version`.
+    /// The pack that contains it, `name@version`.
     pub pack: String,
-    /// The scenarios that this host cannot execute as they are written, with the reasons.
+    /// The scenarios that this host cannot execute, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_runnable_scenarios: Vec<UnrunnableScenario>,
 }
 
-/// A scenario that cannot be executed as it is written.
+/// A scenario that this host cannot execute as it is written.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnrunnableScenario {
-    /// Its id.
     pub scenario_id: String,
-    /// What stands in the way, the first [`MAX_REASONS`] of it.
+    /// The first [`MAX_REASONS`] problems.
     pub problems: Vec<FormatProblem>,
 }
 
-/// Reasons that are told of one scenario.
+/// Maximum number of reasons per scenario.
 const MAX_REASONS: usize = 10;
 
 fn unrunnable(package: &Package) -> Vec<UnrunnableScenario> {
@@ -64,17 +62,17 @@ fn unrunnable(package: &Package) -> Vec<UnrunnableScenario> {
     scenarios.collect()
 }
 
-/// What a provider would be told before an evaluation.
+/// The result of a preflight without an evaluation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DryPreflight {
-    /// Whether nothing stands in the way.
+    /// Whether there are no gaps.
     pub satisfied: bool,
-    /// What the provider says of itself; `null` if it does not.
+    /// The provider's description of itself; `null` if it has none.
     pub provider: Value,
     /// Every requirement of the profile, with the answer.
     pub requirements: Vec<RequirementAnswer>,
-    /// Everything that stands in the way.
+    /// Every reason against an evaluation.
     pub gaps: Vec<RefusalItem>,
 }
 
@@ -87,16 +85,17 @@ struct Ended {
 }
 
 impl Runs {
-    /// The verdict document of an evaluation, octet by octet as it was recorded.
+    /// The verdict document of an evaluation, byte for byte as it was recorded.
     ///
     /// # Errors
-    /// `not_found` for what is no OASIS evaluation; `oasis_run_not_terminal`; `oasis_no_verdict`.
+    /// `not_found` for a run that is not an OASIS evaluation; `oasis_run_not_terminal`;
+    /// `oasis_no_verdict`.
     pub async fn oasis_verdict(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
         let ended = self.oasis_ended(tenant, run).await?;
         self.kept(&ended.verdict.sha256).await
     }
 
-    /// The report of an evaluation: a projection of its log, its evidence and its profile.
+    /// The report of an evaluation, derived from its log, its evidence and its profile.
     ///
     /// # Errors
     /// As [`oasis_verdict`](Self::oasis_verdict).
@@ -124,7 +123,7 @@ impl Runs {
             .filter_map(|it| it.evidence.as_ref());
         for digest in scenarios.chain(probes) {
             let mut kept: KeptEvidence = self.kept(digest).await?;
-            // What was observed is large, and a report names only its digests.
+            // Observations are large, and a report contains only their digests.
             kept.data = Vec::new();
             let snapshot = kept.snapshot.take().filter(|_| kept.probe.is_none());
             baselines.extend(snapshot.as_ref().map(resources_by_kind));
@@ -171,16 +170,16 @@ impl Runs {
         let digest = of_scenario.or_else(of_probe).ok_or_else(|| {
             Problem::new(
                 ErrorCode::NotFound,
-                "no evidence of such a scenario is kept: it was not executed, or it is not published",
+                "no evidence is stored for this scenario: it was not executed, or is not published",
             )
         })?;
         self.kept(&digest).await
     }
 
-    /// The profiles a tenant may run, and the providers there are.
+    /// The profiles a tenant may run, and the configured providers.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// An internal error.
     pub async fn oasis_profiles(
         &self,
         tenant: &TenantId,
@@ -208,10 +207,10 @@ impl Runs {
         Ok((offered, self.providers.names()))
     }
 
-    /// Asks a provider what an evaluation would ask it first, and nothing more.
+    /// Sends a provider the preflight of an evaluation, and nothing more.
     ///
     /// # Errors
-    /// `validation_error` naming the field.
+    /// `validation_error` that names the field.
     pub async fn oasis_preflight(
         &self,
         tenant: &TenantId,
@@ -252,7 +251,7 @@ impl Runs {
         let package = package.ok_or_else(|| {
             fields.invalid(
                 "profile",
-                "is not installed in this version; install the pack that brings it",
+                "is not installed in this version; install the pack that contains it",
             )
         })?;
         let answer = provider.conformance(profile).await;
@@ -294,7 +293,7 @@ impl Runs {
         if !status.is_terminal() {
             return Err(Problem::new(
                 ErrorCode::OasisRunNotTerminal,
-                "the evaluation has not ended; its verdict is served once it has",
+                "the evaluation has not ended; read its verdict once it has",
             ));
         }
         let Some(verdict) = facts.verdict.clone() else {
@@ -329,7 +328,7 @@ impl Runs {
         Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
     }
 
-    /// A document kept under its digest.
+    /// A document stored under its digest.
     async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
         let octets = self.store.get(digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
@@ -341,10 +340,11 @@ impl Runs {
     }
 }
 
-/// Characters that are kept of a provider's own words.
+/// Maximum length of a provider's own message, in characters.
 const LONGEST_WORDS: usize = 512;
 
-/// What a provider's answer lacks for a profile at a tier. Its words are recorded: short, and without what looks like a credential.
+/// The gaps between a provider's answer and a profile at a tier. The provider's message is
+/// recorded: shortened, with credentials masked.
 pub(in crate::service) fn preflight_of(
     tier: u8,
     package: &Package,
@@ -401,10 +401,10 @@ fn short(text: &str) -> String {
 }
 
 fn no_evaluation() -> Problem {
-    Problem::new(ErrorCode::NotFound, "this run is no OASIS evaluation")
+    Problem::new(ErrorCode::NotFound, "this run is not an OASIS evaluation")
 }
 
-/// A blob that an event names is not there, or not what it was.
+/// A blob that an event refers to is missing or altered.
 fn gone() -> Problem {
     internal(&StoreError::Inconsistent {
         table: "blob",

@@ -1,4 +1,4 @@
-//! Pausing runs and letting them go on (OpenWOP `runs.pauseResume`).
+//! Pausing and resuming runs (OpenWOP `runs.pauseResume`).
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ use crate::protocol::openwop::events::{DrainPolicy, Event, NewEvent, RunResumed}
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// How long a pause is waited for before it is answered. One that lets work end first may take longer to come into force.
+/// How long a response waits for the pause to take effect. A pause that lets work in flight finish
+/// may take longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Runs {
-    /// Asks for a run to be paused.
+    /// Requests a pause.
     ///
     /// # Errors
-    /// `not_found`; `conflict` with `details.runStatus` unless the run is under way.
+    /// `not_found`; `conflict` with `details.runStatus` unless the run is in progress.
     pub async fn pause(
         &self,
         caller: &Caller,
@@ -62,12 +63,12 @@ impl Runs {
         }))
     }
 
-    /// Lets a paused run go on, or takes back a pause that was asked for and has not come into force. Of that nothing is
-    /// in the log: the run never stopped.
+    /// Resumes a paused run, or withdraws a pause that has not taken effect. A withdrawal leaves no
+    /// event in the log: the run never stopped.
     ///
     /// # Errors
-    /// `not_found`; `conflict` with `details.runStatus` unless it is paused or to be paused; `service_unavailable` while a
-    /// pause comes into force and does not get there.
+    /// `not_found`; `conflict` with `details.runStatus` unless the run is paused or about to pause;
+    /// `service_unavailable` while a pause is about to take effect.
     pub async fn resume(&self, caller: &Caller, run: &RunId) -> Result<Value, Problem> {
         self.record(&caller.tenant, run).await?;
         let resumable = |state: &RunState| match state.status {
@@ -82,12 +83,13 @@ impl Runs {
             }
             let pause = self.store.pause_requested(run).await;
             if pause.map_err(|cause| internal(&cause))?.is_some() {
-                // It comes into force at this very moment, unless whoever held the run is gone: whoever takes over is next.
+                // The pause takes effect at this moment, unless the holder of the run is gone; then
+                // the next holder applies it.
                 let (status, paused_at) = self.await_pause(run).await?;
                 if paused_at.is_none() && !status.is_terminal() {
                     return Err(Problem::new(
                         ErrorCode::Unavailable,
-                        "the pause is coming into force; try again",
+                        "the pause is about to take effect; try again",
                     ));
                 }
             }
@@ -100,7 +102,8 @@ impl Runs {
             };
             Ok::<_, Problem>(vec![NewEvent::of_run(Event::RunResumed(resumed))])
         };
-        // With the event: of two who resume at once, the second must not take away what was asked for after the first.
+        // Together with the event: of two concurrent resumes, the second must not withdraw a pause
+        // requested after the first.
         let over = |_: &[NewEvent]| Some(Beside::Resumed);
         let state = self
             .journal
@@ -110,7 +113,7 @@ impl Runs {
         Ok(resumed(run, state.status, at))
     }
 
-    /// Waits for a pause to come into force, but not for long: how the run stands then.
+    /// Waits briefly for a pause to take effect; returns the run's state afterwards.
     async fn await_pause(&self, run: &RunId) -> Result<(RunStatus, Option<Timestamp>), Problem> {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -146,11 +149,11 @@ fn conflict(message: &str, status: RunStatus) -> Problem {
 
 fn not_pausable(status: RunStatus, paused_at: Option<Timestamp>) -> Problem {
     let message = match status {
-        RunStatus::Paused => "the run is paused already",
+        RunStatus::Paused => "the run is already paused",
         RunStatus::Running => {
-            "a pause was asked for already; it comes into force once work in flight has ended"
+            "a pause is already requested; it takes effect once work in flight has ended"
         }
-        _ => "only a run that is under way can be paused",
+        _ => "only a run in progress can be paused",
     };
     let problem = conflict(message, status);
     match paused_at {

@@ -1,4 +1,4 @@
-//! What an eval run is planned from: the facts its request names, as they stand now.
+//! Planning an eval run: the facts that its request refers to, at this moment.
 
 use std::sync::Arc;
 
@@ -19,20 +19,19 @@ use crate::ports::{ModelBinding, SuiteRecord};
 use crate::protocol::error::Problem;
 use crate::service::fault::internal;
 
-/// An agent that runs elsewhere, with the pack that stands in for it: the tenant has not installed it.
+/// An agent that runs elsewhere, with the pack that represents it: the tenant has not installed it.
 #[derive(Clone, Copy, Debug)]
 pub struct Elsewhere<'a> {
-    /// How it is reached.
     pub way: &'a ReachedBy,
     /// The archive of the pack.
     pub pack: &'a [u8],
 }
 
-/// The eval run a comparison is asked with.
+/// The baseline eval run of a comparison.
 pub(super) struct FoundBaseline {
     run_id: RunId,
     eval: Arc<EvalSpec>,
-    /// Whether it says something about every task.
+    /// Whether every task has a result.
     conclusive: bool,
     aggregate_score: f64,
 }
@@ -66,7 +65,7 @@ impl Runs {
         self.plan_over(tenant, request, suite, None).await
     }
 
-    /// The same over a suite that need not be among the tenant's.
+    /// As [`plan`](Self::plan), with a suite that need not be among the tenant's.
     pub(super) async fn plan_over(
         &self,
         tenant: &TenantId,
@@ -161,7 +160,7 @@ impl Runs {
         Ok(spec)
     }
 
-    /// The profile of the pack that brought a suite, with the pack's digest.
+    /// The profile of the pack that contains a suite, with the pack's digest.
     async fn profile_of(
         &self,
         tenant: &TenantId,
@@ -183,7 +182,8 @@ impl Runs {
         Ok(package.map(|package| (install.integrity, package)))
     }
 
-    /// Puts a red team's probes away: they are content, and a run's record is not the place for it.
+    /// Stores a red team's probes as a blob: they are content and do not belong into the run's
+    /// record.
     async fn keep_red_team(
         &self,
         request: &mut CreateRun,
@@ -203,7 +203,7 @@ impl Runs {
             let first = problems.first().map(ToString::to_string);
             return Err(Problem::validation(
                 "configurable.oasis.adversarial.redTeam",
-                first.unwrap_or_else(|| "holds no probes".to_owned()),
+                first.unwrap_or_else(|| "contains no probes".to_owned()),
             ));
         }
         let digest = integrity::of(text.as_bytes());
@@ -223,8 +223,8 @@ impl Runs {
         Ok(())
     }
 
-    /// What a run on this model is planned within: more tasks in flight than its endpoint answers at once would only hold
-    /// slots that others could use.
+    /// The limits of a run on this model: more tasks in flight than its endpoint's concurrency
+    /// would only hold slots that others could use.
     pub(super) fn limits_for(&self, model: Option<&ModelBinding>) -> HostLimits {
         let host = self.limits.max_concurrency;
         HostLimits {

@@ -1,4 +1,4 @@
-//! Carrying out again what a run has not judged.
+//! Retrying: executing again what a run has not judged.
 
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// How long a claim holds that only finds out whether anyone works on a run.
+/// Lease of a claim that only finds out whether a process works on a run.
 const TAKE_OVER: Duration = Duration::from_secs(5);
 
 impl Runs {
-    /// Creates a run that reuses every judged task of `source` and executes only the rest, with everything else pinned as
-    /// it was. In a command, a run that no process works on any more is carried on instead.
+    /// Creates a run that reuses every judged task of `source` and executes only the rest, with
+    /// everything else pinned as before. In a command, a run that no process works on is continued
+    /// instead.
     ///
     /// # Errors
-    /// `not_found`; `conflict` with `details.reason` as [`may_retry`] has it.
+    /// `not_found`; `conflict` with `details.reason` as defined by [`may_retry`].
     pub async fn retry(
         &self,
         caller: &Caller,
@@ -42,7 +43,7 @@ impl Runs {
             })
             .await?;
         if let (Err(NoRetry::Cancelling), Some(command)) = (&allowed, &self.command) {
-            // Its own command may be gone: then nothing else here would end it.
+            // Its own command may be gone; then only this command can finish it.
             command.take_on(source.clone());
             self.store.notify_work().await;
         }
@@ -77,7 +78,8 @@ impl Runs {
 }
 
 impl Runs {
-    /// Has this command execute a run whose own command is gone. `false` in a host, and while another process holds it.
+    /// Makes this command execute a run whose own command is gone. `false` in a host, and while
+    /// another process holds it.
     pub(in crate::service) async fn take_over(
         &self,
         tenant: &TenantId,
@@ -104,7 +106,7 @@ impl Runs {
     }
 }
 
-/// The older of two moments, as far as there are any.
+/// The older of two moments; `None` only if both are.
 pub(super) fn older(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
 }

@@ -1,4 +1,4 @@
-//! What a run is seen as: folds of what was recorded.
+//! Views of a run, folded from its log.
 
 use std::sync::Arc;
 
@@ -49,12 +49,12 @@ impl Runs {
         found.ok_or_else(|| {
             Problem::new(
                 ErrorCode::Conflict,
-                "the eval run has not ended; its summary is served once it has",
+                "the eval run has not ended; read its summary once it has",
             )
         })
     }
 
-    /// The run's report, at any time.
+    /// The run's report, also while it is in progress.
     ///
     /// # Errors
     /// `not_found`.
@@ -82,7 +82,7 @@ impl Runs {
         Ok(report)
     }
 
-    /// Looks at what an eval run was asked to do and what is on record of it.
+    /// Reads the spec and the folded state of an eval run.
     ///
     /// # Errors
     /// `not_found`.
@@ -96,7 +96,7 @@ impl Runs {
         self.look(run, |state| look(&eval, state)).await
     }
 
-    /// The run's report as it was recorded, without what people said since, and what the run was asked to do.
+    /// The run's report as recorded, without later annotations and declarations, and its spec.
     ///
     /// # Errors
     /// `not_found`.

@@ -1,4 +1,4 @@
-//! Runs with a budget (RFC 0084 §C, §D): real eval runs with the budget that a scenario calls for.
+//! Runs with a budget (RFC 0084 §C, §D): real eval runs with the budget of a scenario.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Asked, Errand, Seams, closed, kind_of, suite};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 
-/// More than one, so that something is asked for once the budget is spent.
+/// More than one, so that a call follows after the budget is spent.
 const TASKS: u64 = 3;
 /// A billionth of a dollar: the first call that costs anything spends it.
 const SOON_SPENT_USD: f64 = 0.000_000_001;
@@ -15,7 +15,8 @@ impl Seams {
     /// Runs an eval with a budget: `{scenario, agentId?}`.
     ///
     /// # Errors
-    /// `validation_error`; `conflict` for a scenario of the other way to enforce budgets; those of creating a run.
+    /// `validation_error`; `conflict` for a scenario that needs the host's other mode of budget
+    /// enforcement; those of creating a run.
     pub async fn budget(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         let members = closed(body, &["scenario", "agentId"])?;
         let spent = json!({"maxCostUsd": SOON_SPENT_USD});
@@ -33,7 +34,8 @@ impl Seams {
         if advisory.is_some_and(|advisory| advisory != self.runs.has_advisory_budgets()) {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "this host enforces budgets the other way; see `budget.enforce` in its capabilities and `limits.advisory_budgets` in its configuration",
+                "this host enforces budgets in the other mode; see `budget.enforce` in its \
+                 capabilities and `limits.advisory_budgets` in its configuration",
             ));
         }
         let errand = Errand {

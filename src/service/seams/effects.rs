@@ -1,8 +1,10 @@
-//! Several executors of one run at one effect (OpenWOP idempotency, "Concurrent duplicates (Layer 2)").
+//! Several executors of one run that attempt one effect (OpenWOP idempotency, "Concurrent
+//! duplicates (Layer 2)").
 //!
-//! Every executor claims the run, and the next one takes it over while the earlier one is still alive, as happens to a host
-//! that stalls beyond its lease. Each announces the effect the way a call of a live tool is announced, and performs it only
-//! if the announcement is durable under the fence of its claim.
+//! Each executor claims the run, and the next one takes it over while the earlier one is still
+//! alive, as happens when a host stalls beyond its lease. Each announces the effect as a call of a
+//! live tool is announced, and performs it only if the announcement is durable under the fencing
+//! token of its claim.
 
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ use crate::service::journal::Journal;
 use crate::service::projections::catch_up;
 use crate::service::run_writer::RunWriter;
 
-/// A moment's work, of which no executor needs all.
+/// Longer than any executor needs.
 const LEASE: Duration = Duration::from_secs(15);
 const WORKFLOW: &str = "conformance:concurrent-claim";
 const NODE: &str = "effect";
@@ -69,7 +71,7 @@ impl Seams {
         journal
             .open(tenant, &run, WORKFLOW, &caller.principal)
             .await?;
-        // Begins the log.
+        // Starts the log.
         journal
             .append(tenant, &run, |_| Ok::<_, Problem>(Vec::new()))
             .await?;
@@ -85,7 +87,7 @@ impl Seams {
                 .await
                 .map_err(|cause| internal(&cause))?
                 .ok_or_else(nothing_came)?;
-            // The next executor takes over; this one does not know.
+            // The next executor takes over; this one does not notice.
             self.store
                 .park(&run, claim.fence, Wait::default())
                 .await
@@ -128,7 +130,7 @@ impl Seams {
     }
 }
 
-/// One executor at the effect: the id it gives the effect, and whether it performed it.
+/// One executor attempts the effect: the id it gives the effect, and whether it performed it.
 async fn attempt(writer: &RunWriter, effect: &Activity<'_>) -> (String, bool) {
     let id = effect.id();
     let intended = EffectIntended {

@@ -1,4 +1,4 @@
-//! Who may do what: decisions by scope, and approval gates (RFC 0049 §C, RFC 0051).
+//! Authorization decisions by scope, and approval gates (RFC 0049 §C, RFC 0051).
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,15 @@ use crate::service::access::{Caller, decide};
 use crate::service::fault::internal;
 use crate::service::runs::Dedup;
 
-/// The node that asks.
+/// The node of the gate.
 const GATE: &str = "gate";
 const REJECTED: &str = "approval.rejected";
-/// How a gate is decided.
+/// The events that decide a gate.
 const OUTCOMES: [&str; 3] = ["approval.granted", "approval.overridden", REJECTED];
 
 impl Seams {
-    /// Decides whether a principal of the caller's tenant may do something: `{principal, action, resource}`. An action is a
-    /// scope; what a principal may do is what its keys allow.
+    /// Decides whether a principal of the caller's tenant may perform an action: `{principal,
+    /// action, resource}`. An action is a scope; a principal may do what its keys allow.
     ///
     /// # Errors
     /// `validation_error`.
@@ -57,15 +57,15 @@ impl Seams {
         }))
     }
 
-    /// Has a run wait at an approval gate and answers it: `{scenario, principal?, reason?}`. `unauthorized-grant` accepts as
-    /// a principal who is granted nothing; `grant`, `reject` and `override` answer as one who holds the role that may. A run
-    /// that still waits is cancelled.
+    /// Lets a run wait at an approval gate and answers it: `{scenario, principal?, reason?}`.
+    /// `unauthorized-grant` answers as a principal without grants; `grant`, `reject` and `override`
+    /// answer as a principal with the required role. A run that still waits is cancelled.
     ///
     /// # Errors
     /// `validation_error`; those of creating a run and of answering an interrupt.
     pub async fn approval_gate(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         let members = closed(body, &["scenario", "principal", "reason"])?;
-        let reason = text(members, "reason")?.unwrap_or("a conformance suite asks for it");
+        let reason = text(members, "reason")?.unwrap_or("requested by a conformance suite");
         let (role, answer) = match members.get("scenario").and_then(Value::as_str) {
             Some("unauthorized-grant") => (None, json!({"action": "accept"})),
             Some("grant") => (Some(GOVERNANCE_APPROVER), json!({"action": "accept"})),

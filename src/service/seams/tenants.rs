@@ -1,7 +1,7 @@
-//! Tenants and what separates them (RFC 0048 §C, §D; RFC 0093 §A.3).
+//! Isolation of tenants (RFC 0048 §C, §D; RFC 0093 §A.3).
 //!
-//! A seam reaches the caller's tenant and tenants below it. No key can be of one of those: the name of a tenant of a key has
-//! no slash.
+//! A seam reaches the caller's tenant and tenants below it. No key belongs to a tenant below: the
+//! name of a key's tenant has no slash.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,9 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::runs::Dedup;
 
-/// The fixture whose runs are there to be looked at.
+/// The fixture whose runs are read.
 const NOOP: &str = "conformance-noop";
-/// The tenant that has no run.
+/// A tenant without runs.
 const ELSEWHERE: &str = "elsewhere";
 const MOST_NAME_BYTES: usize = 64;
 
@@ -27,10 +27,10 @@ impl Seams {
         self.runs.snapshot(&caller.tenant, &run).await
     }
 
-    /// What comes of reading a run of the caller from another tenant: the snapshot, or the refusal.
+    /// The result of reading a run of the caller from another tenant: the snapshot, or the refusal.
     ///
     /// # Errors
-    /// Those of creating a run; a fault of ours.
+    /// Those of creating a run; an internal error.
     pub async fn read_from_elsewhere(
         &self,
         caller: &Caller,
@@ -43,8 +43,9 @@ impl Seams {
         }
     }
 
-    /// Calls the surface as a tenant below the caller's: `{tenantId, surface: "webhooks", op, args?}`. `register` makes a
-    /// subscription, `list` lists those of the tenant, `unregister` removes `args.webhookId`.
+    /// Calls the API as a tenant below the caller's: `{tenantId, surface: "webhooks", op, args?}`.
+    /// `register` creates a subscription, `list` lists the tenant's, `unregister` removes
+    /// `args.webhookId`.
     ///
     /// # Errors
     /// `not_found` for another surface; `validation_error`; those of the use case.
@@ -52,7 +53,7 @@ impl Seams {
         if body.get("surface").and_then(Value::as_str) != Some("webhooks") {
             return Err(Problem::new(
                 ErrorCode::NotFound,
-                "this seam reaches the surface `webhooks` only",
+                "`surface` must be `webhooks`",
             ));
         }
         let members = closed(body, &["tenantId", "surface", "op", "args"])?;

@@ -10,22 +10,23 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState};
 use crate::service::access::Caller;
 
-/// The channel that versions go into service on, unless another one is named.
+/// The default channel of promotions.
 const CHANNEL: &str = "stable";
-/// Tasks of the eval that a version goes into service on: what a gate asks for by default.
+/// Tasks of the eval that serves as evidence: the number a gate requires by default.
 const EVIDENCE_TASKS: u64 = 5;
 /// An id that no run has.
 const NO_EVIDENCE: &str = "run_of_no_eval";
 
 impl Seams {
-    /// Asks for a transition: `{scenario, agentId?, version?, channel?, evalRunId?}`. `promote` takes the lowest version that
-    /// is not in service one step further; the step into service names an eval of that version as evidence. Once all
-    /// versions are in service, the one with the least traffic is paused and comes back. `unauthorized` asks as a caller who
-    /// is granted nothing, `eval-gate-unmet` names evidence that is none, `channel-pin` evaluates whichever version is active
-    /// on the channel.
+    /// Requests a transition: `{scenario, agentId?, version?, channel?, evalRunId?}`. `promote`
+    /// takes the lowest version that is not in service one step further; the step into service
+    /// names an eval of that version as evidence. Once all versions are in service, the one with
+    /// the least traffic is paused and resumed. `unauthorized` asks as a caller without grants,
+    /// `eval-gate-unmet` names a run that is not evidence, `channel-pin` evaluates the active
+    /// version of the channel.
     ///
     /// # Errors
-    /// `validation_error`; `forbidden`; `conflict` when no version is left that the scenario could move.
+    /// `validation_error`; `forbidden`; `conflict` if the scenario has no version left to move.
     pub async fn transition(&self, caller: &Caller, body: &Value) -> Result<Value, Problem> {
         let fields = ["scenario", "agentId", "version", "channel", "evalRunId"];
         let members = closed(body, &fields)?;
@@ -77,7 +78,7 @@ impl Seams {
         self.ask(caller, &agent, request).await
     }
 
-    /// Asks as a caller who is granted nothing: the answer is no, whatever there is and in whatever state.
+    /// Asks as a caller without grants: always refused, whatever exists in whatever state.
     async fn unauthorized(
         &self,
         caller: &Caller,
@@ -114,7 +115,7 @@ impl Seams {
         let request = promotion(&record.version, Some(json!(NO_EVIDENCE)));
         let answer = self.ask(caller, &agent, request).await;
         if was_active {
-            // On the evidence it went into service with.
+            // With the evidence of its earlier promotion.
             let back = Value::Object(promotion(&record.version, None));
             self.deployments
                 .transition(caller, &agent, &back, None)
@@ -123,7 +124,7 @@ impl Seams {
         answer
     }
 
-    /// Evaluates whichever version is active on a channel.
+    /// Evaluates the active version of a channel.
     async fn pin(&self, caller: &Caller, members: &Map<String, Value>) -> Result<Value, Problem> {
         let channel = member(members, "channel").unwrap_or_else(|| json!(LATEST));
         let errand = Errand {
@@ -137,7 +138,7 @@ impl Seams {
         Ok(json!({"runId": run, "resolvedAgentVersion": version}))
     }
 
-    /// The agent and its versions, the lowest first.
+    /// The agent and its versions, in ascending order.
     async fn deployed(
         &self,
         caller: &Caller,
@@ -195,8 +196,9 @@ fn promotion(version: &str, evidence: Option<Value>) -> Map<String, Value> {
     request
 }
 
-/// The version to move: the one that is named; else the lowest on its way into service, one that is paused, or the active
-/// one with the least traffic, whose return takes traffic from no version that was not given it.
+/// The version to move: the named one; else the lowest on its way into service, a paused one, or
+/// the active one with the least traffic, whose return takes from the others only traffic they
+/// received from it.
 fn movable<'a>(
     records: &'a [AgentDeployment],
     members: &Map<String, Value>,

@@ -1,11 +1,13 @@
-//! Delivers what the logs hold to those who subscribed (OpenWOP webhooks, delivery semantics).
+//! Delivers events to webhook subscriptions (OpenWOP webhooks, delivery semantics).
 //!
-//! The log is the queue: a subscription keeps how far it has been served of each run it follows, and nothing else waits
-//! anywhere. So a restart loses nothing, a slow endpoint takes no memory, and whoever claims a subscription goes on where
-//! the last one stopped. One replica at a time serves a subscription, under a lease with a fencing token.
+//! The log is the queue: a subscription stores how far it has been served of each run it follows,
+//! and there is no other queue. So a restart loses nothing, a slow endpoint takes no memory, and
+//! the next claim of a subscription continues where the last one stopped. One replica at a time
+//! serves a subscription, under a lease with a fencing token.
 //!
-//! An event is attempted once. Progress is recorded after the attempt: a process that is killed in between leaves one event
-//! that comes twice rather than one that never comes, and its signed id tells.
+//! An event is attempted once. Progress is recorded after the attempt: if the process is killed in
+//! between, one event is delivered twice rather than never, and receivers recognize it by its
+//! signed id.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,27 +29,27 @@ use crate::ports::{
 use crate::service::fault::{chain, note_outage};
 use crate::telemetry::names;
 
-/// Subscriptions served at the same time by one replica: so many slow endpoints hold nobody up.
+/// Subscriptions served at the same time by one replica: with fewer slow endpoints, the others are
+/// not delayed.
 const AT_ONCE: usize = 64;
-/// A lease outlives the longest attempt by far; every recorded attempt extends it.
+/// Much longer than the longest attempt; every recorded attempt extends it.
 const LEASE: Duration = Duration::from_secs(30);
 /// How long a subscription is served before others get their turn.
 const TURN: Duration = Duration::from_secs(10);
-/// Runs looked at in one pass over a subscription, and events delivered of each of them.
+/// Runs per pass over a subscription, and events delivered of each of them.
 const RUNS: u32 = 16;
 const EVENTS: u32 = 32;
-/// Entries of a log that are looked through at once.
+/// Log entries searched at once.
 const STRETCH: u64 = 8192;
-/// How long a signal is waited for, should one be lost. What is waited after it comes on top.
+/// Maximum time to wait for a signal, in case one is lost. The pause after it is added.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Shortest wait after a signal: what is committed within it is served together.
+/// Shortest pause after a signal: events committed within it are served together.
 const GATHER: Duration = Duration::from_millis(50);
-/// Longest wait after a signal, however long a look takes.
+/// Longest pause after a signal, however long a search takes.
 const REST: Duration = Duration::from_secs(5);
-/// Up to that, the look for work takes at most one part in so many of the time.
+/// Up to that limit, searching for work takes at most 1/`SHARE` of the time.
 const SHARE: u32 = 20;
 
-/// Serves subscriptions.
 pub struct Dispatcher {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -75,7 +77,7 @@ impl Dispatcher {
         })
     }
 
-    /// Serves until `shutdown`; an attempt under way is let finish.
+    /// Serves until `shutdown`; attempts in progress are finished.
     pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
             let place = tokio::select! {
@@ -86,7 +88,7 @@ impl Dispatcher {
             let began = Instant::now();
             let claimed = match self.store.takes_writes().await {
                 true => self.store.claim_webhook(&self.owner, LEASE).await,
-                // A delivery that cannot be recorded would be made again and again.
+                // A delivery that cannot be recorded would be repeated endlessly.
                 false => Ok(None),
             };
             match claimed {
@@ -101,7 +103,10 @@ impl Dispatcher {
                 }
                 Err(cause) => {
                     note_outage(self.store.as_ref(), &cause);
-                    error!(cause = chain(&cause), "webhooks cannot be looked through");
+                    error!(
+                        cause = chain(&cause),
+                        "could not search for due webhook subscriptions"
+                    );
                     tokio::select! {
                         () = shutdown.cancelled() => {}
                         () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -137,12 +142,12 @@ impl Dispatcher {
             };
             match turn.take().await {
                 Ok(()) => turn.give_back().await,
-                // Another replica serves it now, or it is gone.
+                // Another replica serves it now, or it was removed.
                 Err(StoreError::Fenced) => {}
-                // The lease runs out by itself: whoever tries again should not do so at once.
+                // Let the lease expire: the next attempt should not follow at once.
                 Err(cause) => {
                     note_outage(dispatcher.store.as_ref(), &cause);
-                    error!(webhook_id = %turn.claim.webhook.id, cause = chain(&cause), "a webhook cannot be served");
+                    error!(webhook_id = %turn.claim.webhook.id, cause = chain(&cause), "could not serve a webhook subscription");
                 }
             }
             drop(place);
@@ -150,7 +155,7 @@ impl Dispatcher {
     }
 }
 
-/// How long to wait before the next look, after one that took so long and found nothing.
+/// The pause after a search that took this long and found nothing.
 fn pause_after(look: Duration) -> Duration {
     look.saturating_mul(SHARE).clamp(GATHER, REST)
 }
@@ -161,15 +166,16 @@ struct Turn {
     clock: Arc<dyn Clock>,
     notifier: Arc<dyn Notifier>,
     claim: WebhookClaim,
-    /// Whether a run's tags are among those asked for, once that was looked up.
+    /// Whether a run has one of the requested tags, for runs looked up so far.
     wanted: HashMap<RunId, bool>,
     shutdown: CancellationToken,
-    /// By [`Clock::uptime`]: a machine that slept finds its turn over, and makes no attempt under a lease that may be gone.
+    /// By [`Clock::uptime`]: a machine that slept finds its turn over, and makes no attempt under a
+    /// lease that may be lost.
     ends: Duration,
 }
 
 impl Turn {
-    /// Serves until nothing is left or the time is up.
+    /// Serves until nothing is left or the turn is over.
     async fn take(&mut self) -> Result<(), StoreError> {
         loop {
             match self.claim.webhook.circuit.admits(self.clock.now()) {
@@ -201,7 +207,7 @@ impl Turn {
         self.shutdown.is_cancelled() || self.clock.uptime() >= self.ends
     }
 
-    /// Delivers some of what a run has to offer.
+    /// Delivers some of a run's pending events.
     async fn serve(&mut self, followed: &Followed) -> Result<(), StoreError> {
         if !self.wants(&followed.run).await? {
             return self.store.unfollow(&self.claim, Some(&followed.run)).await;
@@ -262,7 +268,7 @@ impl Turn {
                 let circuit = circuit.failed_at(self.clock.now());
                 info!(
                     webhook_id = %webhook.id, run_id = %run, sequence = event.sequence, %cause,
-                    state = circuit.state(self.clock.now()), "a webhook delivery was not taken"
+                    state = circuit.state(self.clock.now()), "a webhook delivery failed"
                 );
                 circuit
             }
@@ -276,7 +282,7 @@ impl Turn {
             .await
     }
 
-    /// Whether the run has one of the tags that were asked for.
+    /// Whether the run has one of the requested tags.
     async fn wants(&mut self, run: &RunId) -> Result<bool, StoreError> {
         let webhook = &self.claim.webhook;
         if webhook.tags.is_empty() {
@@ -299,7 +305,7 @@ impl Turn {
 
     async fn give_back(&self) {
         if let Err(cause) = self.store.release_webhook(&self.claim).await {
-            warn!(webhook_id = %self.claim.webhook.id, cause = chain(&cause), "a webhook's lease cannot be released; it will run out");
+            warn!(webhook_id = %self.claim.webhook.id, cause = chain(&cause), "could not release a webhook's lease; it will expire");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Webhook subscriptions: made, listed, rotated, removed (OpenWOP webhooks, RFC 0201). Deliveries are the
-//! [dispatcher](dispatcher)'s.
+//! Webhook subscriptions: register, list, rotate, remove (OpenWOP webhooks, RFC 0201). The
+//! [dispatcher](dispatcher) delivers.
 
 pub mod dispatcher;
 
@@ -21,32 +21,30 @@ use crate::domain::webhook::{Circuit, Delivery, ENDINGS, SCHEME_STANDARD, Secret
 use crate::ports::{Clock, Ids, Notifier, Store, Undelivered, WebhookRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// Subscriptions of one tenant.
+/// Maximum number of subscriptions per tenant.
 const MOST: u32 = 100;
 /// How long the previous secret signs after a rotation.
 pub const OVERLAP: SignedDuration = SignedDuration::from_hours(24);
 
-/// A subscription that was just made: the only time its secret is shown.
+/// A new subscription. Its secret is available only here.
 #[derive(Debug)]
 pub struct Registered {
-    /// The subscription.
     pub webhook: WebhookRecord,
-    /// Its secret, unless the subscriber keeps it to itself (RFC 0201 §B).
+    /// Its secret, unless the subscriber supplied it (RFC 0201 §B).
     pub secret: Option<Secret>,
-    /// `signatureAlgorithms`, if they were asked for.
+    /// `signatureAlgorithms`, if requested.
     pub schemes: Option<Vec<String>>,
 }
 
-/// A secret that was just rotated.
+/// The result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotated {
-    /// Since when the new one signs.
+    /// When the new secret started signing.
     pub at: Timestamp,
-    /// Until when the previous one does.
+    /// When the previous secret stops signing.
     pub previous_until: Timestamp,
 }
 
-/// The use cases of webhook subscriptions.
 pub struct Webhooks {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -55,7 +53,6 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// The use cases over their ports.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -70,11 +67,11 @@ impl Webhooks {
         }
     }
 
-    /// Makes a subscription. One that asks for Standard Webhooks is made only once its endpoint has agreed.
+    /// Creates a subscription. With Standard Webhooks, the endpoint must agree first.
     ///
     /// # Errors
-    /// `validation_error`, `forbidden`, `webhook_url_rejected`, `webhook_endpoint_unverified`; `conflict` when the tenant has
-    /// as many as it may.
+    /// `validation_error`, `forbidden`, `webhook_url_rejected`, `webhook_endpoint_unverified`;
+    /// `conflict` if the tenant has the maximum number of subscriptions.
     pub async fn register(&self, caller: &Caller, body: &Value) -> Result<Registered, Problem> {
         let asked = Registration::parse(body)?;
         own_tenant(caller, asked.tenant_id.as_deref())?;
@@ -111,7 +108,7 @@ impl Webhooks {
             )
             .with("limit", MOST));
         }
-        info!(webhook_id = %webhook.id, secret = secret.fingerprint(), "a webhook was registered");
+        info!(webhook_id = %webhook.id, secret = secret.fingerprint(), "webhook registered");
         Ok(Registered {
             webhook,
             secret: (!standard).then_some(secret),
@@ -119,7 +116,7 @@ impl Webhooks {
         })
     }
 
-    /// A subscription to how a single run ends, to be recorded with the run.
+    /// A subscription to the end of a single run, to be recorded with the run.
     ///
     /// # Errors
     /// `webhook_url_rejected`.
@@ -160,7 +157,8 @@ impl Webhooks {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Removes a subscription. No delivery to it begins afterwards, but one attempt that is under way may still arrive.
+    /// Removes a subscription. No new delivery starts afterwards, but one attempt in progress may
+    /// still arrive.
     ///
     /// # Errors
     /// `forbidden` for another tenant's `tenantId`; `subscription_not_found`.
@@ -179,11 +177,11 @@ impl Webhooks {
         if removed { Ok(()) } else { Err(not_found()) }
     }
 
-    /// Replaces the secret; the previous one goes on signing beside it for a day (RFC 0201 §E).
+    /// Replaces the secret; the previous one also signs for a day (RFC 0201 §E).
     ///
     /// # Errors
-    /// `forbidden`, `subscription_not_found`; `validation_error` for a malformed secret, or a subscription whose one
-    /// signature leaves no room for two.
+    /// `forbidden`, `subscription_not_found`; `validation_error` for a malformed secret, or a
+    /// subscription whose scheme allows only one signature.
     pub async fn rotate(
         &self,
         caller: &Caller,
@@ -202,7 +200,8 @@ impl Webhooks {
             return Err(Problem::validation(
                 "signatureAlgorithms",
                 format!(
-                    "only subscriptions with `{SCHEME_STANDARD}` carry two signatures; register anew and remove this one"
+                    "only subscriptions with `{SCHEME_STANDARD}` carry two signatures; register a \
+                     new one and remove this one"
                 ),
             ));
         }
@@ -220,14 +219,14 @@ impl Webhooks {
         if !rotated {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "the subscription was changed meanwhile; look at it and try again",
+                "the subscription was changed meanwhile; read it again and retry",
             ));
         }
-        info!(webhook_id = %id, secret = fingerprint, "a webhook's secret was rotated");
+        info!(webhook_id = %id, secret = fingerprint, "webhook secret rotated");
         Ok(Rotated { at, previous_until })
     }
 
-    /// Asks the endpoint whether it wants deliveries: it has to send the challenge back.
+    /// Verifies that the endpoint wants deliveries: it must echo a challenge.
     async fn verify(&self, webhook: &WebhookRecord) -> Result<(), Problem> {
         let challenge = URL_SAFE_NO_PAD.encode(self.ids.secret());
         let request = Delivery::verification(
@@ -252,14 +251,14 @@ impl Webhooks {
         }
         Err(Problem::new(
             ErrorCode::WebhookEndpointUnverified,
-            "the endpoint did not send the challenge of the verification request back; answer it with 200 and \
-             {\"challenge\": …}, then register again",
+            "the endpoint did not echo the challenge of the verification request; answer it with \
+             200 and {\"challenge\": …}, then register again",
         )
         .with("field", "url"))
     }
 }
 
-/// The tenant follows from the key; one that is named anyway must be the same.
+/// The key determines the tenant; a named tenant must be the same.
 fn own_tenant(caller: &Caller, named: Option<&str>) -> Result<(), Problem> {
     match named {
         Some(tenant) if tenant != caller.tenant.as_str() => Err(Problem::new(

@@ -1,8 +1,8 @@
-//! Carrying out an attempt: samples are judged side by side within its bound, what is reached is recorded every few seconds,
-//! and the end is recorded whatever it is.
+//! Executing a calibration attempt: samples are judged concurrently within the cost limit, the
+//! progress is recorded every few seconds, and the end is recorded whatever it is.
 //!
-//! Samples are content and are kept nowhere, so an attempt that is cut off by the end of its process is not gone on with:
-//! its lease runs out, and it is shown as failed with what it had cost.
+//! Samples are content and are not stored, so an attempt interrupted by the end of its process is
+//! not resumed: its lease expires, and it is shown as failed with its cost.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,18 +37,18 @@ use crate::service::fault::{chain, note_outage};
 use crate::service::lease::{Lease, LeaseTerm};
 use crate::service::reserving::reserve;
 
-/// How long an attempt is believed to go on without being heard of.
+/// How long an attempt counts as in progress without a heartbeat.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
-/// How often it is heard of.
+/// Interval between heartbeats.
 const BEAT: Duration = Duration::from_secs(2);
-/// Samples that are under way at once. The endpoint's permits say how many calls are.
+/// Samples in progress at once. The endpoint's permits limit the concurrent calls.
 const SIDE_BY_SIDE: usize = 64;
-/// Time between two checks whether an outage of the database is over.
+/// Interval between two checks whether an outage of the database is over.
 const OUTAGE_LOOK: Duration = Duration::from_millis(500);
-/// How often its end is tried to be recorded, well within the lease.
+/// How often recording the end is tried, well within the lease.
 const TRIES: u32 = 5;
 
-/// The attempts that are under way in this process.
+/// The attempts in progress in this process.
 #[derive(Debug, Default)]
 pub struct Attempts {
     tracker: TaskTracker,
@@ -56,14 +56,14 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Carries one out while others go on.
+    /// Executes an attempt in the background.
     pub(super) fn carry_out(&self, work: Work) {
         let stopping = self.stopping.clone();
         self.tracker
             .spawn(work.carry_out(stopping).in_current_span());
     }
 
-    /// Stops them all, and waits until that is recorded.
+    /// Stops all attempts, and waits until that is recorded.
     pub(super) async fn stop(&self) {
         self.stopping.cancel();
         self.tracker.close();
@@ -71,7 +71,7 @@ impl Attempts {
     }
 }
 
-/// An attempt and all it needs.
+/// An attempt and its dependencies.
 pub(super) struct Work {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
@@ -82,7 +82,7 @@ pub(super) struct Work {
     pub(super) samples: Vec<Sample>,
     pub(super) allow_few: bool,
     pub(super) attempt: Attempt,
-    /// [`Clock::uptime`] when its lease was asked for.
+    /// [`Clock::uptime`] when its lease was requested.
     pub(super) leased_at: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Work {
             outcome = self.compare(&account) => outcome,
             () = stopping.cancelled() => Err(interrupted()),
             cause = self.beat(&account) => {
-                warn!(cause = chain(&cause), "a calibration is given up: it is not held any more");
+                warn!(cause = chain(&cause), "a calibration is abandoned: its lease is lost");
                 return;
             }
         };
@@ -102,16 +102,18 @@ impl Work {
         if let Err(cause) = self.record_end().await {
             warn!(
                 cause = chain(&cause),
-                "the end of a calibration could not be recorded"
+                "could not record the end of a calibration"
             );
         }
     }
 
-    /// Has every sample judged. What is under way when one of them gets no verdict is waited for: it is paid for.
+    /// Judges every sample. If one gets no verdict, those in progress are awaited all the same:
+    /// they are paid for.
     async fn compare(&self, account: &Account) -> Result<Calibration, Problem> {
         let paired = pair(&self.document, &self.samples, self.allow_few).map_err(unusable)?;
         let failed = AtomicBool::new(false);
-        // Made before they are begun: a closure that is held meanwhile is not for every lifetime.
+        // Collected before they start: the compiler cannot see that a closure held meanwhile works
+        // for every lifetime.
         let judging: Vec<_> = paired
             .iter()
             .enumerate()
@@ -125,7 +127,7 @@ impl Work {
         compare(judge, &self.document, &scored?, account.spent(), now).map_err(unusable)
     }
 
-    /// `None` once another one got no verdict: no more is paid for what comes to nothing.
+    /// `None` once another sample got no verdict: no further calls are paid for in vain.
     async fn judge_in_turn<'a>(
         &self,
         place: usize,
@@ -154,7 +156,8 @@ impl Work {
         account: &Account,
     ) -> Result<f64, Problem> {
         let rubric = rubric(task).unwrap_or_default();
-        // Samples of one task are judged apart: an endpoint must not take the second one for a repetition of the first.
+        // Samples of one task are separate runs: an endpoint must not take the second one for a
+        // repetition of the first.
         let run = RunId::from(format!("{}/{place}", self.attempt.calibration_id));
         let exhibition = Exhibition {
             tenant: &self.caller.tenant,
@@ -170,7 +173,8 @@ impl Work {
             Judgement::Unjudged { reason } if reason == BUDGET_EXHAUSTED => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "the {:.2} USD of `maxCostUsd` were used up before every sample was judged; raise it, or send fewer samples",
+                    "the cost limit of {:.2} USD (`maxCostUsd`) was reached before every sample \
+                     was judged; raise it, or send fewer samples",
                     self.attempt.max_cost_usd.usd()
                 ),
             )
@@ -178,14 +182,15 @@ impl Work {
             .with("reason", reason)),
             Judgement::Unjudged { reason } => Err(Problem::new(
                 ErrorCode::Conflict,
-                "the judge gave no verdict on a sample, so nothing can be said of it; try again",
+                "the judge gave no verdict on a sample, so its agreement cannot be computed; try \
+                 again",
             )
             .with("item", sample.item.as_str())
             .with("reason", reason)),
         }
     }
 
-    /// Records how far it is, until it is not held any more.
+    /// Records the progress until the lease is lost.
     async fn beat(&self, account: &Account) -> StoreError {
         let mut attempt = self.attempt.clone();
         loop {
@@ -200,14 +205,17 @@ impl Work {
                 Err(fenced @ StoreError::Fenced) => return fenced,
                 Err(cause) => {
                     note_outage(self.store.as_ref(), &cause);
-                    warn!(cause = chain(&cause), "a calibration could not be renewed");
+                    warn!(
+                        cause = chain(&cause),
+                        "could not renew a calibration's lease"
+                    );
                 }
                 Ok(()) => account.term.renew(asked_at, LEASE),
             }
         }
     }
 
-    /// A store that is away for a moment must not cost what was paid for.
+    /// A short outage of the store must not waste paid work.
     async fn record_end(&self) -> Result<(), StoreError> {
         let decision = self.decision();
         let mut tried = 1;
@@ -251,7 +259,7 @@ impl Work {
     }
 }
 
-/// Of an attempt that nobody carries out any more.
+/// The error of an attempt whose process has ended.
 pub(super) fn interrupted() -> Problem {
     Problem::new(
         ErrorCode::Unavailable,
@@ -259,7 +267,7 @@ pub(super) fn interrupted() -> Problem {
     )
 }
 
-/// What is paid for outside of any run. Nothing is recorded: samples are content.
+/// Costs outside of any run. No events are recorded: samples are content.
 struct Account {
     budget: Mutex<Budget>,
     settled: Notify,
@@ -338,7 +346,7 @@ impl EventSink for Account {
             if self.lease.holds() {
                 return Ok(());
             }
-            // Whoever renews it either succeeds or gives the attempt up.
+            // The renewal either succeeds or abandons the attempt.
             self.lease.held().await;
         }
     }
