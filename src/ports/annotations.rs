@@ -1,4 +1,4 @@
-//! What people say about runs, beside the log.
+//! Annotations of runs, stored next to the log.
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
@@ -8,42 +8,38 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::protocol::openwop::annotation::Annotation;
 
-/// An annotation as it is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnnotationRecord {
-    /// Its place among the run's annotations, from 1.
+    /// Its number among the run's annotations, from 1.
     pub number: u64,
-    /// The task it is about, directly or by an event of it.
+    /// The annotated task, given directly or by one of its events.
     pub task: Option<TaskId>,
-    /// The document.
     pub annotation: Annotation,
 }
 
-/// How much may be said about one run.
+/// Limits per run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnnotationLimits {
-    /// Annotations.
     pub count: u32,
-    /// Octets of all their documents.
+    /// Bytes of all annotation documents.
     pub octets: u32,
 }
 
-/// What came of an annotation.
+/// The result of adding an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Annotated {
-    /// It was recorded.
     Recorded,
-    /// The run has as many as it may have.
+    /// The run has the maximum number of annotations.
     TooMany,
-    /// With it, those of the run would be longer than they may be.
+    /// The run's annotations would exceed the maximum size.
     TooLong,
 }
 
-/// Annotations of runs. They are no part of a run's log: forks do not inherit them.
+/// Annotations of runs. They are not part of a run's log: forks do not inherit them.
 #[async_trait]
 pub trait Annotations: Send + Sync {
-    /// Adds one to a run of this tenant, with the audit entry and the idempotency record, all or nothing. Nothing is
-    /// recorded beyond the limits.
+    /// Adds an annotation to a run of this tenant, together with the audit entry and the
+    /// idempotency record, all or nothing. Adds nothing beyond the limits.
     async fn annotate(
         &self,
         tenant: &TenantId,
@@ -53,7 +49,7 @@ pub trait Annotations: Send + Sync {
         limits: AnnotationLimits,
         completes: Option<&IdempotencyCompletion>,
     ) -> Result<Annotated, StoreError>;
-    /// Those of a run with a number above `after`, in order.
+    /// The annotations of a run with a number above `after`, in order.
     async fn annotations(
         &self,
         run: &RunId,
@@ -61,8 +57,9 @@ pub trait Annotations: Send + Sync {
     ) -> Result<Vec<AnnotationRecord>, StoreError>;
     /// The number of the last one, 0 for none.
     async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError>;
-    /// Tells every replica that a run has a new one.
+    /// Notifies every replica of a new annotation of a run.
     async fn notify_annotated(&self, run: &RunId);
-    /// Runs that are annotated from now on; `None` when signals may have been missed, so that everybody looks.
+    /// Runs annotated from now on; `None` if signals may have been missed, so that every subscriber
+    /// checks.
     fn annotated(&self) -> broadcast::Receiver<Option<RunId>>;
 }

@@ -1,4 +1,4 @@
-//! The eval runs of one version of an agent, as attempts that are judged together.
+//! The eval runs of one version of an agent, as attempts that are pooled.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use crate::domain::run::record::RunRecord;
 /// The eval runs of one version of an agent.
 #[async_trait]
 pub trait Attempts: Send + Sync {
-    /// Up to `limit` eval runs of a version, whatever became of them, in the order of creation, each with its number; those
-    /// above `after`.
+    /// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
+    /// first, each with its number.
     async fn evals_of(
         &self,
         tenant: &TenantId,
@@ -23,17 +23,19 @@ pub trait Attempts: Send + Sync {
         after: i64,
         limit: u32,
     ) -> Result<Vec<(i64, RunRecord)>, StoreError>;
-    /// As [`read`](super::RunLog::read), but only events that say how a run or a task of it ended.
+    /// As [`read`](super::RunLog::read), but only events that report how a run or one of its tasks
+    /// ended.
     async fn verdicts(
         &self,
         run: &RunId,
         after: u64,
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError>;
-    /// Declares a run void, with the audit entry and the answer to the request, or none of it.
+    /// Declares a run void, together with the audit entry and the response to the request, all or
+    /// nothing.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if it was declared void before.
+    /// [`StoreError::Exists`] if it is already void.
     async fn void(
         &self,
         tenant: &TenantId,

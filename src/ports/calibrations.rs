@@ -1,4 +1,4 @@
-//! Judges compared with people.
+//! Judge calibrations: agreement of judges with people.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::domain::eval::rubric::attempt::Attempt;
 use crate::domain::eval::rubric::calibration::Calibration;
 use crate::domain::ids::TenantId;
 
-/// An attempt as it is found.
+/// A stored attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundAttempt {
-    /// What was last recorded of it.
+    /// The last recorded state.
     pub attempt: Attempt,
-    /// Whether whoever carries it out was heard of lately. One that runs and is not held was cut off.
+    /// Whether its lease holds. A running attempt without a lease was interrupted.
     pub held: bool,
 }
 
-/// The newest calibration of each judge a tenant has, and the attempts to make one.
+/// The newest calibration of each judge of a tenant, and the attempts to compute one.
 #[async_trait]
 pub trait Calibrations: Send + Sync {
-    /// Begins an attempt, held for `lease`, with the answer to the request that asked for it, or neither.
+    /// Starts an attempt under a lease, together with the response to the request, or neither.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] while another one of the tenant is held.
+    /// [`StoreError::Exists`] while another attempt of the tenant holds a lease.
     async fn begin_attempt(
         &self,
         tenant: &TenantId,
@@ -33,20 +33,21 @@ pub trait Calibrations: Send + Sync {
         lease: Duration,
         completes: Option<&IdempotencyCompletion>,
     ) -> Result<(), StoreError>;
-    /// Records how far it is, and holds it for `lease` from now on.
+    /// Records the progress, and renews the lease for `lease` from now.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] if it is not held any more.
+    /// [`StoreError::Fenced`] if the lease is lost.
     async fn renew_attempt(
         &self,
         tenant: &TenantId,
         attempt: &Attempt,
         lease: Duration,
     ) -> Result<(), StoreError>;
-    /// Ends it: with the audit entry, and with its calibration, if there is one, in the place of the judge's earlier one.
+    /// Ends the attempt, together with the audit entry and its calibration, if any, which replaces
+    /// the judge's earlier one.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] if it is not held any more; nothing is kept then.
+    /// [`StoreError::Fenced`] if the lease is lost; then nothing is stored.
     async fn end_attempt(
         &self,
         tenant: &TenantId,
@@ -65,6 +66,6 @@ pub trait Calibrations: Send + Sync {
         tenant: &TenantId,
         identity: &str,
     ) -> Result<Option<Calibration>, StoreError>;
-    /// All of them, by identity.
+    /// All calibrations, by identity of the judge.
     async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! What agent cards came to, and which are looked at again by themselves.
+//! Results of agent card checks, and watched cards.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,61 +10,58 @@ use crate::domain::aaaf::notice::Notice;
 use crate::domain::card::history::{AlertBelow, Look};
 use crate::domain::ids::TenantId;
 
-/// A card that is looked at again and again.
+/// A watched card: checked at an interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CardWatch {
-    /// Where it is.
     pub url: String,
-    /// How often, in hours.
+    /// The interval in hours.
     pub every_hours: u32,
-    /// Whether its agent is asked, too.
+    /// Whether its agent is tested live, too.
     pub live: bool,
-    /// When it was asked for.
     pub created_at: Timestamp,
-    /// Below which totals somebody is told.
+    /// The score thresholds below which the organization is alerted.
     #[serde(default)]
     pub alert_below: AlertBelow,
 }
 
-/// One that is due.
+/// A watched card that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueCard {
-    /// Whose it is.
     pub tenant: TenantId,
-    /// What is to be done.
     pub watch: CardWatch,
 }
 
-/// Who is told of a look, and what.
+/// A notice to be sent for a check.
 #[derive(Clone, Copy)]
 pub struct Telling<'a> {
-    /// Whom.
+    /// The organization that receives it.
     pub organization: OrganizationNumber,
-    /// What, given the newest look before, the newest with scores and the newest that asked, newest first. Of two looks at the
-    /// same card at once the second one sees the first.
+    /// Computes the notices from the last check, the last one with scores and the last live one,
+    /// newest first. Of two concurrent checks of a card, the second sees the first.
     pub notices: &'a (dyn Fn(&[Look]) -> Vec<Notice> + Send + Sync),
 }
 
-/// Looks at agent cards by tenant and URL.
+/// Results of agent card checks by tenant and URL.
 #[async_trait]
 pub trait CardLooks: Send + Sync {
-    /// Keeps a look, with what somebody is told of it, or neither; whether anybody was told. Old looks make room for it, but not
-    /// the newest with scores nor the newest that asked.
+    /// Stores a result together with its notices, or neither; returns whether there were notices.
+    /// Old results are deleted, except the newest one with scores and the newest live one.
     async fn keep_card_look(
         &self,
         tenant: &TenantId,
         look: &Look,
         telling: Option<Telling<'_>>,
     ) -> Result<bool, StoreError>;
-    /// The looks at a card, newest first.
+    /// The results of a card, newest first.
     async fn card_looks(
         &self,
         tenant: &TenantId,
         url: &str,
         most: u32,
     ) -> Result<Vec<Look>, StoreError>;
-    /// Watches a card from `due` on, in the place of how it was watched before; `false` if the tenant has `most` of others.
+    /// Watches a card from `due` on, replacing an earlier watch of it; `false` if the tenant
+    /// already watches `most` other cards.
     async fn watch_card(
         &self,
         tenant: &TenantId,
@@ -72,16 +69,17 @@ pub trait CardLooks: Send + Sync {
         due: Timestamp,
         most: u32,
     ) -> Result<bool, StoreError>;
-    /// Watches it no more; whether it was watched.
+    /// Stops watching a card; returns whether it was watched.
     async fn unwatch_card(&self, tenant: &TenantId, url: &str) -> Result<bool, StoreError>;
-    /// The cards a tenant watches, by URL, and when each is due.
+    /// The watched cards of a tenant, by URL, and when each is due.
     async fn card_watches(
         &self,
         tenant: &TenantId,
     ) -> Result<Vec<(CardWatch, Timestamp)>, StoreError>;
-    /// Cards that are due, of all tenants, those first that have waited longest.
+    /// Cards that are due, of all tenants, longest overdue first.
     async fn due_cards(&self, now: Timestamp, most: u32) -> Result<Vec<DueCard>, StoreError>;
-    /// Says when a card is due again, if it is still watched, and still due at `instead_of` if that is given.
+    /// Sets when a card is due next, if it is still watched, and still due at `instead_of` if that
+    /// is given.
     async fn card_due(
         &self,
         tenant: &TenantId,

@@ -1,13 +1,13 @@
-//! The keys that secrets at rest are encrypted with.
+//! The keys that encrypt secrets at rest.
 
 use std::sync::Arc;
 
 use super::NoSigningKey;
 use crate::domain::sealing::HostKeyRing;
 
-/// Where the keys of this host are.
+/// Access to this host's keys.
 pub trait HostKeys: Send + Sync {
-    /// The keys in force. A rotation by another process takes effect at the next call.
+    /// The current keys. A rotation by another process takes effect at the next call.
     ///
     /// # Errors
     /// [`NoSigningKey`].

@@ -7,31 +7,25 @@ use serde_json::Value;
 use super::{Revision, StoreError};
 use crate::domain::ids::{AgentId, TenantId};
 
-/// What a tenant has installed, a pack version at a time.
+/// An installed pack version of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstallRecord {
-    /// Whose it is.
     pub tenant: TenantId,
-    /// Pack name.
     pub name: String,
     /// Pack version, SemVer.
     pub version: String,
     /// `sha256-<base64>` of the archive; the key of its blob.
     pub integrity: String,
-    /// When.
     pub installed_at: Timestamp,
-    /// Everything else that is shown: signature state, degraded capabilities, warnings, agents.
+    /// All other displayed facts: signature state, degraded capabilities, warnings, agents.
     pub facts: Value,
 }
 
 /// A suite a tenant may run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteRecord {
-    /// Whose it is.
     pub tenant: TenantId,
-    /// Suite id.
     pub suite_id: String,
-    /// Suite version.
     pub version: String,
     /// `sha256-<base64>` of the canonical document; the key of its blob.
     pub digest: String,
@@ -39,21 +33,22 @@ pub struct SuiteRecord {
     pub task_count: u32,
     /// The pack it came with, `name@version`; `None` for an imported suite, which is unsigned.
     pub pack: Option<String>,
-    /// Whether a trusted signature covers the suite itself: `tarball` coverage only.
+    /// Whether a trusted signature covers the suite itself: only with `tarball` coverage.
     pub signed: bool,
-    /// When.
     pub added_at: Timestamp,
 }
 
 /// Installed packs and suites.
 #[async_trait]
 pub trait Inventory: Send + Sync {
-    /// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and version, or one of the
-    /// suites, is there with other content; the same again is no error.
+    /// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and
+    /// version, or one of the suites, exists with other content; installing the same again is not
+    /// an error.
     async fn install(&self, pack: &InstallRecord, suites: &[SuiteRecord])
     -> Result<(), StoreError>;
-    /// Removes a pack and its suites; `false` if it was not there. [`StoreError::Stale`], and nothing is removed, when the
-    /// deployments of one of these agents have changed since that revision.
+    /// Removes a pack and its suites; `false` if it was not installed. [`StoreError::Stale`], and
+    /// nothing is removed, if the deployments of one of these agents have changed since that
+    /// revision.
     async fn remove(
         &self,
         tenant: &TenantId,
@@ -71,14 +66,13 @@ pub trait Inventory: Send + Sync {
     ) -> Result<Vec<InstallRecord>, StoreError>;
     /// Adds an imported suite. [`StoreError::Exists`] as in `install`.
     async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError>;
-    /// Removes an imported suite; `false` if it was not there or came with a pack.
+    /// Removes an imported suite; `false` if it does not exist or came with a pack.
     async fn remove_suite(
         &self,
         tenant: &TenantId,
         suite_id: &str,
         version: &str,
     ) -> Result<bool, StoreError>;
-    /// One suite.
     async fn suite(
         &self,
         tenant: &TenantId,

@@ -7,45 +7,37 @@ use super::{EventSink, Meter, ModelBinding};
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::protocol::openwop::suite::Criterion;
 
-/// An answer to be judged.
+/// An output to be judged.
 #[derive(Clone, Copy)]
 pub struct Exhibition<'a> {
-    /// Whose run it belongs to.
     pub tenant: &'a TenantId,
-    /// The run it belongs to.
     pub run: &'a RunId,
-    /// The task.
     pub task: &'a TaskId,
-    /// What the agent was given.
+    /// The agent's input.
     pub input: &'a Value,
-    /// What it answered.
+    /// The agent's output.
     pub output: &'a Value,
-    /// What is looked for.
     pub rubric: &'a [Criterion],
     /// The model that judges.
     pub model: &'a ModelBinding,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// Whether each criterion is met, in the rubric's order.
-    Judged {
-        /// One for each.
-        met: Vec<bool>,
-    },
-    /// The judge was not there, or gave no verdict: nothing can be said of the answer. `budget_exhausted` when the meter
-    /// refused.
+    Judged { met: Vec<bool> },
+    /// The judge was unavailable, or gave no verdict; says nothing about the output.
+    /// `budget_exhausted` if the meter refused.
     Unjudged {
         /// A label from a closed list.
         reason: String,
     },
 }
 
-/// Judges answers by rubrics.
+/// Judges outputs by rubrics.
 #[async_trait]
 pub trait Judge: Send + Sync {
-    /// Asks about every criterion and records what was used. Dropping the future cancels it.
+    /// Judges every criterion and records the usage. Dropping the future cancels it.
     async fn judge(
         &self,
         exhibition: Exhibition<'_>,

@@ -1,4 +1,4 @@
-//! Live tools: what agents call in `live-shadow` runs, in the place of fixtures (RFC 0081 §D).
+//! Live tools: called in `live-shadow` runs instead of fixtures (RFC 0081 §D).
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::domain::agent::ToolDefinition;
 use crate::domain::ids::TaskId;
 
-/// Tools gave no answer. Says nothing about the agent.
+/// A tool did not respond. Says nothing about the agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("live tools are unavailable: {reason}")]
 pub struct ToolsUnavailable {
@@ -15,52 +15,49 @@ pub struct ToolsUnavailable {
 }
 
 impl ToolsUnavailable {
-    /// For this reason.
     pub fn because(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { reason }
     }
 }
 
-/// One call of a tool.
+/// One tool call.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveCall<'a> {
     /// The tool, `<scope>:<tool-id>`.
     pub tool: &'a str,
-    /// Its arguments.
     pub arguments: &'a Map<String, Value>,
-    /// The task it is made for.
+    /// The calling task.
     pub task: &'a TaskId,
-    /// The name of the call as an effect ([`Activity`](crate::domain::run::activity::Activity)).
+    /// The id of the call as an effect ([`Activity`](crate::domain::run::activity::Activity)).
     pub activity: &'a str,
 }
 
-/// What a tool said.
+/// A tool's response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolAnswer {
-    /// Its result.
     Answered(Value),
-    /// That it could not do it: for the agent to deal with.
+    /// The tool failed; the agent handles that.
     Failed(Value),
 }
 
-/// The tools of the outside world.
+/// Access to external tools.
 #[async_trait]
 pub trait LiveTools: Send + Sync {
-    /// Those of `tools` that this host has, as their servers describe them, in the same order.
+    /// The descriptions of those `tools` that this host has, from their servers, in the same order.
     ///
     /// # Errors
-    /// A server that should have one does not say.
+    /// A server that should have one of the tools does not respond.
     async fn offers(
         &self,
         tools: &[String],
         task: &TaskId,
     ) -> Result<Vec<ToolDefinition>, ToolsUnavailable>;
 
-    /// Calls one, once: what a call may have done cannot be known from its failing, so it is never repeated. Dropping the
-    /// future gives the call up.
+    /// Calls a tool once: a failed call may have had an effect, so it is never repeated. Dropping
+    /// the future abandons the call.
     ///
     /// # Errors
-    /// There is no answer.
+    /// There is no response.
     async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable>;
 }

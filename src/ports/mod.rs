@@ -1,8 +1,9 @@
-//! What the use cases need from the world, as narrow traits.
+//! The interfaces that use cases need, as narrow traits.
 //!
-//! Adapters implement them (`store`, `agent`, `registry`, `net`) and are named only in `app`. Every look-up that may find
-//! nothing returns `Option`: "not there" is seldom an error. All tenant-owned records are asked for *with* their tenant, so
-//! that a forgotten check finds nothing instead of somebody else's data.
+//! Adapters implement them (`store`, `agent`, `registry`, `net`) and are named only in `app`. Every
+//! lookup that may find nothing returns `Option`: "not there" is seldom an error. All lookups of
+//! tenant-owned records include the tenant, so that a forgotten check finds nothing instead of
+//! another tenant's data.
 
 pub mod aaaf;
 mod agent;

@@ -13,37 +13,36 @@ use crate::domain::run::reached_by::ReachedBy;
 use crate::domain::run::record::{EndpointPin, EvalSpec, ModelIdentity, ModelPin};
 use crate::protocol::openwop::suite::ModelClass;
 
-/// The reason of a call that the endpoint had no room for (429).
+/// The reason if the endpoint is overloaded (429).
 pub const RATE_LIMITED: &str = "rate_limited";
-/// The reason of a call that was not answered in time.
+/// The reason if the call timed out.
 pub const TIMEOUT: &str = "timeout";
 
-/// Reasons that are not worth another attempt although no endpoint has answered.
+/// Reasons that are not retried although no endpoint has responded.
 const NO_ANSWER: &[&str] = &["blocked_address", "not_http", "tls"];
 
-/// Why a call gave no answer.
+/// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// The machinery failed; says nothing about the agent. Retried while attempts remain.
+    /// Infrastructure failed; says nothing about the agent. Retried while attempts remain.
     #[error("the model endpoint is unavailable: {reason}")]
     Unavailable {
-        /// A label from a closed list (`connect`, `timeout`, `status_503`, `rate_limited`, `malformed_reply`, …).
+        /// A label from a closed list (`connect`, `timeout`, `status_503`, `rate_limited`,
+        /// `malformed_reply`, …).
         reason: String,
-        /// Whether another attempt may help.
+        /// Whether another attempt may succeed.
         retryable: bool,
-        /// What the endpoint asked for in `Retry-After`.
+        /// The endpoint's `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The endpoint understood and refused this request (context overflow, content filter): the agent's own failure.
+    /// The endpoint understood and refused this request (context overflow, content filter): the
+    /// agent's own failure.
     #[error("the model endpoint refused the request: {reason}")]
-    Rejected {
-        /// Which refusal.
-        reason: Rejection,
-    },
+    Rejected { reason: Rejection },
 }
 
 impl ModelError {
-    /// Whether another attempt may help.
+    /// Whether another attempt may succeed.
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -55,15 +54,15 @@ impl ModelError {
     }
 }
 
-/// A model endpoint. One call is one attempt; retries are the runtime's, so that they are seen.
+/// A model endpoint. One call is one attempt; retries are up to the runtime, so that they are
+/// recorded.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// Asks once. Dropping the future cancels the request.
+    /// Sends one request. Dropping the future cancels it.
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError>;
-    /// What is known of the endpoint.
     fn info(&self) -> &ModelInfo;
-    /// Asks for the identity and the configuration of the agent behind it: `{"identity": {"name", "version"},
-    /// "configuration"}`. `None` where it cannot say.
+    /// Asks for the identity and the configuration of the agent behind the endpoint: `{"identity":
+    /// {"name", "version"}, "configuration"}`. `None` if it does not report them.
     async fn adapter(&self) -> Option<Value> {
         None
     }
@@ -76,56 +75,53 @@ pub struct ModelInfo {
     pub provider: String,
     /// Model name, for `provider.usage`.
     pub model: String,
-    /// Price of a token.
     pub price: TokenPrice,
-    /// Calls in flight at most.
+    /// Maximum number of concurrent calls.
     pub max_concurrency: u32,
-    /// Longest time one attempt may take.
+    /// Time limit of one attempt.
     pub timeout: Duration,
-    /// How failed attempts are repeated.
     pub retry: RetryPolicy,
 }
 
-/// A model endpoint as the runtime uses it: the adapter with the permits all its callers share.
+/// A model endpoint as the runtime uses it: the adapter with the permits that all its callers
+/// share.
 #[derive(Clone)]
 pub struct ModelBinding {
-    /// The adapter.
     pub model: Arc<dyn Model>,
-    /// Calls in flight at most, over all runs and tenants of this replica.
+    /// Limits concurrent calls, over all runs and tenants of this replica.
     pub permits: Arc<dyn Permits>,
-    /// Where it is and how it is set up; `None` for a model without an endpoint of its own.
+    /// Its address and settings; `None` for a model without an endpoint of its own.
     pub endpoint: Option<EndpointPin>,
 }
 
-/// Who may call an endpoint, and when.
+/// The concurrency limit and circuit breaker of an endpoint.
 #[async_trait]
 pub trait Permits: Send + Sync {
-    /// Waits until one more call may be made. Dropping the future gives up the place in the queue.
+    /// Waits until another call may be made. Dropping the future gives up the place in the queue.
     ///
     /// # Errors
-    /// The endpoint is down, and is not called for some time.
+    /// The circuit is open: the endpoint is down and is not called for some time.
     async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError>;
 }
 
-/// The right to one call. Dropping it gives it back.
+/// The right to make one call. Dropping it gives it back.
 pub trait Permit: Send {
-    /// Gives it back, with what the call told of the endpoint.
+    /// Gives it back, and reports the result of the call.
     fn hear(self: Box<Self>, heard: Heard);
 }
 
-/// What a call told of the endpoint.
+/// The state of the endpoint, as seen by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// It is up.
     Answered,
-    /// It is up, and wants fewer calls.
+    /// It is up, and asks for fewer calls.
     Throttled,
-    /// It did not answer, or not as an endpoint does.
+    /// It did not respond, or not as an endpoint does.
     Failed,
 }
 
 impl Heard {
-    /// What an answer tells.
+    /// The state that a result shows.
     pub fn of<T>(answer: &Result<T, ModelError>) -> Self {
         match answer {
             Err(ModelError::Unavailable { reason, .. }) if reason == RATE_LIMITED => {
@@ -161,10 +157,9 @@ impl ModelBinding {
     }
 }
 
-/// A cassette that answers in place of the models.
+/// A cassette that replaces the models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaySource {
-    /// Its digest.
     pub digest: String,
     /// Fingerprint of the key that signed it, if the signature was verified.
     pub signed_by: Option<String>,
@@ -172,17 +167,17 @@ pub struct ReplaySource {
 
 /// The configured endpoints.
 pub trait Models: Send + Sync {
-    /// The endpoint for a class: an entry of its own, or the one for `*`.
+    /// The endpoint for a class: its own entry, or the one for `*`.
     fn resolve(&self, class: ModelClass) -> Option<ModelBinding>;
     /// The endpoint that judges rubrics, if one is configured.
     fn judge(&self) -> Option<ModelBinding> {
         None
     }
-    /// The cassette that answers, if no model does.
+    /// The cassette in use, if any.
     fn replayed_from(&self) -> Option<ReplaySource> {
         None
     }
-    /// An agent that runs elsewhere, as this tenant may reach it.
+    /// Binds an agent that runs elsewhere, within what this tenant may reach.
     ///
     /// # Errors
     /// The operator does not allow it.
@@ -192,7 +187,7 @@ pub trait Models: Send + Sync {
             reason: "cannot be used: this host reaches no agents that run elsewhere",
         })
     }
-    /// What answers for the agent of a run of this tenant, if anything does.
+    /// The endpoint that answers for the agent of a run of this tenant, if any.
     fn answering(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
         match &eval.execution.reached_by {
             Some(way) => self.reach(tenant, way).ok(),
@@ -207,7 +202,7 @@ pub trait Models: Send + Sync {
 pub struct NotReached {
     /// The member of `reached_by`.
     pub field: &'static str,
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub reason: &'static str,
 }
 

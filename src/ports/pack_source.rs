@@ -1,4 +1,4 @@
-//! Where packs come from.
+//! Pack registries as a source.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -6,30 +6,27 @@ use bytes::Bytes;
 use crate::domain::pack::name::PackId;
 use crate::protocol::openwop::pack::{PackIndex, RegistryDiscovery, SigningKey};
 
-/// Why a place packs come from could not be asked.
+/// Why a registry could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// It cannot be reached, or does not answer as it should; a label from a closed list.
+    /// The registry cannot be reached, or its response is not as specified; a label from a closed
+    /// list.
     #[error("the registry cannot be reached: {0}")]
     Unreachable(String),
-    /// A document is larger than any sound one.
+    /// A document exceeds the size limit.
     #[error("the registry's {document} is too large")]
-    TooLarge {
-        /// Which document.
-        document: &'static str,
-    },
-    /// What it answers is not what it should be.
+    TooLarge { document: &'static str },
+    /// A document is malformed.
     #[error("the registry's {document} {reason}")]
     Malformed {
-        /// Which document.
         document: &'static str,
         /// What is wrong with it, without its content.
         reason: String,
     },
 }
 
-/// A registry: a directory or a server. It is asked and never believed; every document is bounded in size and judged by
-/// [`crate::domain::pack`].
+/// A registry: a directory or a server. Its content is untrusted; every document is limited in size
+/// and verified by [`crate::domain::pack`].
 #[async_trait]
 pub trait PackSource: Send + Sync {
     /// The discovery document, if there is one.

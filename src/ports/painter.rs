@@ -1,24 +1,23 @@
-//! Who makes pictures of badges.
+//! Rendering of badges.
 
 use crate::domain::aaaf::badge::{Badge, Inspection, Mark, Scale};
 
-/// A picture that could not be made.
+/// A badge could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the badge cannot be painted: {0}")]
+#[error("could not render the badge: {0}")]
 pub struct Unpainted(pub String);
 
-/// Makes pictures of badges, without the credential that is put into them. Takes time of the thread it is called on.
+/// Renders badges, without the credential that is embedded in them. CPU-bound: runs on the calling
+/// thread.
 pub trait Painter: Send + Sync {
-    /// The badge as SVG.
     fn svg(&self, badge: &Badge, mark: Mark) -> String;
     /// The badge as PNG.
     ///
     /// # Errors
     /// [`Unpainted`].
     fn png(&self, badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted>;
-    /// The badge as Markdown.
     fn markdown(&self, badge: &Badge, mark: Mark) -> String;
-    /// What a person is told who verifies a badge, as an HTML page.
+    /// The verification result of a badge, as an HTML page.
     ///
     /// # Errors
     /// [`Unpainted`].

@@ -8,37 +8,34 @@ use super::{Fence, StoreError};
 use crate::domain::ids::RunId;
 use crate::protocol::openwop::events::DrainPolicy;
 
-/// A request to pause, recorded beside the run until it is resumed.
+/// A request to pause, stored next to the run until it is resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRequest {
-    /// Who asked.
     pub paused_by: String,
-    /// Why, if said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What to do with work in flight.
+    /// How work in flight is handled.
     pub drain_policy: DrainPolicy,
-    /// When.
     pub requested_at: Timestamp,
 }
 
-/// Requests to pause runs. One that came into force is over with the event that the run goes on
+/// Requests to pause runs. A request in force ends with the event that resumes the run
 /// ([`Beside::Resumed`](super::Beside::Resumed)).
 #[async_trait]
 pub trait Pauses: Send + Sync {
-    /// Records a pause request for an unfinished run; a parked run may be claimed at once then. `false` if there is one
-    /// already, or the run has ended.
+    /// Records a pause request for an unfinished run; a parked run may then be claimed at once.
+    /// `false` if there is one already, or the run has ended.
     async fn request_pause(&self, run: &RunId, request: &PauseRequest) -> Result<bool, StoreError>;
     /// The recorded pause request of a run.
     async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError>;
-    /// Lets the recorded request come into force, for whoever holds the run; from then on it is not withdrawn any more.
-    /// `None` if there is none, or the run is held by somebody else by now.
+    /// Puts the recorded request into force, for the holder of the run; afterwards it cannot be
+    /// withdrawn. `None` if there is none, or another process holds the run by now.
     async fn take_pause(
         &self,
         run: &RunId,
         fence: Fence,
     ) -> Result<Option<PauseRequest>, StoreError>;
-    /// Takes a request back. `false` if there is none, or it was taken before.
+    /// Withdraws a request. `false` if there is none, or it is in force.
     async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError>;
 }

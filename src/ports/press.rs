@@ -1,24 +1,23 @@
-//! Who prints OASIS reports.
+//! Rendering of OASIS reports.
 
 use serde_json::Value;
 
 use crate::domain::oasis::report::{Form, Report};
 
-/// A document that was printed.
+/// A rendered document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// In which form.
     pub form: Form,
     /// The whole file.
     pub octets: Vec<u8>,
 }
 
-/// A document that could not be printed.
+/// A document could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the document cannot be printed: {0}")]
+#[error("could not render the document: {0}")]
 pub struct Unprinted(pub String);
 
-/// Prints reports.
+/// Renders reports.
 pub trait Press: Send + Sync {
     /// A report.
     ///
@@ -26,7 +25,7 @@ pub trait Press: Send + Sync {
     /// [`Unprinted`].
     fn report(&self, report: &Report, form: Form) -> Result<Printed, Unprinted>;
 
-    /// A document as JSON or YAML, whichever other form is asked for as JSON.
+    /// A document as YAML if asked for, else as JSON.
     ///
     /// # Errors
     /// [`Unprinted`].

@@ -1,4 +1,4 @@
-//! Requests to whoever a card names, one by one, told as they went.
+//! Single requests to servers named by a card, reported in detail.
 
 use std::time::Duration;
 
@@ -7,87 +7,75 @@ use url::Url;
 
 use crate::domain::card::live::Outcome;
 
-/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// GET.
     Get,
-    /// HEAD.
     Head,
-    /// OPTIONS.
     Options,
-    /// POST.
     Post,
 }
 
-/// What a request is spoken in.
+/// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 from the first octet on.
+    /// HTTP/2 from the first byte (prior knowledge).
     Http2,
 }
 
-/// Whose certificates are put up with.
+/// Which certificates are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Certificates {
-    /// Those that hold: chain, dates, name.
+    /// Valid ones: chain, dates, name.
     Verified,
-    /// Any. Nothing secret is sent so, and nothing that comes back is believed.
+    /// All. No secret is sent that way, and no response is trusted.
     Any,
 }
 
-/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// Its method.
     pub method: Method,
-    /// Where to. No redirect is followed.
+    /// The target. Redirects are not followed.
     pub url: Url,
-    /// Its headers.
     pub headers: Vec<(&'static str, String)>,
-    /// Its body.
     pub body: Vec<u8>,
-    /// What it is spoken in.
     pub wire: Wire,
-    /// Whose certificates are put up with.
     pub certificates: Certificates,
-    /// Longest time to a connection.
+    /// Time limit of the connection.
     pub connect_within: Duration,
-    /// Longest time of all.
+    /// Time limit of the whole request.
     pub within: Duration,
-    /// Octets of the answer's body that are read.
+    /// Maximum number of bytes read of the response's body.
     pub most: usize,
 }
 
-/// How a connection's encryption came about.
+/// The result of the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
-    /// There is none: the URL is not https.
+    /// No TLS: the URL is not https.
     Absent,
-    /// It did, with a certificate that was put up with.
+    /// Completed, with an accepted certificate.
     Done,
     /// The certificate was not accepted.
     Refused,
-    /// It did not come so far.
+    /// The connection failed before.
     NotReached,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// The answer, or why there is none.
+    /// The response, or why there is none.
     pub outcome: Outcome,
-    /// The connection's encryption.
     pub handshake: Handshake,
 }
 
-/// Makes requests to whoever a card names. Every address is judged where it is connected to, on a connection of its own.
+/// Sends requests to servers named by a card. The address of every connection is checked; each
+/// request uses a new connection.
 #[async_trait]
 pub trait Prober: Send + Sync {
-    /// Whether the text of a URL speaks against going there.
+    /// Whether requests to this URL are forbidden, judging by its text.
     fn forbids(&self, url: &Url) -> bool;
-    /// Makes a request.
     async fn ask(&self, request: ProbeRequest) -> Probed;
 }

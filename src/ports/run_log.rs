@@ -10,7 +10,8 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 
-/// One entry of a run's log as it is kept and streamed: the document is serialised once, when it is appended.
+/// One entry of a run's log as stored and streamed: the document is serialized once, when it is
+/// appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
     /// Position in the log, from 1, without gaps.
@@ -24,13 +25,13 @@ pub struct StoredEvent {
 /// Bytes of event documents after which a read stops. The last document may exceed it.
 pub const READ_BYTES: usize = 4 * 1024 * 1024;
 
-/// Whether a read of up to `limit` events that returned these saw the end of the log.
+/// Whether a read of up to `limit` events that returned these reached the end of the log.
 pub fn reaches_end(events: &[StoredEvent], limit: u32) -> bool {
     let bytes: usize = events.iter().map(|event| event.body.len()).sum();
     events.len() < limit as usize && bytes < READ_BYTES
 }
 
-/// How far a run's log reaches.
+/// The end of a run's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// The highest sequence, 0 for an empty log.
@@ -39,20 +40,20 @@ pub struct Head {
     pub ended: bool,
 }
 
-/// What is recorded together with events, in one transaction.
+/// Records written together with events, in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Beside {
-    /// The entry of the audit log about who decided them.
+    /// The audit entry of the decision.
     Decision(Box<Decision>),
-    /// The run goes on: the request to pause it is over.
+    /// The run resumes: the pause request is done.
     Resumed,
 }
 
 /// The append-only event log and the runs it belongs to.
 #[async_trait]
 pub trait RunLog: Send + Sync {
-    /// Records a new run and, unless it is a journal, its place in the queue; completes the idempotency record. All or
-    /// nothing.
+    /// Records a new run and, unless it is a journal, its place in the queue; completes the
+    /// idempotency record. All or nothing.
     async fn create(
         &self,
         run: &RunRecord,
@@ -60,8 +61,9 @@ pub trait RunLog: Send + Sync {
     ) -> Result<(), StoreError>;
     /// The immutable record of a run of this tenant.
     async fn run(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
-    /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still the newest claim.
-    /// `ends` marks the last one as terminal and takes the run out of the queue. Durable when this returns.
+    /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still
+    /// the newest claim. `ends` marks the last one as terminal and takes the run out of the queue.
+    /// Durable when this returns.
     async fn append(
         &self,
         run: &RunId,
@@ -69,7 +71,8 @@ pub trait RunLog: Send + Sync {
         events: &[StoredEvent],
         ends: bool,
     ) -> Result<(), StoreError>;
-    /// As [`append`](Self::append) of at least one event, with something else: both are recorded, or neither is.
+    /// As [`append`](Self::append) of at least one event, together with another record: both are
+    /// written, or neither.
     async fn append_with(
         &self,
         run: &RunRecord,
@@ -78,27 +81,29 @@ pub trait RunLog: Send + Sync {
         ends: bool,
         beside: &Beside,
     ) -> Result<(), StoreError>;
-    /// Up to `limit` events with a sequence above `after`, in order: no more of them once their documents come to
-    /// [`READ_BYTES`]; see [`reaches_end`].
+    /// Up to `limit` events with a sequence above `after`, in order; stops once their documents
+    /// exceed [`READ_BYTES`]; see [`reaches_end`].
     async fn read(
         &self,
         run: &RunId,
         after: u64,
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError>;
-    /// Where the log ends.
+    /// The end of the log.
     async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError>;
-    /// The sequence of an event id within a run, for `Last-Event-ID`. Where an event stands at the place its id names, it is
-    /// found there; one that was copied from another log to another place is searched for.
+    /// The sequence of an event id within a run, for `Last-Event-ID`. An event at the position its
+    /// id names is found directly; one copied from another log to another position is searched for.
     async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError>;
-    /// The newest eval run of this version of an agent among those that have ended and were not deleted.
+    /// The newest eval run of this version of an agent among those that have ended and were not
+    /// deleted.
     async fn newest_eval(
         &self,
         tenant: &TenantId,
         agent: &AgentId,
         version: &str,
     ) -> Result<Option<RunId>, StoreError>;
-    /// The newest OASIS evaluation of this version of an agent by a profile among those that have ended, whatever came of it.
+    /// The newest finished OASIS evaluation of this version of an agent by a profile, whatever its
+    /// outcome.
     async fn newest_oasis(
         &self,
         tenant: &TenantId,

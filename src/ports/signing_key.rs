@@ -1,25 +1,24 @@
-//! The key a host signs its verdicts with.
+//! The key that signs this host's verdicts.
 
 use std::sync::Arc;
 
 use crate::domain::pack::keys::SecretKey;
 
-/// Where the key of this host is.
 pub trait SigningKey: Send + Sync {
-    /// The key; made on the way if this host makes its own.
+    /// The key; generated first if this host generates its own.
     ///
     /// # Errors
     /// [`NoSigningKey`].
     fn key(&self) -> Result<Arc<SecretKey>, NoSigningKey>;
 }
 
-/// Nothing can be signed.
+/// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSigningKey {
-    /// Nobody gave this host a key, and it has no folder to keep one in.
-    #[error("this host has no key to sign with")]
+    /// No key is configured, and the host has no folder for a generated one.
+    #[error("this host has no signing key")]
     NotConfigured,
-    /// It cannot be read or made.
+    /// The key cannot be read or generated.
     #[error("the signing key cannot be used: {0}")]
     Unusable(String),
 }

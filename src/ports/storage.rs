@@ -1,4 +1,4 @@
-//! What tenants store: how much it is, and how runs are deleted or held.
+//! Storage of tenants: usage, deletion of runs, legal holds.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,21 +9,20 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::domain::storage::{LegalHold, Usage};
 
-/// What remains of a run that is deleted.
+/// What remains of a deleted run.
 #[derive(Clone, Debug)]
 pub enum Remains {
-    /// Nothing.
     Nothing,
     /// This record and a log without content: gates still count the run as an attempt.
     Attempt(Box<RunRecord>),
 }
 
-/// What came of a request to delete a run.
+/// The result of deleting a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunDeletion {
     /// The run is deleted. The content of what remains still has to be masked.
     Deleted,
-    /// The tenant has no such run, or it was deleted before.
+    /// The tenant has no such run, or it was already deleted.
     NotFound,
     /// The run has not ended.
     InProgress,
@@ -31,21 +30,20 @@ pub enum RunDeletion {
     Held,
 }
 
-/// A deleted run whose log still holds content.
+/// A deleted run whose log still has content.
 #[derive(Clone, Debug)]
 pub struct Unmasked {
-    /// The run.
     pub record: RunRecord,
     /// The last sequence that was masked.
     pub masked_to: u64,
 }
 
-/// What tenants store.
 #[async_trait]
 pub trait TenantStorage: Send + Sync {
-    /// What a tenant stores now. Reads every run's size, so callers keep the answer for a moment.
+    /// The tenant's current usage. Reads every run's size, so callers should cache the result
+    /// briefly.
     async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError>;
-    /// Deletes a run that has ended, with its annotations, together with the entry of the audit log.
+    /// Deletes a finished run and its annotations, together with the audit entry.
     async fn delete_run(
         &self,
         tenant: &TenantId,
@@ -53,9 +51,10 @@ pub trait TenantStorage: Send + Sync {
         remains: &Remains,
         decision: &Decision,
     ) -> Result<RunDeletion, StoreError>;
-    /// The next deleted run whose log still holds content.
+    /// The next deleted run whose log still has content.
     async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError>;
-    /// Replaces these events of a deleted run and remembers how far its log is masked; `done` at its end.
+    /// Replaces these events of a deleted run and records how far its log is masked; `done` at its
+    /// end.
     async fn mask_events(
         &self,
         run: &RunId,
@@ -63,8 +62,8 @@ pub trait TenantStorage: Send + Sync {
         masked_to: u64,
         done: bool,
     ) -> Result<(), StoreError>;
-    /// Places (`Some`) or releases (`None`) a legal hold, together with the entry of the audit log; `false` if the tenant has
-    /// no such run.
+    /// Places (`Some`) or releases (`None`) a legal hold, together with the audit entry; `false` if
+    /// the tenant has no such run.
     async fn hold_run(
         &self,
         tenant: &TenantId,
@@ -72,14 +71,14 @@ pub trait TenantStorage: Send + Sync {
         hold: Option<&LegalHold>,
         decision: &Decision,
     ) -> Result<bool, StoreError>;
-    /// The legal hold of a run, if it is under one.
+    /// The legal hold of a run, if any.
     async fn legal_hold(
         &self,
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<Option<LegalHold>, StoreError>;
-    /// Up to `limit` runs that have ended, were created before `before`, are not deleted and under no hold, by number,
-    /// behind the run numbered `after`. Each with its number.
+    /// Up to `limit` finished runs, by number, that follow the run numbered `after`, were created
+    /// before `before`, are not deleted and not under a hold. Each with its number.
     async fn deletable_runs(
         &self,
         before: Timestamp,

@@ -1,4 +1,4 @@
-//! The store as a whole: its faults, and all its ports as one.
+//! The store as a whole: its errors, and all its ports as one trait.
 
 use super::aaaf::{
     Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, OwnTasks, Profiles,
@@ -12,13 +12,14 @@ use super::{
 use crate::domain::ids::RunId;
 use crate::domain::sealing::Sealed;
 
-/// Why the store could not do what it was asked.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The lease was lost: another replica owns the run now. The caller stops; whatever it holds is void.
+    /// The lease was lost: another replica owns the run now. The caller stops; its unwritten
+    /// results are void.
     #[error("the lease on this run was lost")]
     Fenced,
-    /// The record was changed by somebody else since it was read. Read it and decide again.
+    /// The record was changed since it was read. Read it and decide again.
     #[error("the record has changed meanwhile")]
     Stale,
     /// A record with this identity exists already.
@@ -27,44 +28,40 @@ pub enum StoreError {
     /// This run of the same scope is active, and the new one was to be the only one.
     #[error("another run of this scope is active")]
     ScopeTaken(RunId),
-    /// The database cannot be reached, is too busy or takes no writes: the same request may succeed a little later.
+    /// The database cannot be reached, is too busy or accepts no writes: the same request may
+    /// succeed a little later.
     #[error("the database is unavailable")]
     Unavailable(#[source] Outage),
     /// The database refused; the cause chain goes to the log only.
     #[error("the store failed")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The key that secrets are encrypted with cannot be read or created.
+    /// The key that encrypts secrets cannot be read or created.
     #[error("the host key cannot be used")]
     HostKey(#[source] NoSigningKey),
     /// A stored secret that this host's key does not decrypt.
     #[error("a secret in table {table} cannot be decrypted with this host's key")]
-    Undecryptable {
-        /// The table.
-        table: &'static str,
-        /// Why.
-        source: Sealed,
-    },
-    /// A row that our own code cannot have written.
+    Undecryptable { table: &'static str, source: Sealed },
+    /// A row that this program cannot have written.
     #[error("inconsistent row in {table}, column {column}")]
     Inconsistent {
-        /// The table.
         table: &'static str,
-        /// The column.
         column: &'static str,
     },
 }
 
-/// Why the database does not answer. A type of its own, so that it is found in any chain of causes.
+/// Why the database is unavailable. A separate type, so that it can be found in any chain of
+/// causes.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Outage(pub Box<dyn std::error::Error + Send + Sync>);
 
-/// A text that the database cannot hold. A type of its own, so that it is found in any chain of causes.
+/// A string that the database cannot store. A separate type, so that it can be found in any chain
+/// of causes.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("a text holds the character U+0000")]
+#[error("a string contains the character U+0000")]
 pub struct Unstorable;
 
-/// Everything a store does; one adapter an engine implements it all.
+/// All ports of a store; each engine has one adapter that implements them.
 pub trait Store:
     RunLog
     + WorkQueue

@@ -1,4 +1,4 @@
-//! Webhook subscriptions: their records, how far each has been served, and who brings deliveries out.
+//! Webhook subscriptions: their records, their progress per run, and the delivery of events.
 
 use std::time::Duration;
 
@@ -12,78 +12,73 @@ use crate::domain::ids::{RunId, TenantId, WebhookId};
 use crate::domain::run::record::RunRecord;
 use crate::domain::webhook::{Circuit, Secrets};
 
-/// A subscription as it is kept.
+/// A stored subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebhookRecord {
-    /// Its id.
     pub id: WebhookId,
-    /// Whose it is.
     pub tenant: TenantId,
-    /// Where deliveries go.
+    /// The target of deliveries.
     pub url: Url,
-    /// Event types it wants.
+    /// The requested event types.
     pub events: Vec<String>,
-    /// Tags of runs it wants; empty for all.
+    /// The requested tags of runs; empty for all.
     pub tags: Vec<String>,
-    /// Whether the headers of Standard Webhooks were asked for.
+    /// Whether the headers of Standard Webhooks were requested.
     pub standard: bool,
-    /// What signs.
+    /// The secrets that sign deliveries.
     pub secrets: Secrets,
-    /// Key id of who registered it.
+    /// The key id of the registering caller.
     pub created_by: String,
-    /// When.
     pub created_at: Timestamp,
-    /// How deliveries have gone.
+    /// The state of its deliveries.
     pub circuit: Circuit,
 }
 
-/// A subscription one replica may serve until its lease ends.
+/// A subscription that one replica may serve until its lease ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebhookClaim {
-    /// The subscription.
     pub webhook: WebhookRecord,
-    /// Grows with every claim; progress under an older one is refused.
+    /// Increases with every claim; progress with an older one is refused.
     pub fence: Fence,
 }
 
-/// How far a subscription has been served of one run.
+/// A subscription's progress in one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// The run.
     pub run: RunId,
-    /// The last sequence that needs no more attention.
+    /// The last sequence that is done.
     pub after: u64,
-    /// Where the run's log ends.
+    /// The end of the run's log.
     pub head: u64,
 }
 
-/// A stretch of a log: after the one sequence, up to and with the other.
+/// A range of a log: after one sequence, up to and including another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Sequences above this one.
+    /// Exclusive lower bound.
     pub after: u64,
-    /// Sequences up to this one.
+    /// Inclusive upper bound.
     pub upto: u64,
 }
 
 /// Webhook subscriptions and their progress.
 ///
-/// A subscription follows every run of its tenant that has not ended when it is made, from where the log is then, and every
-/// run that is created later, from its beginning. It stops following a run once it has been served the whole log.
+/// A subscription follows every unfinished run of its tenant from the current end of the run's log,
+/// and every run created later from the start. It stops following a run once it has been served the
+/// whole log.
 #[async_trait]
 pub trait WebhookStore: Send + Sync {
-    /// Adds a subscription; `false` if the tenant has `most` already.
+    /// Adds a subscription; `false` if the tenant already has `most`.
     async fn add_webhook(&self, webhook: &WebhookRecord, most: u32) -> Result<bool, StoreError>;
-    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a subscription of its own: it follows
-    /// this run only, is served once the run has ended, and is gone then. None of the methods on a tenant's subscriptions
-    /// knows it.
+    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a
+    /// subscription of its own: it follows only this run, is served once the run has ended, and is
+    /// removed then. The methods for a tenant's subscriptions do not return it.
     async fn create_calling_back(
         &self,
         run: &RunRecord,
         callback: &WebhookRecord,
         completes: Option<&IdempotencyCompletion>,
     ) -> Result<(), StoreError>;
-    /// One subscription.
     async fn webhook(
         &self,
         tenant: &TenantId,
@@ -93,7 +88,8 @@ pub trait WebhookStore: Send + Sync {
     async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError>;
     /// Removes a subscription with its progress; `false` if there is none.
     async fn remove_webhook(&self, tenant: &TenantId, id: &WebhookId) -> Result<bool, StoreError>;
-    /// Replaces the secrets, if they still are `known`; `false` if not, or if there is no such subscription.
+    /// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
+    /// not exist.
     async fn rotate_webhook(
         &self,
         tenant: &TenantId,
@@ -102,16 +98,16 @@ pub trait WebhookStore: Send + Sync {
         new: &Secrets,
     ) -> Result<bool, StoreError>;
 
-    /// Claims the subscription that has waited longest among those with something to be served and a lease that is free or
-    /// over. Raises its fence. Leases are told by the store's own clock.
+    /// Claims the subscription that has waited longest among those with pending events and a lease
+    /// that is free or expired. Increases its fence. Leases use the store's own clock.
     async fn claim_webhook(
         &self,
         owner: &str,
         ttl: Duration,
     ) -> Result<Option<WebhookClaim>, StoreError>;
-    /// Runs whose logs have grown since the subscription was last served of them, oldest first.
+    /// Runs whose logs have grown since the subscription was last served, oldest first.
     async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError>;
-    /// Events of these types within a stretch of a log, in order.
+    /// Events of these types within a range of a log, in order.
     async fn events_of(
         &self,
         run: &RunId,
@@ -119,8 +115,9 @@ pub trait WebhookStore: Send + Sync {
         kinds: &[String],
         limit: u32,
     ) -> Result<Vec<StoredEvent>, StoreError>;
-    /// Records that a run has been served up to `upto`, and how that went; holds the lease for `ttl` from now on.
-    /// [`StoreError::Fenced`] if the claim is not the newest any more, or the subscription is gone.
+    /// Records that a run has been served up to `upto`, and the state of deliveries; renews the
+    /// lease for `ttl` from now. [`StoreError::Fenced`] if the claim is no longer the newest, or
+    /// the subscription is gone.
     async fn served(
         &self,
         claim: &WebhookClaim,
@@ -129,56 +126,57 @@ pub trait WebhookStore: Send + Sync {
         circuit: &Circuit,
         ttl: Duration,
     ) -> Result<(), StoreError>;
-    /// Passes over whatever there is now, in every run. [`StoreError::Fenced`] as in [`served`](Self::served).
+    /// Skips all pending events of every run. [`StoreError::Fenced`] as in
+    /// [`served`](Self::served).
     async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError>;
-    /// Ends the subscription's following, for a run or (`None`) for good.
+    /// Stops following a run, or (`None`) all runs.
     async fn unfollow(&self, claim: &WebhookClaim, run: Option<&RunId>) -> Result<(), StoreError>;
-    /// Gives the subscription back, behind all others that wait.
+    /// Gives the subscription back, after all others that wait.
     async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError>;
 }
 
-/// Why a delivery was not taken.
+/// Why a delivery failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undelivered {
-    /// The URL may not be delivered to; says which rule, never what it resolved to.
+    /// Deliveries to the URL are forbidden; names the rule, never the resolved address.
     #[error("{0}")]
     Refused(&'static str),
-    /// No success; a label from a closed list (`timeout`, `connect`, `status_500`, …).
+    /// The delivery failed; a label from a closed list (`timeout`, `connect`, `status_500`, …).
     #[error("not taken: {0}")]
     Failed(String),
 }
 
-/// What an endpoint answered, without what it said.
+/// An endpoint's response, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// The status.
     pub status: u16,
-    /// `Retry-After`, as it came.
+    /// The raw `Retry-After` header.
     pub retry_after: Option<String>,
 }
 
-/// Brings deliveries out, to places strangers have named: every address is judged where it is used.
+/// Sends deliveries to untrusted URLs: the address of every connection is checked.
 #[async_trait]
 pub trait Notifier: Send + Sync {
-    /// Whether `url` may be delivered to at all. Names are resolved; one that resolves to nothing may come to life later
-    /// and is judged again at every delivery.
+    /// Whether deliveries to `url` are allowed. Resolves the name; a name that does not resolve may
+    /// do so later and is checked again at every delivery.
     async fn admit(&self, url: &Url) -> Result<(), Undelivered>;
-    /// Delivers once, within five seconds; anything but 2xx is a failure, a redirect too.
+    /// Delivers once, within five seconds; any status but 2xx is a failure, redirects included.
     async fn deliver(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
     ) -> Result<(), Undelivered>;
-    /// Delivers once, within fifteen seconds, to an endpoint that may say when it wants to be asked again. Redirects are not
-    /// followed: they are answers like any other.
+    /// Delivers once, within fifteen seconds, to an endpoint that may send `Retry-After`. Redirects
+    /// are not followed: they are responses like any other.
     async fn notify(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
     ) -> Result<Acknowledged, Undelivered>;
-    /// Asks an endpoint something and reads its short answer, within ten seconds; only a 2xx is one.
+    /// Sends a request and reads its short response, within ten seconds; any status but 2xx is a
+    /// failure.
     async fn ask(
         &self,
         url: &Url,
