@@ -19,7 +19,7 @@ use crate::service::access::{Caller, Scope, authorise};
 use crate::service::keys::unknown;
 use crate::telemetry::names;
 
-/// What a guarded route needs to know.
+/// The requirements of a guarded route.
 #[derive(Clone)]
 pub struct Door {
     pub state: Arc<HttpState>,

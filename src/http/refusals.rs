@@ -2,10 +2,10 @@
 //! malformed or too large.
 //!
 //! The library answers those with a bare status, closes the connection, and has no hook for more.
-//! So this module watches the connection and adds the error envelope to such a response (OpenWOP
-//! v1: on every path, framework errors included). Afterwards it reads and discards what the client
-//! still sends for a moment: closing with unread bytes would reset the connection, and the client
-//! would never read the response.
+//! So this module watches the connection and adds the error envelope to a bare error response
+//! (OpenWOP v1: on every path, framework errors included). Afterwards it reads and discards what
+//! the client still sends for a moment: closing with unread bytes would reset the connection, and
+//! the client would never read the response.
 
 use std::io;
 use std::pin::Pin;

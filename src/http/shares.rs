@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is taken, in all and by each user.
+/// The amounts taken, in all and by each user.
 pub struct Shares<K: Clone + Eq + Hash> {
     most: usize,
     own: usize,

@@ -58,6 +58,6 @@ pub trait LiveTools: Send + Sync {
     /// the future abandons the call.
     ///
     /// # Errors
-    /// There is no response.
+    /// The tool did not respond.
     async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable>;
 }

@@ -90,7 +90,7 @@ pub struct ModelBinding {
     pub model: Arc<dyn Model>,
     /// Limits concurrent calls, over all runs and tenants of this replica.
     pub permits: Arc<dyn Permits>,
-    /// Its address and settings; `None` for a model without an endpoint of its own.
+    /// Its address and settings; `None` for a model without its own endpoint.
     pub endpoint: Option<EndpointPin>,
 }
 

@@ -20,7 +20,7 @@ pub enum SourceError {
     #[error("the registry's {document} {reason}")]
     Malformed {
         document: &'static str,
-        /// What is wrong with it, without its content.
+        /// The reason, without the content of the document.
         reason: String,
     },
 }

@@ -70,9 +70,9 @@ pub struct Window {
 pub trait WebhookStore: Send + Sync {
     /// Adds a subscription; `false` if the tenant already has `most`.
     async fn add_webhook(&self, webhook: &WebhookRecord, most: u32) -> Result<bool, StoreError>;
-    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a
-    /// subscription of its own: it follows only this run, is served once the run has ended, and is
-    /// removed then. The methods for a tenant's subscriptions do not return it.
+    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a dedicated
+    /// subscription: it follows only this run, is served once the run has ended, and is removed
+    /// then. The methods for a tenant's subscriptions do not return it.
     async fn create_calling_back(
         &self,
         run: &RunRecord,

@@ -3,12 +3,12 @@
 //! The order of checks: the request is parsed and the entities it names are looked up; it is
 //! authorized, fail-closed; if the policy says so, people are asked to approve it; the evidence is
 //! evaluated; only then the deployment changes. A request that is granted, denied, not approved or
-//! stopped by its gate is a run of its own, with the reason in its log, and an entry of the audit
-//! log. An impossible request (malformed, about something that does not exist, or not allowed from
-//! this state) is refused and leaves neither. A caller without the scope does not learn what is
-//! wrong with such a request: the response is `forbidden`. Run, deployments, audit entry and
-//! response are written in one transaction, so a crash leaves all of them or none. Of two
-//! concurrent requests, the later one is decided again on the state the earlier one left.
+//! stopped by its gate is recorded as a separate run, with the reason in its log, and as an entry
+//! of the audit log. An impossible request (malformed, about something that does not exist, or not
+//! allowed from this state) is refused and leaves neither. A caller without the scope does not
+//! learn what is wrong with an impossible request: the response is `forbidden`. Run, deployments,
+//! audit entry and response are written in one transaction, so a crash leaves all of them or none.
+//! Of two concurrent requests, the later one is decided again on the state the earlier one left.
 
 mod record;
 

@@ -162,7 +162,7 @@ impl CardScores {
             .map_err(|cause| internal(&cause))
     }
 
-    /// Watches a card: checks it every so many hours from now on.
+    /// Watches a card: checks it every `every_hours` hours from now on.
     ///
     /// # Errors
     /// `validation_error` for an invalid URL or interval; `conflict` if the tenant watches too many

@@ -55,7 +55,7 @@ enum Reached {
     End,
     /// It was stopped from outside.
     Stop(Stop),
-    /// It cannot continue before this moment, or before somebody acts.
+    /// It cannot continue before this moment, or before a person acts.
     Wait(Wait),
 }
 
@@ -78,7 +78,7 @@ impl Executor {
         })
     }
 
-    /// Executes a claimed run as far as possible.
+    /// Executes a claimed run until it ends, waits or is stopped.
     pub async fn execute(&self, claim: Claim, control: RunControl) -> Outcome {
         let mut state = RunState::default();
         if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {

@@ -69,7 +69,7 @@ impl Runs {
         Ok(Experiment {
             run: named,
             further,
-            // A run that does not count because another one has its trial number is no evidence.
+            // A run that does not count, because another one has its trial number, is not evidence.
             missing: standing.missing + deleted + usize::from(!counted),
             attempts: Vec::new(),
         })

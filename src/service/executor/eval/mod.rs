@@ -151,7 +151,7 @@ impl EvalWork {
         })
     }
 
-    /// Executes an eval as far as possible.
+    /// Executes an eval until it ends, waits or is stopped.
     pub(super) async fn carry_out(
         self: &Arc<Self>,
         run: &Arc<RunRecord>,
@@ -337,8 +337,8 @@ impl EvalWork {
                 flying.spawn(async move { work.run_task(&context, &task, tenant).await });
             }
             if flying.is_empty() && (waiting.is_empty() || watch.is_held()) {
-                // A pause holds even if only the end is left: its requester was told that the run
-                // pauses.
+                // A pause holds even if only the end is left: the response to its request said that
+                // the run pauses.
                 return if waiting.is_empty() && !watch.is_to_pause() {
                     LoopEnd::AllScored
                 } else {
@@ -566,7 +566,8 @@ impl RunContext {
     }
 }
 
-/// The state of a run that asked for more budget: it waits, or fails because nobody may extend it.
+/// The state of a run that asked for more budget: it waits, or fails if its budget cannot be
+/// extended.
 fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reached> {
     let node = NodeId::from(extension::NODE);
     let asked = writer.with_state(|state| {
