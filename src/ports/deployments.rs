@@ -55,8 +55,8 @@ pub trait Deployments: Send + Sync {
         policy: &ScopedPolicy,
         decision: &Decision,
     ) -> Result<(), StoreError>;
-    /// Removes a policy, together with the audit entry; `false`, and nothing is recorded, if there
-    /// is none with this scope.
+    /// Removes a policy, together with the audit entry; `false`, and nothing is recorded, if no
+    /// policy has this scope.
     async fn remove_policy(
         &self,
         tenant: &TenantId,

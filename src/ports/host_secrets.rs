@@ -19,8 +19,8 @@ pub const AUDIT_CHECKPOINTS: &str = "audit-checkpoints";
 /// Secrets of the host itself.
 #[async_trait]
 pub trait HostSecrets: Send + Sync {
-    /// The secret with this name; `fresh` becomes it if there is none yet, or if the existing one
-    /// was stored in plaintext. All replicas get the same one.
+    /// The secret with this name; `fresh` becomes it if none exists yet, or if the existing one was
+    /// stored in plaintext. All replicas get the same one.
     async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError>;
 }
 

@@ -177,7 +177,7 @@ pub trait Models: Send + Sync {
     fn replayed_from(&self) -> Option<ReplaySource> {
         None
     }
-    /// Binds an agent that runs elsewhere, within what this tenant may reach.
+    /// Binds a remote agent, within what this tenant may reach.
     ///
     /// # Errors
     /// The operator does not allow it.
@@ -196,7 +196,7 @@ pub trait Models: Send + Sync {
     }
 }
 
-/// Why an agent that runs elsewhere cannot be reached.
+/// Why a remote agent cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`reached_by.{field}` {reason}")]
 pub struct NotReached {

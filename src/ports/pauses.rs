@@ -30,12 +30,12 @@ pub trait Pauses: Send + Sync {
     /// The recorded pause request of a run.
     async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError>;
     /// Puts the recorded request into force, for the holder of the run; afterwards it cannot be
-    /// withdrawn. `None` if there is none, or another process holds the run by now.
+    /// withdrawn. `None` without a request, or if another process holds the run by now.
     async fn take_pause(
         &self,
         run: &RunId,
         fence: Fence,
     ) -> Result<Option<PauseRequest>, StoreError>;
-    /// Withdraws a request. `false` if there is none, or it is in force.
+    /// Withdraws a request. `false` without a request, or if it is in force.
     async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError>;
 }

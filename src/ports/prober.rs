@@ -66,7 +66,7 @@ pub enum Handshake {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// The response, or why there is none.
+    /// The response, or the reason for its absence.
     pub outcome: Outcome,
     pub handshake: Handshake,
 }

@@ -111,7 +111,7 @@ pub trait RunLog: Send + Sync {
         version: &str,
         profile: &str,
     ) -> Result<Option<RunId>, StoreError>;
-    /// The number of the last retry of a run, retries of its retries included; 0 if there is none.
+    /// The number of the last retry of a run, retries of its retries included; 0 without retries.
     async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError>;
     /// The first `limit` runs of an experiment, in the order of their creation.
     async fn trials(

@@ -12,7 +12,7 @@ pub trait SigningKey: Send + Sync {
     fn key(&self) -> Result<Arc<SecretKey>, NoSigningKey>;
 }
 
-/// Why there is no key.
+/// Why the key is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSigningKey {
     /// No key is configured, and the host has no folder for a generated one.

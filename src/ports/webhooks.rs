@@ -86,7 +86,7 @@ pub trait WebhookStore: Send + Sync {
     ) -> Result<Option<WebhookRecord>, StoreError>;
     /// All subscriptions of a tenant, oldest first.
     async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError>;
-    /// Removes a subscription with its progress; `false` if there is none.
+    /// Removes a subscription with its progress; `false` if it does not exist.
     async fn remove_webhook(&self, tenant: &TenantId, id: &WebhookId) -> Result<bool, StoreError>;
     /// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
     /// not exist.

@@ -315,7 +315,7 @@ impl Keys {
         Ok(NewKey { id, text })
     }
 
-    /// Revokes a key; `false` if there is none with this id.
+    /// Revokes a key; `false` if no key has this id.
     ///
     /// # Errors
     /// The store failed.

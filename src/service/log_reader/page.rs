@@ -48,7 +48,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// The frames after a sequence; `None` if there are none.
+    /// The frames after a sequence; `None` if the page ends before.
     fn after(&self, sequence: u64) -> Option<Bytes> {
         let next = self.ends.partition_point(|(s, _)| *s <= sequence);
         let from = match next.checked_sub(1) {

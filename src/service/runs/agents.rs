@@ -41,7 +41,7 @@ impl Runs {
         model.is_some_and(|it| Answerer::of_provider(&it.model.info().provider).is_remote())
     }
 
-    /// Binds an agent that runs elsewhere, within what this tenant may reach.
+    /// Binds a remote agent, within what this tenant may reach.
     ///
     /// # Errors
     /// `validation_error` that names the member of `reached_by`.

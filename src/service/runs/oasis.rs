@@ -66,7 +66,7 @@ fn unrunnable(package: &Package) -> Vec<UnrunnableScenario> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DryPreflight {
-    /// Whether there are no gaps.
+    /// Whether `gaps` is empty.
     pub satisfied: bool,
     /// The provider's description of itself; `null` if it has none.
     pub provider: Value,

@@ -19,7 +19,7 @@ use crate::ports::{ModelBinding, SuiteRecord};
 use crate::protocol::error::Problem;
 use crate::service::fault::internal;
 
-/// An agent that runs elsewhere, with the pack that represents it: the tenant has not installed it.
+/// A remote agent, with the pack that represents it: the tenant has not installed it.
 #[derive(Clone, Copy, Debug)]
 pub struct Elsewhere<'a> {
     pub way: &'a ReachedBy,
